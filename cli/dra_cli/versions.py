@@ -17,14 +17,19 @@ _SKEW = {"scheduler": 1, "controller": 1, "node-agent": 3}
 # last word.
 LAB_GATES = dict.fromkeys(
     (
+        "CompositePodGroup",
         "DRAConsumableCapacity",
+        "DRADerivedAttributes",
         "DRADeviceBindingConditions",
+        "DRADeviceCompatibilityGroups",
         "DRADeviceTaintRules",
         "DRADeviceTaints",
         "DRAExtendedResource",
+        "DRAFractionalCapacityRange",
         "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
         "DRAPartitionableDevices",
+        "DRAPartitionableDevicesType",
         "DRAResourcePoolStatus",
         "DRAWorkloadResourceClaims",
         "GangScheduling",

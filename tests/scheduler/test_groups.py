@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from dra_scheduler.placement import Placement
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
@@ -46,6 +47,20 @@ async def test_each_member_reports_its_own_reason() -> None:
         assert condition(api, "fits")["message"] == TOO_FEW
         assert condition(api, "left")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
         assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
+
+
+async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:
+    """Their condition has another name, too."""
+    api = FakeApi(node_json("a"), _group(2))
+    gates = FeatureGates(V1_37, GenericWorkload=True)
+    async with running(api, gates=gates):
+        api.add(_member("fits", priority=1))
+        api.add(_member("left"))
+        await eventually(lambda: condition(api, "fits") and condition(api, "left"))
+        await quiet(api)
+    assert condition(api, "fits")["message"] == TOO_FEW
+    (found,) = api.get("podgroups", "default", "g")["status"]["conditions"]
+    assert found["type"] == "PodGroupInitiallyScheduled"
 
 
 async def test_members_without_a_gang_go_one_by_one() -> None:

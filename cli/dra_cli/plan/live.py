@@ -15,7 +15,10 @@ from dra_cli.plan.documents import Document
 _PAGE = 500
 # Without these nothing can be answered.
 _NEEDED = frozenset({"nodes", "pods"})
-_VERSIONS = {"resource.k8s.io": ("v1", "v1beta2", "v1beta1"), "scheduling.k8s.io": ("v1alpha2", "v1alpha1")}
+_VERSIONS = {
+    "resource.k8s.io": ("v1", "v1beta2", "v1beta1"),
+    "scheduling.k8s.io": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
+}
 
 
 class _Page(msgspec.Struct):

@@ -4,11 +4,12 @@ Mirrors pkg/controller/scheduling/podgroupprotection/podgroup_protection_control
 """
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import POD_GROUPS, PODS
+from dra_shared.api.resources import PODS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.claims import pod_group_name
 from dra_shared.client.errors import NotFound
 from dra_shared.log import logger
+from dra_shared.podgroups import pod_groups
 from msgspec.structs import replace
 
 from dra_controller.framework import Context, QueueController
@@ -29,7 +30,8 @@ class PodGroupProtectionController(QueueController):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        groups, pods = self.watch(POD_GROUPS), self.watch(PODS)
+        self._resource = pod_groups(context.features.version)
+        groups, pods = self.watch(self._resource), self.watch(PODS)
         self._groups, self._pods = groups.store, pods.store
         self._pods.add_index(_MEMBERS, _group_of)
         groups.add_handler(self._group_changed, lambda _, new: self._group_changed(new))
@@ -59,7 +61,7 @@ class PodGroupProtectionController(QueueController):
         left = tuple(name for name in group.metadata.finalizers if name != FINALIZER)
         try:
             await self._client.update(
-                POD_GROUPS, replace(group, metadata=replace(group.metadata, finalizers=left))
+                self._resource, replace(group, metadata=replace(group.metadata, finalizers=left))
             )
         except NotFound:
             return

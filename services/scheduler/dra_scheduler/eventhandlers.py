@@ -13,7 +13,6 @@ from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import (
     DEVICE_CLASSES,
     NODES,
-    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
@@ -21,6 +20,7 @@ from dra_shared.api.resources import (
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
+from dra_shared.podgroups import pod_groups
 from dra_shared.taintrules import taint_rules
 
 from dra_scheduler.dra.manager import DRAManager
@@ -86,7 +86,7 @@ class EventHandlers:
             self._claim_added, self._claim_updated, self._claim_deleted
         )
         if any(gates.enabled(gate) for gate in GROUP_GATES):
-            informers.informer(POD_GROUPS).add_handler(
+            informers.informer(pod_groups(gates.version)).add_handler(
                 self._group_added, lambda _, new: self._groups.set_group(new), self._group_deleted
             )
         informers.informer(PODS).add_handler(

@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 import httpx
 from dra_shared.api.pod import Pod, PodCondition
-from dra_shared.api.resources import POD_GROUPS, PODS
+from dra_shared.api.resources import PODS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.events import Recorder, reference
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
+from dra_shared.podgroups import pod_groups, scheduled_condition
+from dra_shared.version import DEFAULT, Version
 
 from dra_scheduler.podstatus import condition_patch
 
@@ -39,7 +41,11 @@ class FailureReporter:
         recorder: Callable[[Pod], Recorder],
         clock: Clock,
         spawn: Callable[..., asyncio.Task[None]],
+        *,
+        kubernetes: Version = DEFAULT,
     ) -> None:
+        self._groups = pod_groups(kubernetes)
+        self._scheduled = scheduled_condition(kubernetes)
         self._client = client
         self._recorder = recorder
         self._clock = clock
@@ -113,12 +119,12 @@ class FailureReporter:
         status = "False"
         if message is None:
             status, reason = "True", "Scheduled"
-        old = next((c for c in group.status.conditions if c.type == "PodGroupScheduled"), None)
+        old = next((c for c in group.status.conditions if c.type == self._scheduled), None)
         if old is not None and (old.status == "True" or (old.status, old.message) == (status, message)):
             return
         now = rfc3339(self._clock.now())
         condition = {
-            "type": "PodGroupScheduled",
+            "type": self._scheduled,
             "status": status,
             "reason": reason,
             # Also where it is empty, or the one before would stay.
@@ -128,7 +134,7 @@ class FailureReporter:
         }
         try:
             async with self._group_writes:
-                await self._client.patch_status(POD_GROUPS, group, {"conditions": [condition]})
+                await self._client.patch_status(self._groups, group, {"conditions": [condition]})
         except NotFound:
             return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:

@@ -17,6 +17,7 @@ from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.podgroups import gangs_wait
 from dra_shared.taintrules import taint_rules
 
 from dra_scheduler.allocator import Features
@@ -85,13 +86,15 @@ def new_scheduler(
     frameworks = {name: parts.framework for name, parts in built.items()}
     _connect_queue(base.queue, built)
     recorder = partial(_recorder_of, built)
-    reporter = FailureReporter(client, recorder, base.clock, base.tasks.start)
+    reporter = FailureReporter(
+        client, recorder, base.clock, base.tasks.start, kubernetes=base.config.gates.version
+    )
     failures = FailureHandler(base.queue, base.cache, reporter)
     explainer = _explainer(base, frameworks)
     cycle = partial(_pod_cycle, base, failures, reporter, explainer, rng or random.Random())
     pod_cycles = PodCycles({name: cycle(parts) for name, parts in built.items()})
     group_cycle = GroupCycle(
-        base.groups, base.queue, pod_cycles, failures, reporter, gangs=base.enabled("GangScheduling")
+        base.groups, base.queue, pod_cycles, failures, reporter, gangs=gangs_wait(base.config.gates)
     )
 
     def placed(pod: Pod) -> None:
@@ -299,7 +302,7 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
 
 
 def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
-    groups = GroupExplainer(base.groups, base.queue, base.cache, gangs=base.enabled("GangScheduling"))
+    groups = GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs_wait(base.config.gates))
     return Explainer(
         base.cache,
         base.queue,

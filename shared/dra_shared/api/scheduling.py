@@ -1,4 +1,6 @@
-"""scheduling.k8s.io/v1alpha2 PodGroup and Workload: pods that are scheduled together."""
+"""scheduling.k8s.io PodGroup and Workload: pods that are scheduled together; v1alpha2's shape and the later one."""
+
+from typing import Any
 
 from msgspec import field
 
@@ -41,14 +43,22 @@ class PodGroupSchedulingPolicy(Struct):
     gang: GangSchedulingPolicy | None = None
 
 
+class WorkloadReference(Struct):
+    template_name: str = ""
+    workload_name: str = ""
+
+
 class PodGroupSpec(Struct):
-    disruption_mode: str = ""
+    disruption_mode: Any = None
+    parent_composite_pod_group_name: str | None = None
     pod_group_template_ref: PodGroupTemplateReference | None = None
+    preemption_policy: str | None = None
     priority: int | None = None
     priority_class_name: str = ""
     resource_claims: tuple[PodGroupResourceClaim, ...] = ()
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
     scheduling_policy: PodGroupSchedulingPolicy = field(default_factory=PodGroupSchedulingPolicy)
+    workload_ref: WorkloadReference | None = None
 
 
 class PodGroupResourceClaimStatus(Struct):
@@ -73,7 +83,7 @@ class TypedLocalObjectReference(Struct):
 
 
 class PodGroupTemplate(Struct):
-    disruption_mode: str = ""
+    disruption_mode: Any = None
     name: str = ""
     priority: int | None = None
     priority_class_name: str = ""

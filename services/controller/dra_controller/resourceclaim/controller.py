@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimTemplate
-from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.claims import (
     ClaimReferenceError,
@@ -19,6 +19,7 @@ from dra_shared.claims import (
     pod_group_claim_name,
     pod_group_name,
 )
+from dra_shared.podgroups import pod_groups
 
 from dra_controller.framework import Context, QueueController
 from dra_controller.resourceclaim.created import CreatedClaims
@@ -47,7 +48,7 @@ class ResourceClaimController(QueueController):
         claims = self.watch(RESOURCE_CLAIMS)
         templates = self.watch(RESOURCE_CLAIM_TEMPLATES)
         with_groups = context.features.enabled("DRAWorkloadResourceClaims")
-        groups = self.watch(POD_GROUPS) if with_groups else None
+        groups = self.watch(pod_groups(context.features.version)) if with_groups else None
         self._views = Views(
             client=context.client,
             recorder=context.recorder("resource_claim"),

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from dra_shared.api.meta import OwnerReference
 from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
-from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, Resource
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
 from dra_shared.claims import (
     POD_CLAIM_ANNOTATION,
@@ -90,14 +90,14 @@ class Provisioner:
             except (SyncError, TemplateError, ClaimReferenceError) as error:
                 message = f"PodGroupResourceClaim {entry.name}: {error}"
                 views.recorder.event(
-                    reference(POD_GROUPS, group), "Warning", "FailedResourceClaimCreation", message
+                    reference(views.group_resource, group), "Warning", "FailedResourceClaimCreation", message
                 )
                 raise SyncError(f"PodGroup {key}, {message}") from error
             if name is not None:
                 made[entry.name] = name
         if made:
             try:
-                await self._write_names(POD_GROUPS, group, made)
+                await self._write_names(views.group_resource, group, made)
             except ApiError as error:
                 raise SyncError(f"update PodGroup {key} ResourceClaimStatuses: {error}") from error
 
@@ -125,7 +125,7 @@ class Provisioner:
                     )
                 else:
                     return None
-        if entry.resource_claim_template_name is None:
+        if entry.resource_claim_template_name is None or views.may_be_the_groups(pod):
             return None
         consumer = consumer_of(pod, group, entry)
         if group is not None and consumer.resource == "podgroups":
@@ -164,7 +164,7 @@ class Provisioner:
         if entry.resource_claim_template_name is None:
             return None
         owner = OwnerReference(
-            api_version=POD_GROUPS.api_version,
+            api_version=self._views.group_resource.api_version,
             kind="PodGroup",
             name=group.metadata.name,
             uid=group.metadata.uid,

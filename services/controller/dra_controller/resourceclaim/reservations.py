@@ -8,7 +8,7 @@ from typing import TypeVar
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
-from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, Resource
+from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.claims import (
     FINALIZER,
     POD_CLAIM_ANNOTATION,
@@ -76,7 +76,7 @@ class Reservations:
             group = views.groups.get(key)
             if group is not None:
                 return group.metadata.uid == consumer.uid
-            return await self._exists(POD_GROUPS, claim, consumer)
+            return await self._exists(views.group_resource, claim, consumer)
         # Not ours to judge.
         return True
 

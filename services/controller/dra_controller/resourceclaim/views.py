@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimTemplate
+from dra_shared.api.resources import Resource
 from dra_shared.api.scheduling import PodGroup
 from dra_shared.claims import controller_of, pod_group_name
 from dra_shared.client.events import Recorder
@@ -11,6 +12,8 @@ from dra_shared.client.rest import Client
 from dra_shared.client.store import Store
 from dra_shared.client.workqueue import Retry
 from dra_shared.features import FeatureGates
+from dra_shared.podgroups import pod_groups
+from dra_shared.version import V1_37
 
 from dra_controller.resourceclaim.created import CreatedClaims
 from dra_controller.resourceclaim.metrics import ClaimMetrics
@@ -43,6 +46,20 @@ class Views:
     def pod_groups(self) -> bool:
         """Whether claims of pod groups count."""
         return self.groups is not None
+
+    @property
+    def group_resource(self) -> Resource[PodGroup]:
+        """Where pod groups are."""
+        return pod_groups(self.features.version)
+
+    def may_be_the_groups(self, pod: Pod) -> bool:
+        """Whether a claim of the pod may be meant for its group, which cannot be known while groups don't count.
+
+        Since 1.37 none is made for the pod alone then.
+        """
+        return (
+            self.groups is None and pod.spec.scheduling_group is not None and self.features.version >= V1_37
+        )
 
     def group_of(self, pod: Pod) -> PodGroup | None:
         """The pod's group, where groups count and it has one.

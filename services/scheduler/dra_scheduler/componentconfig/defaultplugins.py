@@ -3,6 +3,7 @@
 import dataclasses
 
 from dra_shared.features import FeatureGates
+from dra_shared.podgroups import gangs_wait
 
 from dra_scheduler.componentconfig.types import Plugin, Plugins, PluginSet
 
@@ -34,7 +35,6 @@ _DEFAULTS: tuple[tuple[str, int], ...] = (
 _GATES = {
     "DynamicResources": "DynamicResourceAllocation",
     "NodeDeclaredFeatures": "NodeDeclaredFeatures",
-    "GangScheduling": "GangScheduling",
     "TopologyPlacementGenerator": "TopologyAwareWorkloadScheduling",
     "PodGroupPodsCount": "TopologyAwareWorkloadScheduling",
 }
@@ -42,8 +42,14 @@ _GATES = {
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """What is on by default with these gates, all of it through multiPoint."""
-    names = [(n, weight) for n, weight in _DEFAULTS if n not in _GATES or gates.enabled(_GATES[n])]
+    names = [(n, weight) for n, weight in _DEFAULTS if _is_on(n, gates)]
     return Plugins(multi_point=PluginSet([Plugin(name, weight or None) for name, weight in names]))
+
+
+def _is_on(name: str, gates: FeatureGates) -> bool:
+    if name == "GangScheduling":
+        return gangs_wait(gates)
+    return name not in _GATES or gates.enabled(_GATES[name])
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins | None) -> Plugins:

@@ -12,17 +12,20 @@ from dra_apiserver.kinds.common.cells import (
 from dra_apiserver.kinds.common.objectcells import age, name, part
 
 Object = Mapping[str, Any]
+# The condition has another name since 1.37.
+_SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def pod_group(obj: Object, now: datetime) -> list[Any]:
     """A PodGroup: the status is the reason of its condition."""
     spec = part(obj, "spec")
     policy = next((kind.capitalize() for kind in part(spec, "schedulingPolicy")), NONE)
-    workload = part(part(spec, "podGroupTemplateRef"), "workload").get("workloadName") or NONE
+    reference = part(spec, "workloadRef") or part(part(spec, "podGroupTemplateRef"), "workload")
+    workload = reference.get("workloadName") or NONE
     reasons = [
         condition.get("reason", "")
         for condition in part(obj, "status").get("conditions") or ()
-        if condition.get("type") == "PodGroupScheduled"
+        if condition.get("type") in _SCHEDULED
     ]
     return [name(obj), policy, workload, reasons[0] if reasons else "Pending", age(obj, now)]
 

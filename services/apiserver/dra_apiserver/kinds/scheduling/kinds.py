@@ -17,6 +17,15 @@ from dra_apiserver.kinds.scheduling.strategy import (
 KINDS = (
     builtin(
         "scheduling.k8s.io",
+        "compositepodgroups",
+        strategy=PodGroupStrategy(),
+        status_strategy=PodGroupStatusStrategy(),
+        printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
+        feature_gate="CompositePodGroup",
+        reset_fields={"": (), "status": STATUS_ALONE},
+    ),
+    builtin(
+        "scheduling.k8s.io",
         "podgroups",
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),

@@ -38,6 +38,7 @@ def workload_exists(obj: JsonObject | None, old: JsonObject | None, ctx: Context
         return
     if (ctx.kind.group, ctx.kind.plural) != _GROUPS:
         return
+    # A group of 1.37 names its workload in another field, and may be there before it.
     reference = ((obj.get("spec") or {}).get("podGroupTemplateRef") or {}).get("workload")
     if reference is None:
         return

@@ -29,6 +29,7 @@ from dra_apiserver.kinds.pods.update import same
 JsonObject = dict[str, Any]
 TOPOLOGY = "TopologyAwareWorkloadScheduling"
 PREEMPTION = "WorkloadAwarePreemption"
+CLAIMS = "DRAWorkloadResourceClaims"
 _TEMPLATES = 8
 _CLAIMS = 4
 _LEVELS = 1

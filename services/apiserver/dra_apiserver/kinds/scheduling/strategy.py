@@ -8,24 +8,32 @@ from dra_apiserver.errors import FieldError
 from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.objectmeta import reset_for_status
+from dra_apiserver.kinds.scheduling.declared import (
+    check_declared,
+    check_group_status,
+    complete_group,
+    complete_workload,
+    is_declared,
+)
 from dra_apiserver.kinds.scheduling.podgroups import (
+    CLAIMS,
     PREEMPTION,
     TOPOLOGY,
     check_pod_group,
     check_pod_group_status,
     check_workload,
 )
+from dra_apiserver.kinds.scheduling.templates import check_templates
 from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
-_CLAIMS = "DRAWorkloadResourceClaims"
 
 
 def _group_fields(at: str) -> tuple[GatedFields, ...]:
     """The gated fields of a pod group, or of a template of pod groups, at the path `at`."""
     return (
         GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
-        GatedFields((_CLAIMS,), (f"{at}resourceClaims",)),
+        GatedFields((CLAIMS,), (f"{at}resourceClaims",)),
         *(GatedFields((PREEMPTION,), (f"{at}{field}",))
           for field in ("disruptionMode", "priorityClassName", "priority")),
     )  # fmt: skip
@@ -33,15 +41,18 @@ def _group_fields(at: str) -> tuple[GatedFields, ...]:
 
 _GROUP = _group_fields("spec.")
 _TEMPLATE = _group_fields("")
-_STATUS = GatedFields((_CLAIMS,), ("status.resourceClaimStatuses",))
+_STATUS = GatedFields((CLAIMS,), ("status.resourceClaimStatuses",))
 
 
 class PodGroupStrategy(GenericStrategy):
-    """A pod group, which never changes."""
+    """A pod group, which never changes; since 1.37 the size of a gang may. Composite groups are the same."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields."""
         super().prepare_for_create(obj, ctx)
+        if is_declared(ctx.features.version):
+            complete_group(obj, None, ctx)
+            return
         drop_disabled(_GROUP, obj, None, ctx.features)
         # Upstream sets the default again whenever it reads a stored group.
         obj["spec"].setdefault("disruptionMode", "Pod")
@@ -49,15 +60,24 @@ class PodGroupStrategy(GenericStrategy):
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields that were not in use."""
         super().prepare_for_update(obj, old, ctx)
-        drop_disabled(_GROUP, obj, old, ctx.features)
+        if is_declared(ctx.features.version):
+            complete_group(obj, old, ctx)
+        else:
+            drop_disabled(_GROUP, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the spec."""
-        return super().validate_create(obj, ctx) + check_pod_group(obj, None, ctx.features)
+        return super().validate_create(obj, ctx) + _check_group(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the spec."""
-        return super().validate_update(obj, old, ctx) + check_pod_group(obj, old, ctx.features)
+        return super().validate_update(obj, old, ctx) + _check_group(obj, old, ctx)
+
+
+def _check_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
+    if is_declared(ctx.features.version):
+        return check_declared(obj, old, ctx)
+    return check_pod_group(obj, old, ctx.features)
 
 
 class PodGroupStatusStrategy(GenericStrategy):
@@ -72,7 +92,10 @@ class PodGroupStatusStrategy(GenericStrategy):
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the status."""
-        return super().validate_update(obj, old, ctx) + check_pod_group_status(obj, old)
+        errors = super().validate_update(obj, old, ctx)
+        if is_declared(ctx.features.version):
+            return errors + check_group_status(obj, old, ctx)
+        return errors + check_pod_group_status(obj, old)
 
 
 class SchedulingWorkloadStrategy(GenericStrategy):
@@ -81,20 +104,32 @@ class SchedulingWorkloadStrategy(GenericStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields."""
         super().prepare_for_create(obj, ctx)
-        _drop_from_templates(obj, {}, ctx)
+        if is_declared(ctx.features.version):
+            complete_workload(obj, None, ctx)
+        else:
+            _drop_from_templates(obj, {}, ctx)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields that the template at the same place did not use."""
         super().prepare_for_update(obj, old, ctx)
-        _drop_from_templates(obj, old, ctx)
+        if is_declared(ctx.features.version):
+            complete_workload(obj, old, ctx)
+        else:
+            _drop_from_templates(obj, old, ctx)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the spec."""
-        return super().validate_create(obj, ctx) + check_workload(obj, None, ctx.features)
+        return super().validate_create(obj, ctx) + _check_workload(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then the spec."""
-        return super().validate_update(obj, old, ctx) + check_workload(obj, old, ctx.features)
+        return super().validate_update(obj, old, ctx) + _check_workload(obj, old, ctx)
+
+
+def _check_workload(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
+    if is_declared(ctx.features.version):
+        return check_templates(obj.get("spec") or {}, "spec") + check_declared(obj, old, ctx)
+    return check_workload(obj, old, ctx.features)
 
 
 def _templates(obj: JsonObject) -> list[JsonObject]:

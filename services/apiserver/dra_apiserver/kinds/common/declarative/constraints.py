@@ -12,6 +12,7 @@ from dra_apiserver.errors import (
     ErrorType,
     FieldError,
     Verbatim,
+    forbidden_field,
     invalid,
     not_supported,
     required,
@@ -52,15 +53,59 @@ def _immutable(rule: Rule, field: Field) -> Check:
 
 
 def _update(rule: Rule, field: Field) -> Check:
-    if rule.value != "NoModify":
+    """What an update may not do; asked only where the value changed."""
+    refused = _UPDATES.get(rule.value)
+    if refused is None:
         raise ValueError(f"no update constraint {rule.value!r} is known")
 
     def check(value: Any, old: Any, site: Site) -> list[FieldError]:
-        if not site.update or not field.has(value) or not field.has(old):
-            return []
-        return [invalid(site.path, _NULL, "field cannot be modified once set")]
+        return refused(field, value, old, site.path) if site.update else []
 
     return check
+
+
+def _modified(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+    both = field.has(value) and field.has(old)
+    return [invalid(path, _NULL, "field cannot be modified once set")] if both else []
+
+
+def _set(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+    new = field.has(value) and not field.has(old)
+    return [invalid(path, _NULL, "field cannot be set once created")] if new else []
+
+
+def _cleared(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+    gone = field.has(old) and not field.has(value)
+    return [invalid(path, _NULL, "field cannot be cleared once set")] if gone else []
+
+
+def _added(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+    """Of lists whose items have names."""
+    known = {item.get("name") for item in old or ()}
+    return [
+        forbidden_field(f"{path}[{index}]", "item may not be added")
+        for index, item in enumerate(value or ())
+        if item.get("name") not in known
+    ]
+
+
+def _removed(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
+    left = {item.get("name") for item in value or ()}
+    gone = [item for item in old or () if item.get("name") not in left]
+    return [forbidden_field(path, "item may not be removed") for _ in gone]
+
+
+_UPDATES: dict[str, Callable[[Field, Any, Any, str], list[FieldError]]] = {
+    "NoAddItem": _added,
+    "NoModify": _modified,
+    "NoRemoveItem": _removed,
+    "NoSet": _set,
+    "NoUnset": _cleared,
+}
+
+
+def _forbidden(rule: Rule, field: Field) -> Check:
+    return lambda value, _, site: [forbidden_field(site.path, "")] if field.has(value) else []
 
 
 def _bound(low: bool) -> Callable[[Rule, Field], Check]:
@@ -106,6 +151,7 @@ def _enum(rule: Rule, field: Field) -> Check:
 
 
 SHORT_CIRCUIT: dict[str, Callable[[Rule, Field], Check]] = {
+    "forbidden": _forbidden,
     "immutable": _immutable,
     "maxItems": _max_items,
     "required": _required,

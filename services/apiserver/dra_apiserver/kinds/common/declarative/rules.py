@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from dra_shared.features import FeatureGates
+
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.kinds.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
@@ -23,6 +25,8 @@ ALL = frozenset(Stage)
 
 # Rules that say how a list is compared rather than what it may hold.
 _LIST_RULES = ("listType", "listMapKey", "unique")
+# Rules for one state of a gate.
+_CONDITIONS = ("ifDisabled", "ifEnabled")
 # A subfield is text in all rules that there are.
 _SUBFIELD = Shape.TEXT
 
@@ -34,8 +38,10 @@ class DeclaredRules:
         ValueError: the type declares a rule that this interpreter does not know.
     """
 
-    def __init__(self, type_name: str, stages: frozenset[Stage] = ENFORCED) -> None:
-        self._check = _struct(type_name, stages)
+    def __init__(
+        self, type_name: str, stages: frozenset[Stage] = ENFORCED, gates: FeatureGates | None = None
+    ) -> None:
+        self._check = _Compiler(stages, gates or FeatureGates()).struct(type_name)
 
     def validate(self, obj: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
         """The errors of a new object, or of one changed from `old`."""
@@ -44,30 +50,62 @@ class DeclaredRules:
         return self._check(obj, old, Site("", old is not None, old is not None))
 
 
-def _struct(name: str, stages: frozenset[Stage]) -> Check | None:
-    """The rules of a struct; None where it has none. The value is no None."""
-    known = fields(name)
-    members = [
-        field for field in known if any(r.name == "unionMember" and r.stage in stages for r in field.rules)
-    ]
-    checks = [(field, check) for field in known if (check := _field(field, stages)) is not None]
-    if not members and not checks:
-        return None
-    union = _union(members) if members else None
+class _Compiler:
+    """Compiles the rules of these stages, with these gates on."""
 
-    def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
-        errors = union(value, old, site) if union is not None else []
-        prefix = f"{site.path}." if site.path else ""
-        update, known = site.update, old is not None
-        for field, check in checks:
-            one = field.get(value)
-            before = field.get(old) if old is not None else None
-            if one is None and before is None and field.skippable:
-                continue
-            errors += check(one, before, Site(prefix + field.name, update, known))
-        return errors
+    def __init__(self, stages: frozenset[Stage], gates: FeatureGates) -> None:
+        self._stages = stages
+        self._gates = gates
+        # By struct; one that is being compiled is none yet.
+        self._made: dict[str, Check | None] = {}
+        self._open: set[str] = set()
 
-    return validate
+    def struct(self, name: str) -> Check | None:
+        """The rules of a struct; None where it has none. The value is no None."""
+        if name in self._open:
+            return lambda value, old, site: check(value, old, site) if (check := self._made[name]) else []
+        if name not in self._made:
+            self._open.add(name)
+            self._made[name] = self._struct(name)
+            self._open.remove(name)
+        return self._made[name]
+
+    def _struct(self, name: str) -> Check | None:
+        known = fields(name)
+        members = [field for field in known if any(rule.name == "unionMember" for rule in self._asked(field))]
+        checks = [(field, check) for field in known if (check := self._field(field)) is not None]
+        if not members and not checks:
+            return None
+        union = _union(members) if members else None
+
+        def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
+            errors = union(value, old, site) if union is not None else []
+            prefix = f"{site.path}." if site.path else ""
+            update, known = site.update, old is not None
+            for field, check in checks:
+                one = field.get(value)
+                before = field.get(old) if old is not None else None
+                if one is None and before is None and field.skippable:
+                    continue
+                errors += check(one, before, Site(prefix + field.name, update, known))
+            return errors
+
+        return validate
+
+    def _asked(self, field: Field) -> list[Rule]:
+        """The rules of a field that count with the gates."""
+        found = []
+        for rule in field.rules:
+            if rule.stage in self._stages and rule.name in _CONDITIONS and rule.inner is not None:
+                if self._gates.enabled(rule.argument) == (rule.name == "ifEnabled"):
+                    found.append(rule.inner)
+            elif rule.stage in self._stages:
+                found.append(rule)
+        return found
+
+    def _field(self, field: Field) -> Check | None:
+        inner = self.struct(field.inner) if field.inner else None
+        return _field(field, self._asked(field), inner)
 
 
 def _union(members: list[Field]) -> Check:
@@ -87,10 +125,8 @@ def _union(members: list[Field]) -> Check:
     return validate
 
 
-def _field(field: Field, stages: frozenset[Stage]) -> Check | None:
-    """The rules of a field, where it changed."""
-    rules = [rule for rule in field.rules if rule.stage in stages]
-    inner = _struct(field.inner, stages) if field.inner else None
+def _field(field: Field, rules: list[Rule], inner: Check | None) -> Check | None:
+    """The rules of a field and of the struct in it, where it changed."""
     first = [SHORT_CIRCUIT[rule.name](rule, field) for rule in rules if rule.name in SHORT_CIRCUIT]
     rest = list(_others(field, rules))
     if field.shape is Shape.LIST:
@@ -133,7 +169,7 @@ def _others(field: Field, rules: list[Rule]) -> Iterable[Check]:
         elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "optional", "unionMember"):
             raise ValueError(f"{field.name} declares a rule that is not known: {rule.name}")
     for name, inner in subfields.items():
-        found = _field(Field(name, _SUBFIELD, rules=tuple(inner)), frozenset(rule.stage for rule in inner))
+        found = _field(Field(name, _SUBFIELD), inner, None)
         if found is not None:
             yield _subfield(Field(name, _SUBFIELD), found)
 

@@ -1,0 +1,83 @@
+"""PodGroup, CompositePodGroup and Workload since 1.37: validated by what the types of each version declare."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37, Version
+
+from dra_apiserver.errors import FieldError, invalid
+from dra_apiserver.kinds.common.conditions import check_conditions
+from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
+from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
+from dra_apiserver.kinds.scheduling.podgroups import CLAIMS, TOPOLOGY
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+_COMPOSITE = "CompositePodGroup"
+_TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
+
+
+def is_declared(kubernetes: Version) -> bool:
+    """Whether the kinds have their newer shape, with all their rules in their types."""
+    return kubernetes >= V1_37
+
+
+@functools.lru_cache(maxsize=64)
+def _rules(type_name: str, gates: FeatureGates) -> DeclaredRules:
+    return DeclaredRules(f"io.k8s.api.scheduling.{type_name}", ENFORCED, gates)
+
+
+def check_declared(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
+    """What the type of the request's version declares."""
+    return _rules(f"{ctx.version}.{ctx.kind.kind}", ctx.features).validate(obj, old)
+
+
+def check_group_status(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+    """The conditions, that claims are those of the spec's entries, then what is declared."""
+    status = obj.get("status") or {}
+    errors = check_conditions(status.get("conditions"), "status.conditions")
+    known = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
+    for index, claim in enumerate(status.get("resourceClaimStatuses") or ()):
+        if claim.get("name", "") not in known:
+            text = "must match the name of an entry in `spec.resourceClaims`"
+            at = f"status.resourceClaimStatuses[{index}].name"
+            errors.append(invalid(at, claim.get("name", ""), text))
+    return errors + check_declared(obj, old, ctx)
+
+
+def _fields(at: str) -> tuple[GatedFields, ...]:
+    """The gated fields of a group, or of a template of groups, at the path."""
+    return (
+        GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
+        GatedFields((CLAIMS,), (f"{at}resourceClaims",)),
+        GatedFields((_COMPOSITE,), (f"{at}parentCompositePodGroupName", f"{at}compositePodGroupTemplates")),
+        GatedFields(("PodGroupPreemptionPolicy",), (f"{at}preemptionPolicy",)),
+    )
+
+
+_SPEC, _TEMPLATE = _fields("spec."), _fields("")
+
+
+def complete_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
+    """Without disabled fields that were not in use; its pods are disrupted one by one unless it says otherwise."""
+    drop_disabled(_SPEC, obj, old, ctx.features)
+    obj.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
+
+
+def complete_workload(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
+    """The same for the templates, each compared with the one of its place."""
+    drop_disabled(_SPEC, obj, old, ctx.features)
+    _complete_templates(obj.get("spec") or {}, (old or {}).get("spec") or {}, ctx)
+
+
+def _complete_templates(parent: JsonObject, before: JsonObject, ctx: Context) -> None:
+    for field in _TEMPLATES:
+        earlier = before.get(field) or []
+        for index, template in enumerate(parent.get(field) or ()):
+            old = earlier[index] if index < len(earlier) else None
+            drop_disabled(_TEMPLATE, template, old, ctx.features)
+            template.setdefault("disruptionMode", {"single": {}})
+            _complete_templates(template, old or {}, ctx)

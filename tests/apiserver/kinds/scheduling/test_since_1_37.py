@@ -1,0 +1,139 @@
+"""PodGroups, CompositePodGroups and Workloads of Kubernetes 1.37."""
+
+import copy
+from typing import Any
+
+import pytest
+from dra_apiserver.conformance import answer
+from dra_apiserver.kinds import catalog
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, V1_37
+
+Json = dict[str, Any]
+GANG = {"gang": {"minCount": 2}}
+BASIC: Json = {"basic": {}}
+
+
+def made(kind: str, version: str = "v1beta1", **spec: Any) -> Json:
+    return {
+        "apiVersion": f"scheduling.k8s.io/{version}",
+        "kind": kind,
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": spec,
+    }
+
+
+def answered(obj: Json, *gates: str, old: Json | None = None) -> Json:
+    on = dict.fromkeys((*FeatureGates(V1_37), "GenericWorkload", *gates), True)
+    case: Json = {"object": copy.deepcopy(obj), "kubernetesVersion": "1.37", "featureGates": on}
+    if old is not None:
+        case["object"]["metadata"]["resourceVersion"] = "1"
+        case |= {"oldObject": copy.deepcopy(old), "operation": "update"}
+    server: Json = answer(case)["server"]
+    return server
+
+
+def errors(obj: Json, *gates: str, old: Json | None = None) -> list[tuple[str, str]]:
+    return [(error["field"], error["body"]) for error in answered(obj, *gates, old=old)["errors"]]
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha3"])
+def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) -> None:
+    reference = {"workloadName": "w", "templateName": "t"}
+    spec = answered(made("PodGroup", version, schedulingPolicy=GANG, workloadRef=reference))["object"]["spec"]
+    assert spec == {"schedulingPolicy": GANG, "workloadRef": reference, "disruptionMode": {"single": {}}}
+
+
+def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
+    old = made("PodGroup", schedulingPolicy=GANG)
+    assert errors(made("PodGroup", schedulingPolicy={"gang": {"minCount": 3}}), old=old) == []
+    assert errors(made("PodGroup", schedulingPolicy=BASIC), old=old) == [
+        ("spec.schedulingPolicy.basic", "Invalid value: null: field is immutable"),
+        ("spec.schedulingPolicy.gang", "Invalid value: null: field cannot be cleared once set"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "gates", "wanted"),
+    [
+        ({"schedulingPolicy": {}}, (), [("spec.schedulingPolicy", "must specify one of: `basic`, `gang`")]),
+        ({"schedulingPolicy": {"gang": {"minCount": -1}}}, (), [
+            ("spec.schedulingPolicy.gang.minCount", "must be greater than or equal to 1")]),
+        ({"schedulingPolicy": BASIC, "disruptionMode": {"single": {}, "all": {}}}, (), [
+            ("spec.disruptionMode", "must specify exactly one of: `single`, `all`")]),
+        ({"schedulingPolicy": BASIC, "resourceClaims": [{"name": "a"}]}, ("DRAWorkloadResourceClaims",), [
+            ("spec.resourceClaims[0]", "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")]),
+        ({"schedulingPolicy": BASIC, "priority": 1_000_000_001}, (), [
+            ("spec.priority", "must be less than or equal to 1000000000")]),
+        ({"schedulingPolicy": BASIC, "preemptionPolicy": "Always"}, ("PodGroupPreemptionPolicy",), [
+            ("spec.preemptionPolicy", 'supported values: "Never", "PreemptLowerPriority"')]),
+        # Without their gates these are dropped.
+        ({"schedulingPolicy": BASIC, "resourceClaims": [{"name": "a"}], "preemptionPolicy": "Always",
+          "parentCompositePodGroupName": "UPPER"}, (), []),
+    ],
+)  # fmt: skip
+def test_groups_that_are_refused(spec: Json, gates: tuple[str, ...], wanted: list[tuple[str, str]]) -> None:
+    found = errors(made("PodGroup", **spec), *gates)
+    assert [field for field, _ in found] == [field for field, _ in wanted]
+    assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
+
+
+def template(name: str, **more: Any) -> Json:
+    return {"name": name, "schedulingPolicy": BASIC, **more}
+
+
+def composite(name: str, *children: Json, groups: tuple[Json, ...] = ()) -> Json:
+    return template(name, compositePodGroupTemplates=list(children), podGroupTemplates=list(groups))
+
+
+ONE = template("one")
+
+
+@pytest.mark.parametrize(
+    ("spec", "wanted"),
+    [
+        ({"podGroupTemplates": [ONE]}, []),
+        ({"compositePodGroupTemplates": [composite("c", groups=(ONE,))]}, []),
+        ({}, [("spec", "must specify one of: `podGroupTemplates`, `compositePodGroupTemplates`")]),
+        ({"compositePodGroupTemplates": [composite("c")]}, [
+            ("spec.compositePodGroupTemplates[0]",
+             "must have at least one child PodGroupTemplate or CompositePodGroupTemplate")]),
+        ({"compositePodGroupTemplates": [composite("one", groups=(ONE,))]}, [
+            ("spec.compositePodGroupTemplates[0].podGroupTemplates[0].name", 'Duplicate value: "one"')]),
+        ({"podGroupTemplates": [template("a", priority=1), template("b", priority=2)]}, [
+            ("spec", "detected multiple priority configurations")]),
+        ({"compositePodGroupTemplates": [
+            composite("a", composite("b", composite("c", composite("d", groups=(ONE,)))))]}, [
+            ("spec.compositePodGroupTemplates[0]", "maximum template hierarchy depth is 4")]),
+    ],
+)  # fmt: skip
+def test_templates_of_workloads(spec: Json, wanted: list[tuple[str, str]]) -> None:
+    found = errors(made("Workload", **spec), "CompositePodGroup")
+    assert [field for field, _ in found] == [field for field, _ in wanted]
+    assert all(body.endswith(text) for (_, body), (_, text) in zip(found, wanted, strict=True))
+
+
+def test_templates_stay_those_that_they_were() -> None:
+    old = made("Workload", podGroupTemplates=[template("a"), template("b")])
+    new = made("Workload", podGroupTemplates=[template("a"), template("c")])
+    assert errors(new, old=old) == [
+        ("spec.podGroupTemplates[1]", "Forbidden: item may not be added"),
+        ("spec.podGroupTemplates", "Forbidden: item may not be removed"),
+    ]
+
+
+def test_a_composite_group_belongs_to_a_workload() -> None:
+    gate = "CompositePodGroup"
+    assert errors(made("CompositePodGroup", "v1alpha3", schedulingPolicy=BASIC), gate) == [
+        ("spec.workloadRef", "Required value")
+    ]
+
+
+def test_versions_are_those_of_the_release() -> None:
+    def served(version: str) -> set[str]:
+        registry = catalog.registry("api/all=true", kubernetes=V1_37 if version != "v1alpha2" else V1_36)
+        return {kind.plural for kind in registry.kinds_in("scheduling.k8s.io", version)}
+
+    assert served("v1beta1") == served("v1alpha2") == {"podgroups", "workloads"}
+    assert served("v1alpha3") == {"compositepodgroups", "podgroups", "workloads"}
+    assert not catalog.registry("api/all=true", kubernetes=V1_37).kinds_in("scheduling.k8s.io", "v1alpha2")
