@@ -21,6 +21,8 @@ _SERVICES = {
     "controllers": "services/controller/dra_controller",
     "node agent": "services/node-agent/dra_node_agent",
 }
+# Functions that give a resource in the version that a Kubernetes has.
+_FUNCTIONS = {"POD_GROUPS": "pod_groups"}
 # Kinds that the API server reads to answer requests for others (admission, authorization, tokens, eviction, proxies),
 # or derives from others.
 _API_SERVER = frozenset(
@@ -123,7 +125,8 @@ def _acting(kind: Kind) -> Iterator[str]:
             if isinstance(value, resources.Resource)
             and (value.group, value.plural) == (kind.group, kind.plural)
         ]
-        if any(re.search(rf"\b{constant}\b", _sources(REPOSITORY / folder)) for constant in names):
+        words = [word for constant in names for word in (constant, _FUNCTIONS.get(constant, constant))]
+        if any(re.search(rf"\b{word}\b", _sources(REPOSITORY / folder)) for word in words):
             yield name
 
 

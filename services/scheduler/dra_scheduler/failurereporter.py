@@ -41,7 +41,6 @@ class FailureReporter:
         recorder: Callable[[Pod], Recorder],
         clock: Clock,
         spawn: Callable[..., asyncio.Task[None]],
-        *,
         kubernetes: Version = DEFAULT,
     ) -> None:
         self._groups = pod_groups(kubernetes)

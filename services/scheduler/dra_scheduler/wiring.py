@@ -19,6 +19,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.podgroups import gangs_wait
 from dra_shared.taintrules import taint_rules
+from dra_shared.version import Version
 
 from dra_scheduler.allocator import Features
 from dra_scheduler.binding import Binder, NominationWriter
@@ -86,9 +87,7 @@ def new_scheduler(
     frameworks = {name: parts.framework for name, parts in built.items()}
     _connect_queue(base.queue, built)
     recorder = partial(_recorder_of, built)
-    reporter = FailureReporter(
-        client, recorder, base.clock, base.tasks.start, kubernetes=base.config.gates.version
-    )
+    reporter = FailureReporter(client, recorder, base.clock, base.tasks.start, base.kubernetes)
     failures = FailureHandler(base.queue, base.cache, reporter)
     explainer = _explainer(base, frameworks)
     cycle = partial(_pod_cycle, base, failures, reporter, explainer, rng or random.Random())
@@ -162,6 +161,10 @@ class _Base:
 
     def enabled(self, gate: str) -> bool:
         return self.config.gates.enabled(gate)
+
+    @property
+    def kubernetes(self) -> Version:
+        return self.config.gates.version
 
     def newest_pod(self, key: str) -> Pod | None:
         """The pod as the informer has it."""

@@ -162,6 +162,28 @@ async def test_events_about_an_object_reach_only_pods_that_refer_to_it() -> None
     assert _take(queue).pod.metadata.name == "a"
 
 
+async def test_an_event_about_an_object_costs_the_same_however_many_pods_wait() -> None:
+    """Upstream's pre-queueing hints (KEP-6132): a hint runs for the pods that an index has for the object alone."""
+    asked: list[str] = []
+
+    def hint(waiting: Pod, _: Event) -> bool:
+        asked.append(waiting.metadata.name)
+        return False
+
+    interest = Interest(Kind.RESOURCE_CLAIM, Action.ADD, hint, keys=lambda event: (event.new,))
+    queue = SchedulingQueue(FakeClock())
+    queue.set_plugins(
+        lambda _: None,
+        {"default-scheduler": {"Claims": (interest,)}},
+        keys=lambda waiting: tuple(waiting.metadata.labels),
+    )
+    for number in range(500):
+        queue.add(pod(f"p{number}", labels={f"claim-{number}": ""}))
+        queue.reject(_take(queue), ["Claims"], "no")
+    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-7"))
+    assert asked == ["p7"]
+
+
 async def test_after_five_minutes_a_pod_is_tried_anyway() -> None:
     clock = FakeClock()
     queue = _queue(clock)

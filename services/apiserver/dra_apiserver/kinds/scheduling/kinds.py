@@ -1,4 +1,9 @@
-"""The kinds of scheduling.k8s.io (upstream's `pkg/registry/scheduling`)."""
+"""The kinds of scheduling.k8s.io (upstream's `pkg/registry/scheduling`).
+
+No service acts on:
+
+* compositepodgroups.scheduling.k8s.io: workloads of Kubernetes 1.37 name them as parents of their pod groups.
+"""
 
 from __future__ import annotations
 

@@ -31,8 +31,13 @@ def deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
 
 
 def special(event: Event) -> tuple[str, ...] | None:
-    """As :func:`interested_in`, for deleted claims: only those for extended resources matter."""
+    """As :func:`interested_in`, for deleted claims until 1.36: only those for extended resources matter."""
     return None if event.old.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true" else ()
+
+
+def freed(event: Event) -> tuple[str, ...] | None:
+    """As :func:`special`, since 1.37: also a claim matters that had devices when it went."""
+    return None if event.old.status.allocation is not None else special(event)
 
 
 def out_of_the_way(pod: Pod, claim: ResourceClaim) -> bool:

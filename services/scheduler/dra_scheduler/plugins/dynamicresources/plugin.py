@@ -19,6 +19,7 @@ from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
@@ -32,6 +33,7 @@ from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import (
     claim_keys,
+    freed,
     interested_in,
     out_of_the_way,
     special,
@@ -76,6 +78,7 @@ class DynamicResources:
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self._prioritized = gates.enabled("DRAPrioritizedList")
         self._extended = gates.enabled("DRAExtendedResource")
+        self._deleted = freed if gates.version >= V1_37 else special
         self._manager = manager
         self._groups = pod_groups
         self._new_uid = new_uid
@@ -106,7 +109,9 @@ class DynamicResources:
         return (
             Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
             Interest(Kind.RESOURCE_CLAIM, claim_changes, self.schedulable_after_claim_change, interested_in),
-            Interest(Kind.RESOURCE_CLAIM, Action.DELETE, self.schedulable_after_claim_deletion, special),
+            Interest(
+                Kind.RESOURCE_CLAIM, Action.DELETE, self.schedulable_after_claim_deletion, self._deleted
+            ),
             Interest(Kind.TARGET_POD, Action.POD_CLAIMS, self.schedulable_after_pod_change),
             Interest(Kind.DEVICE_CLASS, Action.ADD | Action.UPDATE),
             Interest(Kind.RESOURCE_SLICE, Action.ADD | Action.UPDATE),
@@ -125,7 +130,7 @@ class DynamicResources:
         return worth_a_try(event.old, event.new, used)
 
     def schedulable_after_claim_deletion(self, pod: Pod, event: Event) -> bool:
-        """The queueing hint for claims for extended resources that went; upstream has none."""
+        """The queueing hint for claims that went; until 1.36 upstream has none."""
         return out_of_the_way(pod, event.old)
 
     def schedulable_after_pod_change(self, pod: Pod, event: Event) -> bool:

@@ -1,0 +1,25 @@
+"""Which pods an event about a claim concerns (upstream's pre-queueing hints)."""
+
+from dra_scheduler.framework.events import Action, Event, Kind
+from dra_scheduler.plugins.dynamicresources.hints import freed, interested_in, special
+from dra_shared.api.resource import ResourceClaim
+
+from tests.scheduler.objects import allocated, claim
+
+
+def _gone(old: ResourceClaim) -> Event:
+    return Event(Kind.RESOURCE_CLAIM, Action.DELETE, old, None)
+
+
+def test_a_changed_claim_concerns_the_pods_that_refer_to_it() -> None:
+    had, has_not = allocated("c", "gpu-0"), claim("c")
+    assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, has_not, had)) == ("default/c",)
+    # What it had is free for all.
+    assert interested_in(Event(Kind.RESOURCE_CLAIM, Action.UPDATE, had, has_not)) is None
+
+
+def test_a_claim_that_goes_with_its_devices_concerns_all_since_1_37() -> None:
+    """TestPreQueueingHint_DeleteEventWithPodInIndexer."""
+    assert freed(_gone(allocated("c", "gpu-0"))) is None
+    assert freed(_gone(claim("c"))) == ()
+    assert special(_gone(allocated("c", "gpu-0"))) == ()
