@@ -89,7 +89,8 @@ class FakeApi(httpx.AsyncBaseTransport):
             body.get("spec", {}).pop(field, None)
         for device in body.get("spec", {}).get("devices", []):
             for field in self.drop:
-                device.pop(field, None)
+                for part in (device, *device.get("consumesCounters", ())):
+                    part.pop(field, None)
             for mapping in device.get("nodeAllocatableResourceMappings", {}).values():
                 mapping.setdefault("allocationMultiplier", "1")
         return body

@@ -277,6 +277,26 @@ async def test_a_multiplier_that_the_server_fills_in_is_no_difference(world: _Wo
     assert not logs
 
 
+async def test_what_a_slice_says_of_all_its_devices(world: _World) -> None:
+    sets = PoolSlice(shared_counters=(CounterSet(name="c", counters={"x": Counter(value="1")}),))
+    part = Device(
+        name="a", consumes_counters=(DeviceCounterConsumption(counter_set="c", compatibility_groups=("g",)),)
+    )
+    await world.publish(sets, PoolSlice((part,), (), "example.com/kind", ("*",)))
+    spec = world.slices()[1].spec
+    assert (spec.partition_type_attribute, spec.skip_node_operations) == ("example.com/kind", ("*",))
+    await world.publish(sets, PoolSlice((part,), (), "example.com/kind"))
+    assert world.slices()[1].spec.skip_node_operations == ()
+    world.api.drop = {"partitionTypeAttribute", "skipNodeOperations", "compatibilityGroups"}
+    part = msgspec.structs.replace(part, name="b")
+    await world.publish(sets, PoolSlice((part,), (), "example.com/type", ("*",)))
+    assert world.problems == [
+        'publishing a ResourceSlice: pool "node-0", slice #1: some fields were dropped by the apiserver, probably '
+        "because these features are disabled: DRAPartitionableDevicesType DRAOptionalNodeOperations "
+        "DRADeviceCompatibilityGroups"
+    ]
+
+
 async def test_fields_that_the_server_drops_do_not_make_it_write_endlessly(world: _World) -> None:
     world.api.drop = {"bindsToNode"}
     await world.publish(_devices("a", binds_to_node=True))

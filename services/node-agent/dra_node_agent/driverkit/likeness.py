@@ -19,8 +19,13 @@ from dra_node_agent.driverkit.resources import PoolSlice
 
 def same_content(wanted: PoolSlice, stored: PoolSlice) -> bool:
     """Compares quantities by value, and nothing that the server fills in: when taints came, multipliers of 1."""
-    if (wanted.shared_counters, wanted.devices) == (stored.shared_counters, stored.devices):
+    if wanted == stored:
         return True
+    if (wanted.partition_type_attribute, wanted.skip_node_operations) != (
+        stored.partition_type_attribute,
+        stored.skip_node_operations,
+    ):
+        return False
     return [_set(group) for group in wanted.shared_counters] == [
         _set(group) for group in stored.shared_counters
     ] and [_device(device) for device in wanted.devices] == [_device(device) for device in stored.devices]

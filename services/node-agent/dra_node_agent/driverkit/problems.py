@@ -55,8 +55,23 @@ def _disabled_features(wanted: PoolSlice, stored: PoolSlice) -> list[str]:
             ),
         ),
     )
-    return [feature for feature, dropped in checks if dropped]
+    return [feature for feature, dropped in (*checks, *_since_1_37(wanted, stored, pairs)) if dropped]
+
+
+def _since_1_37(
+    wanted: PoolSlice, stored: PoolSlice, pairs: Sequence[tuple[Device, Device]]
+) -> Sequence[tuple[str, bool]]:
+    partition_types = (wanted.partition_type_attribute, stored.partition_type_attribute)
+    return (
+        ("DRAPartitionableDevicesType", partition_types[0] != partition_types[1]),
+        ("DRAOptionalNodeOperations", wanted.skip_node_operations != stored.skip_node_operations),
+        ("DRADeviceCompatibilityGroups", any(_groups(want) != _groups(have) for want, have in pairs)),
+    )
 
 
 def _differ(pairs: Sequence[tuple[Device, Device]], field: str) -> bool:
     return any(len(getattr(want, field)) != len(getattr(have, field)) for want, have in pairs)
+
+
+def _groups(device: Device) -> int:
+    return sum(len(consumption.compatibility_groups) for consumption in device.consumes_counters)

@@ -257,7 +257,11 @@ class SlicePublisher:
         slice_ = ResourceSlice(
             metadata=ObjectMeta(generate_name=name, owner_references=owners),
             spec=msgspec.structs.replace(
-                spec, devices=content.devices, shared_counters=content.shared_counters
+                spec,
+                devices=content.devices,
+                shared_counters=content.shared_counters,
+                partition_type_attribute=content.partition_type_attribute,
+                skip_node_operations=content.skip_node_operations,
             ),
         )
         self._stored(await self._client.create(RESOURCE_SLICES, slice_), index, content)
@@ -280,13 +284,15 @@ class SlicePublisher:
             spec,
             devices=_keep_taint_times(current.spec.devices, content.devices),
             shared_counters=content.shared_counters,
+            partition_type_attribute=content.partition_type_attribute,
+            skip_node_operations=content.skip_node_operations,
         )
         changed = msgspec.structs.replace(current, spec=spec)
         self._stored(await self._client.update(RESOURCE_SLICES, changed), index, content)
 
     def _stored(self, slice_: ResourceSlice, index: int, content: PoolSlice) -> None:
         self._written[slice_.metadata.name] = slice_.metadata.resource_version
-        stored = PoolSlice(slice_.spec.devices, slice_.spec.shared_counters)
+        stored = PoolSlice.of(slice_.spec)
         key = (slice_.spec.pool.name, index)
         if same_content(content, stored):
             self._accepted.pop(key, None)
@@ -297,7 +303,7 @@ class SlicePublisher:
         )
 
     def _same(self, pool: str, index: int, wanted: PoolSlice, current: ResourceSlice) -> bool:
-        stored = PoolSlice(current.spec.devices, current.spec.shared_counters)
+        stored = PoolSlice.of(current.spec)
         if same_content(wanted, stored):
             return True
         accepted = self._accepted.get((pool, index))

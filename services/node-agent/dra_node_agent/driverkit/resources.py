@@ -7,15 +7,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_shared.api.node import NodeSelector
-from dra_shared.api.resource import CounterSet, Device
+from dra_shared.api.resource import CounterSet, Device, ResourceSliceSpec
 
 
 @dataclass(frozen=True)
 class PoolSlice:
-    """The content of one ResourceSlice."""
+    """The content of one ResourceSlice.
+
+    Args:
+        partition_type_attribute: the attribute that tells of what kind a partition is (Kubernetes 1.37).
+        skip_node_operations: what the kubelet need not ask the driver for (Kubernetes 1.37).
+    """
 
     devices: tuple[Device, ...] = ()
     shared_counters: tuple[CounterSet, ...] = ()
+    partition_type_attribute: str | None = None
+    skip_node_operations: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, spec: ResourceSliceSpec) -> "PoolSlice":
+        """What a slice holds."""
+        return cls(
+            spec.devices, spec.shared_counters, spec.partition_type_attribute, spec.skip_node_operations
+        )
 
 
 @dataclass(frozen=True)

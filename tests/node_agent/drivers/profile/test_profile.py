@@ -130,6 +130,30 @@ class TestDevices:
         assert [device.attributes["even"].int_ for device in devices.values()] == [1, 3, 1, 3]
         assert len({device.attributes["uuid"].string for device in devices.values()}) == 4
 
+    def test_partitions_tell_of_their_kind_and_of_operations_that_nobody_needs(self, tmp_path: Path) -> None:
+        path = tmp_path / "parts.yaml"
+        path.write_text(
+            "driver: parts.example.com\ncdiClass: x\npartitionTypeAttribute: parts.example.com/kind\n"
+            "skipNodeOperations: ['*']\nsharedCounters: [{name: all, counters: {units: '2'}}]\n"
+            "devices: [{each: {a: 2}, device: {name: 'half-{a}',\n"
+            "  attributes: {kind: {string: half}},\n"
+            "  consumesCounters: [{counterSet: all, compatibilityGroups: [halves],\n"
+            "    counters: {units: {value: '1'}}}]}}]\n"
+            "pools: [{name: '{node}-whole', skipNodeOperations: [NodeUnprepareResources],\n"
+            "  partitionTypeAttribute: parts.example.com/kind, devices: [{device: {name: whole}}]}]\n"
+        )
+        pools = resources(load_profile(str(path)), "n").pools
+        counters, halves = pools["n"].slices
+        assert (counters.partition_type_attribute, counters.skip_node_operations) == (None, ())
+        assert halves.partition_type_attribute == "parts.example.com/kind"
+        assert halves.skip_node_operations == ("*",)
+        assert halves.devices[0].consumes_counters[0].compatibility_groups == ("halves",)
+        (whole,) = pools["n-whole"].slices
+        assert (whole.partition_type_attribute, whole.skip_node_operations) == (
+            None,
+            ("NodeUnprepareResources",),
+        )
+
     @pytest.mark.parametrize(
         ("change", "message"),
         [

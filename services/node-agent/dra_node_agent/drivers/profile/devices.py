@@ -1,5 +1,6 @@
 """The devices that a profile makes for a node."""
 
+import dataclasses
 import itertools
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ def resources(profile: Profile, node_name: str) -> DriverResources:
         DriverConfigError: the profile's devices are not devices, or its pools contradict themselves.
     """
     base = {"node": node_name, "driver": profile.driver}
-    own = _slices(profile, profile.devices, profile.shared_counters, base)
+    own = _slices(profile, profile, base)
     pools = {node_name: Pool(own, generation=profile.generation)}
     for template in profile.pools:
         if not _of_cluster(template):
@@ -84,7 +85,7 @@ def _add(profile: Profile, pools: dict[str, Pool], template: PoolTemplate, base:
     except msgspec.ValidationError as error:
         raise DriverConfigError(f"{where}: not a node selector: {error}") from error
     pools[name] = Pool(
-        _slices(profile, template.devices, template.shared_counters, base),
+        _slices(profile, template, base),
         chosen,
         template.all_nodes,
         template.generation,
@@ -101,14 +102,23 @@ def _checked(profile: Profile, pools: Mapping[str, Pool]) -> DriverResources:
 
 
 def _slices(
-    profile: Profile,
-    templates: Sequence[DeviceTemplate],
-    counter_templates: Sequence[CounterTemplate],
-    base: Mapping[str, Any],
+    profile: Profile, source: Profile | PoolTemplate, base: Mapping[str, Any]
 ) -> tuple[PoolSlice, ...]:
-    counters = list(_counter_sets(profile, counter_templates, base))
-    devices = [d for template in templates for d, _ in _expand(profile, template, base)]
-    return pool(devices, counters).slices
+    counters = list(_counter_sets(profile, source.shared_counters, base))
+    devices = [d for template in source.devices for d, _ in _expand(profile, template, base)]
+    return tuple(_announced(source, slice_) for slice_ in pool(devices, counters).slices)
+
+
+def _announced(source: Profile | PoolTemplate, slice_: PoolSlice) -> PoolSlice:
+    """What the API takes only in slices with devices, or with partitions."""
+    if not slice_.devices:
+        return slice_
+    partitions = any(device.consumes_counters for device in slice_.devices)
+    return dataclasses.replace(
+        slice_,
+        partition_type_attribute=source.partition_type_attribute if partitions else None,
+        skip_node_operations=source.skip_node_operations,
+    )
 
 
 def _loops(each: Mapping[str, int]) -> Iterator[dict[str, int]]:

@@ -51,6 +51,8 @@ class PoolTemplate(_Data, kw_only=True):
         node_selector: the nodes that can use the devices, in the API's form; placeholders count.
         all_nodes: whether all nodes can use them.
         generation: the least that the pool's generation may be.
+        partition_type_attribute: in slices with partitions, the attribute that tells of what kind each is.
+        skip_node_operations: in slices with devices, what the kubelet need not ask the driver for.
     """
 
     name: str
@@ -59,6 +61,8 @@ class PoolTemplate(_Data, kw_only=True):
     generation: int = 0
     devices: tuple[DeviceTemplate, ...] = ()
     shared_counters: tuple[CounterTemplate, ...] = ()
+    partition_type_attribute: str | None = None
+    skip_node_operations: tuple[str, ...] = ()
 
 
 class ConfigField(_Data, kw_only=True):
@@ -141,6 +145,8 @@ class Variant(_Data, kw_only=True):
     devices: tuple[DeviceTemplate, ...] | None = None
     shared_counters: tuple[CounterTemplate, ...] | None = None
     pools: tuple[PoolTemplate, ...] | None = None
+    partition_type_attribute: str | None = None
+    skip_node_operations: tuple[str, ...] | None = None
     common_edits: Edits | None = None
     binding_conditions: BindingConditions | None = None
     device_plugin: DevicePluginTemplate | None = None
@@ -158,6 +164,8 @@ class Profile(_Data, kw_only=True):
         devices: the devices of the node's own pool.
         generation: the least that this pool's generation may be.
         pools: further pools.
+        partition_type_attribute: as for a pool, for the node's own.
+        skip_node_operations: as for a pool, for the node's own.
         any_config: take configs of any kind, whatever they say; ``configs`` are not asked.
         common_edits: what a container gets once, whichever of the driver's devices it has.
         device_edits: what it gets for each.
@@ -176,6 +184,8 @@ class Profile(_Data, kw_only=True):
     shared_counters: tuple[CounterTemplate, ...] = ()
     generation: int = 0
     pools: tuple[PoolTemplate, ...] = ()
+    partition_type_attribute: str | None = None
+    skip_node_operations: tuple[str, ...] = ()
     configs: tuple[ConfigKind, ...] = ()
     any_config: bool = False
     common_edits: Edits = Edits()
@@ -208,6 +218,10 @@ class Profile(_Data, kw_only=True):
             if chosen.shared_counters is None
             else chosen.shared_counters,
             pools=self.pools if chosen.pools is None else chosen.pools,
+            partition_type_attribute=chosen.partition_type_attribute or self.partition_type_attribute,
+            skip_node_operations=self.skip_node_operations
+            if chosen.skip_node_operations is None
+            else chosen.skip_node_operations,
             common_edits=chosen.common_edits or self.common_edits,
             binding_conditions=chosen.binding_conditions or self.binding_conditions,
             device_plugin=chosen.device_plugin or self.device_plugin,
