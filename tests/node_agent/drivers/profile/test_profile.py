@@ -130,7 +130,7 @@ class TestDevices:
         assert [device.attributes["even"].int_ for device in devices.values()] == [1, 3, 1, 3]
         assert len({device.attributes["uuid"].string for device in devices.values()}) == 4
 
-    def test_partitions_tell_of_their_kind_and_of_operations_that_nobody_needs(self, tmp_path: Path) -> None:
+    def test_slices_name_the_type_of_partitions_and_operations_to_skip(self, tmp_path: Path) -> None:
         path = tmp_path / "parts.yaml"
         path.write_text(
             "driver: parts.example.com\ncdiClass: x\npartitionTypeAttribute: parts.example.com/kind\n"
