@@ -203,6 +203,20 @@ def test_what_would_happen_is_shown_before_it_is_done(page: Page, server: _Serve
     expect(undo).to_have_count(0)
 
 
+def test_what_more_nodes_would_bring_is_known_before_they_are_bought(page: Page, server: _Server) -> None:
+    for number in range(5):
+        server.claim(f"pod-{number}", "true")
+    _open(page, server)
+    # Of eight GPUs that are not partitioned, the fifth pair is missing.
+    expect(page.get_by_role("button", name=re.compile("^used 8$"))).to_be_visible()
+    page.get_by_text("As a table").click()
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    panel.get_by_role("button", name="Add five nodes such as node-0").click()
+    expect(panel.locator(".preview")).to_contain_text("5 of 5 pods would be placed, 4 without them")
+    assert len(server.get("/api/v1/nodes")["items"]) == 2
+
+
 def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, server: _Server) -> None:
     server.claim("works", "true")
     server.claim("zz-waits", "device.attributes['gpu.nvidia.com'].productName.contains('H100')")

@@ -8,7 +8,12 @@ export const KEY = "dralab.io/console";
 const rules = () => informers.rules.paths[0];
 const MERGE = "application/merge-patch+json";
 
-/** The actions on a device of a node: `{name, question, body, act(pods)}`; `act` gives what was done, in words. */
+const COPIES = 5;
+
+/**
+ * The actions on a device of a node: `{name, question, body, act(pods)}`; `act` gives what was done, in words. A body that
+ * has to be asked for is a function.
+ */
 export function actionsOn(device) {
   const { node, driver, pool, name } = device;
   const taint = (effect) => ({
@@ -22,7 +27,26 @@ export function actionsOn(device) {
     { name: `Lose node ${node}`, question: "remove", body: { nodes: [node] } },
     taint("NoSchedule"),
     taint("NoExecute"),
+    { name: `Add five nodes such as ${node}`, question: "change", body: () => copies(node) },
   ];
+}
+
+/** Nodes like one that is there, with devices like its own. */
+async function copies(name) {
+  const [node, slices] = await Promise.all([
+    request(`/api/v1/nodes/${name}`),
+    request(`/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3D${name}`),
+  ]);
+  const objects = Array.from({ length: COPIES }, (_, index) => `${name}-copy-${index + 1}`).flatMap((copy) => [
+    { ...node, metadata: { name: copy, labels: { ...node.metadata.labels, "kubernetes.io/hostname": copy } }, spec: { ...node.spec, unschedulable: false } },
+    ...slices.items.map(({ apiVersion, kind, metadata, spec }) => ({
+      apiVersion: apiVersion ?? slices.apiVersion,
+      kind: kind ?? "ResourceSlice",
+      metadata: { name: `${copy}-${metadata.name}` },
+      spec: { ...spec, nodeName: copy, pool: { ...spec.pool, name: spec.pool.name === name ? copy : `${spec.pool.name}-${copy}` } },
+    })),
+  ]);
+  return { objects };
 }
 
 /** Cordons the node and evicts its pods, as `kubectl drain` does; a budget that forbids one is reported. */

@@ -23,6 +23,7 @@ export function legend(by, boards) {
 
 function valueOf(by, board) {
   if (by === "namespace") return board.devices.flatMap((device) => device.holders)[0]?.namespace ?? "";
+  if (by === "driver" || by === "pool") return board.devices[0][by];
   return String(Object.values(board.devices[0].attributes[by] ?? { none: "" })[0]);
 }
 

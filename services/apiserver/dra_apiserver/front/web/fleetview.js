@@ -82,7 +82,7 @@ function Controls() {
     </select></label>
     <label>Colour by <select value=${colour} onChange=${(event) => (colour.value = event.target.value)}>
       <option value="state">state</option>
-      <option value="namespace">namespace</option>
+      <option value="namespace">namespace</option><option value="driver">driver</option><option value="pool">pool</option>
       ${attributes.value.map((name) => html`<option value=${name}>${name}</option>`)}
     </select></label>
     <div class="legend" role="group" aria-label="Show only one state">

@@ -17,7 +17,8 @@ export function WhatIf({ device }) {
     setPreview({ action });
     try {
       const path = `/insight/plan/${action.question}`;
-      setPreview({ action, answer: await request(path, { method: "POST", body: action.body }) });
+      const body = typeof action.body === "function" ? await action.body() : action.body;
+      setPreview({ action, answer: await request(path, { method: "POST", body }) });
     } catch (error) {
       setPreview({ action, problem: error.message });
     }
@@ -36,12 +37,22 @@ export function WhatIf({ device }) {
 function Preview({ preview: { action, answer, problem }, act }) {
   if (problem) return html`<p class="bad">No preview: ${problem}</p>`;
   if (!answer) return html`<p class="note">Asking the scheduler…</p>`;
+  if (action.question === "change") return html`<${Comparison} answer=${answer} />`;
   const moves = answer.moves ?? [];
   return html`<div class="preview"><p><b>${answer.moved ?? 0}</b> pods would move, <b>${answer.stuck ?? 0}</b> would be stuck.</p>
     ${moves.length > 0 && html`<table><thead><tr><th>Pod</th><th>From</th><th>To</th></tr></thead><tbody>
       ${moves.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${one.before}</td><td>${one.after || html`<span class="bad">${one.stuck}</span>`}</td></tr>`)}</tbody></table>`}
     ${Object.entries(answer.preempted ?? {}).map(([pod, by]) => html`<p class="bad">${pod} would be preempted by ${by}</p>`)}
     ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}</div>`;
+}
+
+/** Who would be placed then: all pods with claims, and those that wait, are placed again. */
+function Comparison({ answer }) {
+  const place = ({ node, message }) => node || html`<span class="bad">${message}</span>`;
+  return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} pods would be placed, <b>${answer.before}</b> without them.</p>
+    ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th><th>Without</th><th>With</th></tr></thead><tbody>
+      ${answer.changed.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${place(one.before)}</td><td>${place(one.after)}</td></tr>`)}</tbody></table>`}
+  </div>`;
 }
 
 /** What takes back what was done. */
