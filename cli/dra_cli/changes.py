@@ -56,7 +56,7 @@ def changes(reader: Reader, wanted: Wanted) -> list[Json]:
 
 def _selected(reader: Reader, wanted: Wanted) -> list[Selected]:
     if not wanted.words:
-        return [Selected(resource) for resource in _stored(reader)]
+        return [Selected(one) for one in stored(reader) if one.plural not in _LEFT_OUT]
     words = []
     for word in wanted.words:
         kind, slash, name = word.partition("/")
@@ -64,11 +64,12 @@ def _selected(reader: Reader, wanted: Wanted) -> list[Selected]:
     return select(known(reader, words), words)
 
 
-def _stored(reader: Reader) -> Iterator[ServedResource]:
+def stored(reader: Reader) -> Iterator[ServedResource]:
+    """The resources whose objects the server keeps, each in the version that it prefers."""
     seen = set()
     for resource in known(reader, ("all",)).resources:
         place = (resource.group, resource.plural)
-        if place not in seen and resource.plural not in _LEFT_OUT and "watch" in resource.verbs:
+        if place not in seen and "watch" in resource.verbs:
             seen.add(place)
             yield resource
 

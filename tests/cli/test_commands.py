@@ -1,5 +1,6 @@
 """The commands about objects, on a cluster in this process."""
 
+import base64
 import contextlib
 import json
 import os
@@ -8,6 +9,7 @@ import select
 import signal
 import subprocess
 import sys
+import tarfile
 import termios
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ from typing import Any
 import pytest
 from dra_cli import commandline
 from dra_cli.main import main
+from dra_cli.restore.reading import restored
 from dralab.testing import Cluster
 
 from tests.testing.manifests import POD
@@ -351,3 +354,28 @@ def test_commands_look_at_a_moment(dralab: Command) -> None:
     assert "nodeName" not in pod["spec"]
     assert "does not change" in dralab("get", "pods", "-w", "--at", "-1s", code=2)
     assert "not a moment" in dralab("get", "pods", "--at", "soon", code=1)
+
+
+def test_a_bundle_has_what_a_report_needs_and_no_secret(dralab: Command, tmp_path: Path) -> None:
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "s"},
+        "stringData": {"x": "hush-hush"},
+    }
+    dralab._cluster.apply(secret)
+    file = tmp_path / "b.tar.gz"
+    assert dralab("bundle", "-o", str(file)) == f"{file}\n"
+    with tarfile.open(file) as archive:
+        archive.extractall(tmp_path, filter="data")
+    root = tmp_path / "dralab-bundle"
+    everything = b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
+    assert b"hush-hush" not in everything
+    assert base64.b64encode(b"hush-hush") not in everything
+    assert (root / "versions.txt").read_text().startswith("dralab ")
+    changes = [json.loads(line) for line in (root / "history/pods.core.jsonl").read_text().splitlines()]
+    assert any(change["name"] == "p" and change["object"]["kind"] == "Pod" for change in changes)
+    pools, objects = restored(str(file), tmp_path)
+    assert pools
+    assert ("Pod", "p") in {(resource.kind, obj["metadata"]["name"]) for resource, obj in objects}
+    assert "cannot write" in dralab("bundle", "-o", str(tmp_path / "nowhere/b"), code=1)
