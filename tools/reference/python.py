@@ -1,4 +1,4 @@
-"""The Python API, from its signatures and docstrings: ``dralab.World`` and ``dralab.testing``."""
+"""The Python API, from its signatures and docstrings: ``dralab.World``, ``dralab.testing`` and ``dralab.driver``."""
 
 import inspect
 import re
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import dralab
+import dralab.driver
 import dralab.testing
 from dralab.testing import plugin
 
@@ -22,12 +23,19 @@ def page() -> Page:
     parts += ["## dralab.testing", _text(dralab.testing)]
     for name in dralab.testing.__all__:
         parts += _class(getattr(dralab.testing, name))
+    parts += ["## dralab.driver", _text(dralab.driver)]
+    for name in dralab.driver.__all__:
+        thing = getattr(dralab.driver, name)
+        if inspect.isclass(thing):
+            parts += _class(thing)
+        elif inspect.isfunction(thing):
+            parts += _function(name, thing)
     parts += ["## pytest", _text(plugin)]
     return Page(
         "reference/python.md",
         "Python API",
         "The classes that programs and tests use. By example: [Testing with dralab](../testing-with-dralab.md), "
-        "[Plans](../plan.md).",
+        "[Plans](../plan.md), [Writing a driver](../writing-a-driver.md).",
         "\n\n".join(parts),
     )
 
@@ -40,6 +48,12 @@ def _class(thing: type[Any]) -> Iterator[str]:
     for name, member in vars(thing).items():
         if not name.startswith("_"):
             yield from _member(name, member)
+
+
+def _function(name: str, thing: Any) -> Iterator[str]:
+    yield f"### {name}"
+    yield _code(f"{name}{_signature(thing)}")
+    yield _text(thing)
 
 
 def _has_own_init(thing: type[Any]) -> bool:

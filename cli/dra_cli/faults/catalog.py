@@ -144,6 +144,12 @@ KINDS = {
             "node",
         ),
         Kind(
+            "driver-old",
+            "a driver is spoken to as one of before Kubernetes 1.34, which has v1beta1 alone",
+            "pods get the same; what was prepared in one version is unprepared in the other",
+            "node",
+        ),
+        Kind(
             "kubelet-stop",
             "a kubelet ends, and is started again",
             "containers go on; what is prepared is found in its checkpoint",

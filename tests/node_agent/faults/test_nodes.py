@@ -1,7 +1,9 @@
 """Faults of nodes on a whole cluster: what is promised while they last, and that all is well afterwards."""
 
+import re
 from collections.abc import Iterator
 
+import httpx
 import pytest
 from dra_cli.errors import CommandError
 from dralab.testing import Cluster
@@ -82,6 +84,25 @@ def test_calls_that_hang_go_on_when_it_is_over(cluster: Cluster) -> None:
     assert cluster.get("pod/hangs")["status"]["phase"] == "Pending"
     cluster.calm()
     cluster.pod("hangs").wait_for("Running")
+
+
+def test_what_was_prepared_in_one_version_is_unprepared_in_the_other(cluster: Cluster) -> None:
+    def calls(version: str) -> float:
+        metrics = httpx.get(f"{cluster.asynchronous._services.urls['node-agent']}/metrics").text
+        found = re.findall(
+            rf"dra_grpc_operations_duration_seconds_count\{{[^}}]*dra\.{version}\.[^}}]*\}} (\S+)", metrics
+        )
+        return sum(map(float, found))
+
+    before = calls("v1beta1")
+    cluster.disturb("driver-old", seconds=_LONG)
+    _start(cluster, "old-prepared")
+    cluster.pod("old-prepared").wait_for("Running")
+    assert calls("v1beta1") > before
+    cluster.calm()
+    cluster.delete("pod/old-prepared")
+    cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
+    assert calls("v1beta1") == before + 1
 
 
 def test_a_driver_that_ends_comes_back_with_what_it_had(cluster: Cluster) -> None:

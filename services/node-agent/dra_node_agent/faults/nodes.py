@@ -17,7 +17,14 @@ from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode, encode
 from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.node import NodeReporter
 
-_CALLS: tuple[CallFault, ...] = ("driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset")
+_CALLS: tuple[CallFault, ...] = (
+    "driver-hang",
+    "driver-slow",
+    "driver-wrong",
+    "driver-gone",
+    "driver-reset",
+    "driver-old",
+)
 
 _log = logger(__name__)
 

@@ -1,4 +1,4 @@
-"""Faults on demand of calls to DRA drivers: a driver that hangs, is slow, answers wrongly, is away or drops answers.
+"""Faults on demand of calls to DRA drivers: a driver that hangs, is slow, old or away, answers wrongly or not.
 
 No counterpart upstream. They strike where the kubelet calls, so that every driver can have them, those of others too.
 """
@@ -13,7 +13,7 @@ from dra_shared.clock import Clock, wait_for
 
 from dra_node_agent.kubelet.dra.wire import CallError
 
-CallFault = Literal["driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset"]
+CallFault = Literal["driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset", "driver-old"]
 
 
 @dataclass(eq=False)
@@ -73,6 +73,10 @@ class CallFaults:
     def is_wrong(self, driver: str) -> bool:
         """Whether answers lack the claims that were asked for."""
         return any(fault.kind == "driver-wrong" for fault in self._of(driver))
+
+    def is_old(self, driver: str) -> bool:
+        """Whether the driver is to be spoken to as one of before Kubernetes 1.34, in v1beta1."""
+        return any(fault.kind == "driver-old" for fault in self._of(driver))
 
     def _of(self, driver: str) -> list[_Fault]:
         return [fault for fault in self._active if fault.driver in ("", driver)]

@@ -87,13 +87,19 @@ class DriverConnection:
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
-        self.chosen_service = choose_service(services)
+        self._chosen = choose_service(services)
         self.connected = False
         self._services = services
         self._timeout = timeout
         self._clock = clock or SystemClock()
         self._faults = faults or CallFaults(self._clock)
         self._channel = aio.insecure_channel(f"unix:{endpoint}", options=CHANNEL_OPTIONS)
+
+    @property
+    def chosen_service(self) -> str:
+        """The DRA service to call."""
+        old = self._chosen == V1 and V1BETA1 in self._services and self._faults.is_old(self.driver)
+        return V1BETA1 if old else self._chosen
 
     async def close(self) -> None:
         """Close the connection; calls in progress fail."""
