@@ -1,13 +1,17 @@
 """The flags that a service takes."""
 
+import argparse
 import importlib
 
 from dra_cli import commandline
+from dra_node_agent.driverkit.program import option_parser
 from dra_shared.service import Options
 
 
-def service_options(package: str) -> Options:
-    """The service's options, as its process builds them."""
+def service_options(package: str) -> argparse.ArgumentParser:
+    """The service's options, as its process builds them; ``dra_driver`` is any driver."""
+    if package == "dra_driver":
+        return option_parser("NAME", {})
     options: Options = importlib.import_module(f"{package}.main").options()
     return options
 

@@ -101,7 +101,7 @@ async def test_the_token_of_the_pod_is_read_again(tmp_path: Path, monkeypatch: p
     clock = FakeClock()
     access = Access("http://api", "first", token_file=file)
     monkeypatch.setattr(program, "in_cluster", lambda: access)
-    options = program._parser("d", {"NODE_NAME": "a"}).parse_args([])
+    options = program.option_parser("d", {"NODE_NAME": "a"}).parse_args([])
     async with program.surroundings("d", options, clock) as found:
         file.write_text("second\n")
         await clock.advance(61)

@@ -50,7 +50,7 @@ def run(
 ) -> int:
     """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code, for ``sys.exit``."""
     environment = os.environ if environment is None else environment
-    options = _parser(driver, environment).parse_args(arguments)
+    options = option_parser(driver, environment).parse_args(arguments)
 
     async def within() -> None:
         try:
@@ -93,7 +93,8 @@ async def surroundings(
             await asyncio.gather(refreshing, return_exceptions=True)
 
 
-def _parser(driver: str, environment: Mapping[str, str]) -> argparse.ArgumentParser:
+def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """What reads a driver's options; their defaults are those of the environment."""
     parser = argparse.ArgumentParser(prog=driver, description=f"The DRA driver {driver} on one node.")
     node = environment.get("NODE_NAME")
     parser.add_argument("--node-name", default=node, required=not node, help="the node (NODE_NAME)")
