@@ -73,7 +73,7 @@ async def _schema(session: Session) -> None:
     "the version has the fields that are used",
     promise="cdiVersion is a known version, and no field needs a newer one.",
     source=_GO + "/version.go (MinimumRequiredVersion)",
-    cost="Engines refuse the file: the spec version must be at least …",
+    cost="Engines refuse the file, as its version is too low.",
 )
 async def _version_enough(session: Session) -> None:
     seen = await _with_files(session)

@@ -1,0 +1,65 @@
+"""``dralab conformance driver``: what needs no driver."""
+
+import json
+from pathlib import Path
+
+import pytest
+from dra_cli import commandline
+from dra_cli.conformance.driver import _parameters, _rules
+from dra_cli.errors import CommandError
+
+
+def _run(*words: str) -> int:
+    return commandline.run("conformance", ["driver", *words])
+
+
+def test_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("--list", "-k", "admin") == 0
+    assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [
+        "admin.prepared",
+        "admin.holder-kept",
+    ]
+
+
+def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _run("--explain", "cdi.atomic") == 0
+    assert capsys.readouterr().out.startswith("cdi.atomic: files appear whole\nPromise: ")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ((), "give the driver's command after --, or --attach"),
+        (("--explain", "cdi"), "unknown check 'cdi'"),
+        (("-k", "nothing"), "no check has 'nothing'"),
+        (("./driver",), "the driver's command follows --"),
+        (("--attach", "--", "./driver"), "leave out the command"),
+        (("--attach",), "--attach needs --directory"),
+        (("--kubernetes-version", "1.2", "--", "x"), "1.2"),
+        (("--", "driver", "{wrong}"), "unknown placeholder"),
+    ],
+)
+def test_mistakes_are_one_line(words: tuple[str, ...], message: str) -> None:
+    with pytest.raises(CommandError, match=message) as error:
+        _run(*words)
+    assert error.value.code == 2
+
+
+def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:
+    rule = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
+    role = {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r"}}
+    file = tmp_path / "role.json"
+    file.write_text(json.dumps({**role, "rules": [rule]}))
+    assert _rules(file) == [rule]
+    file.write_text(json.dumps(role))
+    with pytest.raises(CommandError, match="has no ClusterRole with rules"):
+        _rules(file)
+
+
+def test_parameters_are_an_object(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("apiVersion: x/v1\nkind: Paint\n")
+    assert _parameters(file) == {"apiVersion": "x/v1", "kind": "Paint"}
+    file.write_text("- x\n")
+    with pytest.raises(CommandError, match="is no object"):
+        _parameters(file)

@@ -1,0 +1,68 @@
+"""Starting, stopping and killing a driver's program."""
+
+import sys
+from pathlib import Path
+
+import pytest
+from dra_cli.errors import CommandError
+from dralab.conformance.driverprocess import ProcessDriver, filled
+
+from tests.support.waiting import until
+
+_SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
+_STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+
+
+def _driver(folder: Path, script: str, *words: str) -> ProcessDriver:
+    return ProcessDriver([sys.executable, "-S", "-c", script, *words], {}, {}, folder / "log")
+
+
+async def _up(driver: ProcessDriver) -> None:
+    await until(lambda: "up" in driver.output(), 20)
+
+
+def test_words_in_braces_are_replaced() -> None:
+    values = {"node_name": "node-0", "pod_uid": "1"}
+    words = ["--node={node_name}", "{pod_uid}", "{}", "${HOME}"]
+    assert filled(words, values) == ["--node=node-0", "1", "{}", "${HOME}"]
+
+
+def test_an_unknown_word_in_braces_is_named() -> None:
+    with pytest.raises(CommandError, match=r"unknown placeholder \{node\}: there are node_name"):
+        filled(["{node}"], {"node_name": "node-0"})
+
+
+def test_instances_need_a_word_for_their_uid(tmp_path: Path) -> None:
+    assert not _driver(tmp_path, "pass").instances
+    assert _driver(tmp_path, "pass", "{pod_uid}").instances
+
+
+@pytest.mark.system
+async def test_a_driver_is_stopped_and_seen(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, _SLEEPS)
+    await driver.start()
+    await _up(driver)
+    usage = driver.usage()
+    assert driver.alive()
+    assert usage is not None
+    assert usage.files >= 3
+    assert usage.threads == 1
+    assert usage.memory > 1 << 20
+    ended = await driver.stop(20)
+    assert ended.code == -15
+    assert driver.usage() is None
+
+
+@pytest.mark.system
+async def test_a_driver_that_does_not_end_is_killed(tmp_path: Path) -> None:
+    driver = _driver(tmp_path, _STAYS)
+    await driver.start()
+    await _up(driver)
+    assert (await driver.stop(0.05)).code is None
+
+
+@pytest.mark.system
+async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
+    driver = ProcessDriver(["/no/such/driver"], {}, {}, tmp_path / "log")
+    with pytest.raises(CommandError, match="cannot start /no/such/driver: No such file or directory"):
+        await driver.start()

@@ -1,0 +1,98 @@
+"""Results as a table's rows, JUnit XML, JSON and Markdown."""
+
+import json
+from xml.etree import ElementTree
+
+import pytest
+from dralab.conformance import CHECKS, Outcome, Result, select
+from dralab.conformance.show import FORMATS, explanation, line, listing, passed, summary
+
+_ABOUT = {"command": "my-driver --flag", "kubernetesVersion": "1.36", "dralab": "0.0"}
+_BY_ID = {check.id: check for check in CHECKS}
+
+
+def _results() -> list[Result]:
+    return [
+        Result(_BY_ID["prepare.succeeds"], Outcome.KEPT, "", 0.5),
+        Result(_BY_ID["prepare.idempotent"], Outcome.BROKEN, "first a | b,\x00 then <c>"),
+        Result(_BY_ID["slices.owner"], Outcome.WARNING, "slice-1 is not owned by the node"),
+        Result(_BY_ID["shares.two-claims"], Outcome.SKIPPED, "needs 1 device"),
+        Result(_BY_ID["cdi.gone"], Outcome.UNTRIED, "the claim is not prepared"),
+    ]
+
+
+def test_a_row_has_outcome_check_and_reason() -> None:
+    row = line(_results()[1])
+    assert row.splitlines()[0].split()[:2] == ["BROKEN", "prepare.idempotent"]
+    assert row.splitlines()[1].strip().startswith("first a | b")
+
+
+def test_the_summary_counts() -> None:
+    assert summary(_results(), 61.24) == "1 kept, 1 broken, 1 warning, 1 skipped, 1 untried; 61.2 s"
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "strict", "good"),
+    [
+        ((Outcome.KEPT, Outcome.SKIPPED), True, True),
+        ((Outcome.KEPT, Outcome.WARNING), False, True),
+        ((Outcome.KEPT, Outcome.WARNING), True, False),
+        ((Outcome.KEPT, Outcome.BROKEN), False, False),
+        ((Outcome.KEPT, Outcome.UNTRIED), False, False),
+    ],
+)
+def test_what_passes(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
+    results = [Result(_BY_ID["prepare.succeeds"], outcome) for outcome in outcomes]
+    assert passed(results, strict=strict) is good
+
+
+def test_junit_has_a_case_for_each_check() -> None:
+    suite = ElementTree.fromstring(FORMATS["junit"](_results(), 61.2, _ABOUT).partition("\n")[2])
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["5", "1", "1", "1"]
+    children = {case.get("name"): [child.tag for child in case] for case in suite}
+    assert children == {
+        "prepare.succeeds": [],
+        "prepare.idempotent": ["failure"],
+        "slices.owner": ["system-out"],
+        "shares.two-claims": ["skipped"],
+        "cdi.gone": ["error"],
+    }
+    failure = suite.find("testcase/failure")
+    assert failure is not None
+    assert failure.get("message") == "first a | b, then <c>"
+    assert "What a breach costs users" in (failure.text or "")
+
+
+def test_json_has_all_of_it() -> None:
+    document = json.loads(FORMATS["json"](_results(), 61.2, _ABOUT))
+    assert document["passed"] is False
+    assert document["counts"] == {"kept": 1, "broken": 1, "warning": 1, "skipped": 1, "untried": 1}
+    assert document["checks"][1]["id"] == "prepare.idempotent"
+    assert document["command"] == "my-driver --flag"
+
+
+def test_markdown_begins_with_a_badge_and_what_is_broken() -> None:
+    page = FORMATS["markdown"](_results(), 61.2, _ABOUT)
+    assert "DRA_conformance-1%2F4-red" in page
+    assert page.index("## Broken") < page.index("## Recommended") < page.index("## All checks")
+    assert "broken: first a \\| b," in page
+
+
+def test_the_list_has_a_line_for_each_check() -> None:
+    assert len(listing(CHECKS).splitlines()) == len(CHECKS) >= 60
+
+
+def test_every_check_has_its_promise_its_source_and_its_cost() -> None:
+    for check in CHECKS:
+        assert check.promise.endswith("."), check.id
+        assert check.cost.endswith("."), check.id
+        assert "/" in check.source or "KEP-" in check.source or "man " in check.source, check.id
+        assert explanation(check).startswith(f"{check.id}: {check.title}")
+        assert _BY_ID.keys() >= set(check.rests_on), check.id
+
+
+def test_words_select_checks() -> None:
+    assert {check.area for check in select("cdi., admin")} == {"cdi", "admin"}
+    assert [check.id for check in select("prepare.idem")] == ["prepare.idempotent", "unprepare.idempotent"]
+    assert "health" not in {check.area for check in select("-health")}
+    assert select("nothing-like-it") == []

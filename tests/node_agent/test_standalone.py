@@ -1,0 +1,33 @@
+"""One of dralab's drivers as a process of its own: what needs no cluster."""
+
+from pathlib import Path
+
+import pytest
+from dra_node_agent import standalone
+
+
+def test_help_names_the_driver_first(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        standalone.main([])
+    assert ended.value.code == 2
+    assert "dralab-driver" in capsys.readouterr().err
+
+
+def test_a_drivers_options_are_those_of_kubeletplugin(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        standalone.main(["gpu.example.com", "--help"], {})
+    assert "--kubelet-registrar-directory-path" in capsys.readouterr().out
+
+
+def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    config.write_text(
+        "clusters: [{name: c, cluster: {server: 'http://127.0.0.1:9'}}]\n"
+        "contexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n"
+    )
+    words = ["gpu.example.com", "--node-name", "n", "--kubeconfig", str(config), "--cdi-root", str(tmp_path)]
+    folders = [
+        "--kubelet-plugins-directory-path", str(tmp_path / "a" / "plugins"),
+        "--kubelet-registrar-directory-path", str(tmp_path / "b" / "plugins_registry"),
+    ]  # fmt: skip
+    assert standalone.main([*words, *folders], {}) != 0
