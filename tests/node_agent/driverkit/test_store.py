@@ -101,6 +101,18 @@ def test_a_preparation_that_is_cut_off_leaves_nothing_on(
     assert (hardware.on, list(directories.cdi.iterdir()), store.prepared()) == (set(), [], [])
 
 
+def test_a_lost_cdi_file_is_written_when_its_claim_is_asked_for_again(
+    start: Start, hardware: _Hardware, directories: Directories
+) -> None:
+    wanted = _claim("uid-1", "dongle-0")
+    store = start()
+    prepared = store.prepare(wanted, hardware.make_ready)
+    for path in directories.cdi.iterdir():
+        path.unlink()
+    assert store.prepare(wanted, hardware.make_ready) == prepared
+    assert resolve(prepared[0].cdi_ids, directories.cdi).env == ("DONGLE=dongle-0",)
+
+
 @pytest.mark.parametrize("point", ["undone", "cdi-removed", "checkpoint-removed"])
 def test_an_unpreparation_that_is_cut_off_is_done_again(
     start: Start, hardware: _Hardware, directories: Directories, point: str

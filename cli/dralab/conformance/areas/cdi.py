@@ -298,7 +298,9 @@ async def _after_restart(session: Session) -> None:
     "restored",
     "a preparation brings lost files back",
     promise="Asked again for a prepared claim whose file is lost, as after a reboot, the driver writes it again.",
-    source="https://github.com/kubernetes/kubernetes/pull/141966 (PrepareResourceClaims guarantees)",
+    source="https://github.com/kubernetes/kubernetes/pull/141966 (PrepareResourceClaims guarantees);"
+    " a driver that knows a reboot by the boot ID does without",
+    recommended=True,
     cost="/var/run is empty after a reboot, the checkpoint is not: pods hang in CreateContainerError.",
     rests_on=(
         "prepare.idempotent",

@@ -137,7 +137,7 @@ class ClaimStore:
         self._load()
         uid = claim.metadata.uid
         entry = self._entries.get(uid)
-        if entry is not None and entry.completed:
+        if entry is not None and entry.completed and self._is_whole(entry):
             return [msgspec.convert(device, PreparedDevice) for device in entry.devices]
         results = own_results(claim, self._driver)
         self._check_free(uid, results)
