@@ -116,7 +116,11 @@ class Claims:
         if config:
             devices["config"] = list(config)
         pod = {"resource": "pods", "name": f"pod-of-{claim.name}", "uid": str(uuid.uuid4())}
-        current["status"] = {"allocation": {"devices": devices}, "reservedFor": [pod]}
+        # By it the API server knows the node whose driver may write status.devices.
+        here = {"key": "metadata.name", "operator": "In", "values": [self._world.node]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [here]}]}
+        allocation = {"devices": devices, "nodeSelector": selector}
+        current["status"] = {"allocation": allocation, "reservedFor": [pod]}
         await self._world.write("PUT", _path(claim.name, "status"), current)
         return replace(claim, results=tuple(devices["results"]))
 
