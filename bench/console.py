@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-from dra_cli.versions import LAB_GATES
 from playwright.sync_api import CDPSession, Page, ViewportSize, sync_playwright
 
 Json = dict[str, Any]
@@ -31,6 +30,8 @@ Json = dict[str, Any]
 _DRA = "/apis/resource.k8s.io/v1"
 _CHROMIUM = ("chromium-headless-shell", "chromium")
 _VIEW: ViewportSize = {"width": 1600, "height": 1000}
+# What is changed while the page is open is a taint.
+_GATES = "DRADeviceTaints=true,DRADeviceTaintRules=true"
 _SMALL = (2, 8)
 _PAN_SECONDS = 3.0
 _TRACED = [
@@ -137,7 +138,6 @@ def _server(data: Path) -> Iterator[_Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    gates = ",".join(f"{name}=true" for name in LAB_GATES)
     command = [
         sys.executable,
         "-m",
@@ -148,7 +148,7 @@ def _server(data: Path) -> Iterator[_Server]:
         str(data),
         "--relaxed",
     ]
-    command += ["--runtime-config", "api/all=true", "--feature-gates", gates]
+    command += ["--runtime-config", "api/all=true", "--feature-gates", _GATES]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True)
     url = f"http://127.0.0.1:{port}"
     try:
