@@ -195,3 +195,19 @@ class TestWithUnittest(unittest.TestCase):
 def test_a_fake_clock_is_of_this_process() -> None:
     with pytest.raises(ValueError, match="processes have clocks of their own"):
         Options(processes=True, fake_clock=True)
+
+
+async def test_rolling_back_leaves_alone_what_a_controller_gathers() -> None:
+    async with AsyncCluster(nodes=0) as cluster:
+
+        async def roles() -> list[dict[str, Any]]:
+            return [await cluster.get(f"clusterrole/{name}") for name in ("view", "edit", "admin")]
+
+        async def gathered() -> bool:
+            view, edit, admin = [role.get("rules") or [] for role in await roles()]
+            return bool(view) and all(rule in edit for rule in view) and all(rule in admin for rule in edit)
+
+        await cluster.until(gathered)
+        before = await roles()
+        await cluster.rollback()
+        assert await roles() == before
