@@ -1,11 +1,14 @@
 """``dralab conformance driver``: what needs no driver."""
 
+import asyncio
 import json
+import os
+import signal
 from pathlib import Path
 
 import pytest
 from dra_cli import commandline
-from dra_cli.conformance.driver import _parameters, _rules
+from dra_cli.conformance.driver import _parameters, _rules, until_terminated
 from dra_cli.errors import CommandError
 
 
@@ -63,3 +66,21 @@ def test_parameters_are_an_object(tmp_path: Path) -> None:
     file.write_text("- x\n")
     with pytest.raises(CommandError, match="is no object"):
         _parameters(file)
+
+
+async def test_sigterm_lets_the_work_clean_up() -> None:
+    done = []
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.Event().wait()
+        finally:
+            done.append("stopped the driver")
+
+    try:
+        with pytest.raises(asyncio.CancelledError):
+            await until_terminated(work())
+    finally:
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+    assert done == ["stopped the driver"]

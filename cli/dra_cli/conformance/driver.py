@@ -4,10 +4,11 @@ import argparse
 import asyncio
 import importlib
 import shlex
+import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dra_shared import __version__
 from dra_shared.version import DEFAULT, Version
@@ -17,6 +18,7 @@ from dra_cli.errors import CommandError
 from dra_cli.yamlfile import read_yaml
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -57,7 +59,10 @@ def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -
         announce=_announce if chosen.attach else None,
     )
     began = time.monotonic()
-    results = asyncio.run(conformance.run(options))
+    try:
+        results = asyncio.run(until_terminated(conformance.run(options)))
+    except asyncio.CancelledError:
+        raise CommandError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
     if chosen.output == "table":
         print(f"\n{show.summary(results, seconds)}")
@@ -69,6 +74,13 @@ def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -
         }
         print(show.FORMATS[chosen.output](results, seconds, about))
     return 0 if show.passed(results, strict=chosen.strict) else 1
+
+
+async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
+    """The work's result; SIGTERM cancels it, so that it stops the driver that it has started."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
 
 
 def _named(conformance: Any, name: str) -> Any:

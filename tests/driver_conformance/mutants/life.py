@@ -157,7 +157,7 @@ class LogsToken(Mutant):
     """It logs its requests with all headers."""
 
     check = "logs.no-token"
-    source = f"{KUBERNETES}/issues/95623 (tokens in logs at high verbosity)"
+    source = f"{KUBERNETES}/issues/118419 (CVE-2023-2878: a driver logs service account tokens)"
 
     async def start(self) -> None:
         self.log.append(str(self.client._headers))

@@ -169,9 +169,7 @@ class NeedsMore(Mutant):
     """It lists the nodes, which its role does not grant."""
 
     check = "permissions.granted"
-    source = (
-        f"https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840; {KUBERNETES}/issues/138149"
-    )
+    source = "https://github.com/rh-ecosystem-edge/kernel-module-management/pull/1840"
 
     async def start(self) -> None:
         with contextlib.suppress(RuntimeError):
