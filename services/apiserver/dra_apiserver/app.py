@@ -93,10 +93,13 @@ def _labels(verb: str, target: Target, *more: str) -> Labels:
 
 
 def _author(verb: str, request: Request, target: Target) -> Author:
-    if verb == "patch" and request.header(b"content-type").startswith("application/apply-patch"):
+    # Each write pays for this: the headers are read without a call.
+    headers = request.headers
+    if verb == "patch" and headers.get(b"content-type", b"").startswith(b"application/apply-patch"):
         verb = "apply"
-    agent = request.header(b"user-agent")
-    manager = request.query.get("fieldManager", "") or manager_of(agent)
+    agent = headers.get(b"user-agent", b"").decode("latin-1")
+    manager = request.query.get("fieldManager", "") if request.scope["query_string"] else ""
+    manager = manager or manager_of(agent)
     return Author(request.user.name, agent, manager, verb, target.subresource)
 
 
