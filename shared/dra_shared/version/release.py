@@ -8,6 +8,7 @@ The pages have a fact a line, and each page only what changed with its version:
     store GROUP/RESOURCE VERSION     the version that objects are stored in; ``apart``: no other version can read them
     field PACKAGE TYPE.NAME…         a field that a type of the Go package, such as core/v1, began to have
     select GROUP/RESOURCE PATH…      a field that field selectors may name from then on
+    optional PACKAGE TYPE.NAME…      a field that is not required any more
 
 ``gate -NAME``, ``serve GROUP/VERSION -RESOURCE`` and ``field PACKAGE -TYPE.NAME`` say what went away. What no page
 names is the same in all versions. Mirrors ``pkg/features/kube_features.go`` (the versioned specs of gates), the
@@ -60,6 +61,7 @@ class Release:
     _absent_resources: frozenset[Name]
     _absent_fields: frozenset[Name]
     _absent_selectors: frozenset[Name]
+    _optional_fields: frozenset[Name]
 
     @property
     def git_version(self) -> str:
@@ -77,6 +79,10 @@ class Release:
     def selects(self, resource: str, path: str) -> bool:
         """Whether field selectors may name the field of a ``GROUP/RESOURCE``."""
         return (resource, path) not in self._absent_selectors
+
+    def is_optional(self, package: str, type_name: str, name: str) -> bool:
+        """Whether a field that is required in older versions is not any more."""
+        return (package, f"{type_name}.{name}") in self._optional_fields
 
 
 def page(version: Version) -> Iterator[tuple[str, str]]:
@@ -121,6 +127,7 @@ def release(version: Version) -> Release:
         _absent("serve", version),
         _absent("field", version),
         _absent("select", version),
+        frozenset(name for name, history in changes("optional").items() if history[0].version <= version),
     )
 
 

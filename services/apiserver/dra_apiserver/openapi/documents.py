@@ -6,7 +6,7 @@ from typing import Any
 
 import orjson
 from dra_shared.jsontext import dumps
-from dra_shared.version import Version
+from dra_shared.version import Version, release
 
 from dra_apiserver.discovery import git_version
 from dra_apiserver.kinds.kind import Kind
@@ -142,8 +142,11 @@ def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[
         return raw
     has = present(name, properties, kubernetes)
     made = {**raw, "properties": has}
-    if "required" in raw:
-        made["required"] = [field for field in raw["required"] if field in has]
+    *_, group, version, short = name.split(".")
+    is_optional, package = release(kubernetes).is_optional, f"{group}/{version}"
+    required = made.pop("required", ())
+    if still := [field for field in required if field in has and not is_optional(package, short, field)]:
+        made["required"] = still
     return made
 
 
