@@ -20,6 +20,7 @@ class FeatureGates:
     def __init__(self, version: Version = DEFAULT, /, **overrides: bool) -> None:
         self.version = version
         self._gates = {**_defaults(version), **overrides}
+        self._known = frozenset(self._gates)
         self._on = frozenset(name for name, on in self._gates.items() if on)
         # Every create asks for it, and there are more than a hundred gates.
         self._hash = hash((version, frozenset(self._gates.items())))
@@ -66,6 +67,10 @@ class FeatureGates:
     def all_enabled(self, names: Iterable[str]) -> bool:
         """Whether every one of these gates is on."""
         return self._on.issuperset(names)
+
+    def has(self, names: Iterable[str]) -> bool:
+        """Whether the version has every one of these gates, on or off."""
+        return self._known.issuperset(names)
 
     def __iter__(self) -> Iterator[str]:
         """The names of the gates that are on."""

@@ -5,6 +5,7 @@ A path names keys from the object's root; `*` stands for every entry of a list o
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,23 +25,31 @@ class GatedFields:
 
     def drop(self, obj: JsonObject, old: JsonObject | None) -> None:
         """Take the fields out of `obj` unless `old` uses the feature, which is off."""
-        if old is not None and any(
-            _holds(old, path.split(".")) for path in (*self.fields, *self.also_in_use)
-        ):
+        if old is not None and any(_holds(old, path) for path in self._in_use):
             return
-        for path in self.fields:
-            *parents, name = path.split(".")
+        for parents, name in self._droppable:
             for parent in _walk(obj, parents):
                 if isinstance(parent, dict):
                     parent.pop(name, None)
+
+    @functools.cached_property
+    def _in_use(self) -> Sequence[Sequence[str]]:
+        return [path.split(".") for path in (*self.fields, *self.also_in_use)]
+
+    @functools.cached_property
+    def _droppable(self) -> Sequence[tuple[Sequence[str], str]]:
+        return [(path[:-1], path[-1]) for path in self._in_use[: len(self.fields)]]
 
 
 def drop_disabled(
     rules: Sequence[GatedFields], obj: JsonObject, old: JsonObject | None, features: FeatureGates
 ) -> None:
-    """Drop the fields of every feature that is off and was not in use."""
+    """Drop the fields of every feature that is off and was not in use.
+
+    A version that does not have a gate has no such fields either: decoding has dropped them.
+    """
     for rule in rules:
-        if not features.all_enabled(rule.gates):
+        if not features.all_enabled(rule.gates) and features.has(rule.gates):
             rule.drop(obj, old)
 
 
