@@ -39,6 +39,15 @@ const plan = computed(() => {
 });
 /** The boards in the order of the picture, for the keyboard and the table. */
 const boards = computed(() => plan.value.places.flatMap((place) => place.boards));
+/** The board that was chosen. It stays when it changes so that the filter does not show it any more. */
+const chosen = computed(() => {
+  if (!selected.value) return undefined;
+  for (const node of world.value.nodes) {
+    const found = node.boards.find((board) => board.key === selected.value);
+    if (found) return found;
+  }
+  return undefined;
+});
 
 function groupOf(node, by) {
   if (by.startsWith("label:")) return node.labels[by.slice(6)] ?? "";
@@ -59,12 +68,11 @@ function matches(board, node, wanted) {
 }
 
 export function Fleet() {
-  const board = computed(() => boards.value.find((one) => one.key === selected.value));
   return html`<section class="fleet" aria-label="Fleet"><h1 class="hidden">Fleet</h1>
     <${Controls} />
     <div class="split">
       <${Canvas} />
-      ${board.value && html`<${Board} board=${board.value} close=${() => (selected.value = "")} />`}
+      ${chosen.value && html`<${Board} board=${chosen.value} close=${() => (selected.value = "")} />`}
     </div>
     <${Table} />
   </section>`;
