@@ -157,7 +157,11 @@ class Supervisor:
             _check(waiting)
             now = self._clock.monotonic()
             if progress is not None and now - looked > _LOOK_EVERY:
-                looked, before, seen = now, seen, await progress()
+                looked, before = now, seen
+                # Whatever has the API server's port may accept, and never answer.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_EVERY):
+                        seen = await progress()
                 changed = now if seen != before else changed
             if now - changed > timeout:
                 raise CommandError(
