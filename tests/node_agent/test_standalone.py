@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 from dra_node_agent import standalone
 
+from tests.support.sameprocess import same_process
+
 
 def test_help_names_the_driver_first(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -30,4 +32,5 @@ def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
         "--kubelet-plugins-directory-path", str(tmp_path / "a" / "plugins"),
         "--kubelet-registrar-directory-path", str(tmp_path / "b" / "plugins_registry"),
     ]  # fmt: skip
-    assert standalone.main([*words, *folders], {}) != 0
+    with same_process():
+        assert standalone.main([*words, *folders], {}) != 0

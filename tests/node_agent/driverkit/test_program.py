@@ -1,18 +1,18 @@
 """A driver's process: what its options and its pod's environment say."""
 
-import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import structlog
 from dra_node_agent.driverkit import program
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.program import Surroundings, run
 from dra_shared.client.kubeconfig import Access, KubeconfigError, in_cluster
 from dra_shared.clock import FakeClock
 from dra_shared.listening import CANNOT_RUN
+
+from tests.support.sameprocess import same_process
 
 _KUBECONFIG = """
 apiVersion: v1
@@ -26,14 +26,8 @@ users: [{name: u, user: {token: secret}}]
 
 @pytest.fixture(autouse=True)
 def _same_process() -> Iterator[None]:
-    """What a service sets for its whole process is as before for the tests that follow."""
-    configured, before, thresholds = structlog.is_configured(), structlog.get_config(), gc.get_threshold()
-    yield
-    structlog.configure(**before)
-    if not configured:
-        structlog.reset_defaults()
-    structlog.contextvars.clear_contextvars()
-    gc.set_threshold(*thresholds)
+    with same_process():
+        yield
 
 
 @pytest.fixture

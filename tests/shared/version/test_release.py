@@ -33,7 +33,8 @@ def test_a_page_says_each_thing_once(version: Version) -> None:
         for kind, fact in page(version)
     )
     assert not [entry for entry, times in about.items() if times > 1]
-    assert {kind for kind, _ in page(version)} <= {"release", "gate", "serve", "store", "field", "select"}
+    known = {"release", "gate", "serve", "store", "field", "select", "optional"}
+    assert {kind for kind, _ in page(version)} <= known
     assert release(version).patch.startswith(f"{version}.")
 
 
@@ -45,6 +46,12 @@ def test_resources_and_fields_come_and_go() -> None:
     assert had == [False, True, False, False]
     had = [release(version).has_field("core/v1", "PodSpec", "schedulingGroup") for version in VERSIONS]
     assert had == [False, False, True, True]
+
+
+def test_a_field_may_be_required_no_longer() -> None:
+    optional = [release(version).is_optional("resource/v1", "ResourceClaim", "spec") for version in VERSIONS]
+    assert optional == [False, False, False, True]
+    assert not release(V1_37).is_optional("resource/v1", "ResourceSlice", "spec")
 
 
 def test_selectors_come_with_a_version() -> None:
