@@ -8,6 +8,7 @@ import inspect
 import itertools
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -92,7 +93,10 @@ class Services:
     ) -> None:
         await self._stack.aclose()
         if next(_ended) % _COLLECT_AFTER == 0 and gc.isenabled():
-            gc.collect()
+            # What other tests left open is not this test's to report.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
 
     async def pause(self, seconds: float) -> None:
         """Let the services work for a moment; on a fake clock some time passes too."""
