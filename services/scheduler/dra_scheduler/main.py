@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 from dra_shared.features import FeatureGates
-from dra_shared.log import logger
 from dra_shared.service import Options, connect, features, guard, run, serving
 
 from dra_scheduler.componentconfig.load import Loaded, load
@@ -76,8 +75,6 @@ async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
     from dra_scheduler.plan.routes import plan_routes
     from dra_scheduler.wiring import new_scheduler
 
-    if config.loaded is not None and config.loaded.config.extenders:
-        logger(__name__).warning("extenders are not called", extenders=len(config.loaded.config.extenders))
     async with connect(options, _USER_AGENT.format(config.gates.version)) as client:
         scheduler = new_scheduler(config, client=client, on_synced=_freeze)
         scheduler.add_routes(plan_routes(scheduler.informers, config))
