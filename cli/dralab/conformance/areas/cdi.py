@@ -282,7 +282,7 @@ async def _no_leftovers(session: Session) -> None:
     "a restart keeps the files of running pods",
     promise="The files of prepared claims are there after a restart, without a new preparation.",
     source="https://github.com/kubernetes/kubernetes/issues/141433; pkg/kubelet/cm/dra/claiminfo.go (prepared)",
-    cost="Containers of running pods that restart fail for ever: the kubelet does not prepare them again.",
+    cost="Containers of running pods that restart fail each time: the kubelet does not prepare them again.",
     stage=Stage.RESTART,
     rests_on=("cdi.defined",),
 )

@@ -171,7 +171,7 @@ async def _odd_values(session: Session) -> None:
     "values of parameters are not in its log",
     promise="Parameters may hold secrets; the log does not show their values.",
     source="https://kubernetes.io/docs/concepts/configuration/secret/ (good practices); KEP-4381 (opaque parameters)",
-    cost="Whoever may read logs reads what users put into claims.",
+    cost="Anyone who may read logs reads what users put into claims.",
     recommended=True,
 )
 async def _not_logged(session: Session) -> None:

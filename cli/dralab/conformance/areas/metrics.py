@@ -16,7 +16,7 @@ _FORMAT = "https://prometheus.io/docs/instrumenting/exposition_formats/"
     "metrics can be scraped",
     promise="The address answers with Prometheus' text format.",
     source=_FORMAT,
-    cost="Nobody sees that the driver fails.",
+    cost="That the driver fails is not seen.",
 )
 async def _format(session: Session) -> None:
     if not await _scraped(session):

@@ -46,7 +46,7 @@ async def _authenticated(session: Session) -> None:
     "it reads no secrets",
     promise="A driver of a node reads neither Secrets nor ConfigMaps of the whole cluster.",
     source=_GOOD_PRACTICES,
-    cost="Whoever breaks into one node reads every secret.",
+    cost="Anyone who breaks into one node reads every secret.",
 )
 async def _no_secrets(session: Session) -> None:
     for visit in session.world.requests.answered:
@@ -117,7 +117,7 @@ async def _own_objects(session: Session) -> None:
     "its requests say what program it is",
     promise="The user agent names the driver or its library, with a version.",
     source="https://kubernetes.io/docs/reference/using-api/api-concepts/",
-    cost="Nobody can say which program floods the API server.",
+    cost="It cannot be seen which program floods the API server.",
     recommended=True,
 )
 async def _user_agent(session: Session) -> None:

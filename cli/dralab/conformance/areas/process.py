@@ -1,6 +1,7 @@
 """The driver as a process: that it lives, ends when asked, keeps nothing open, and what it writes to its log."""
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dralab.conformance.driverprocess import Usage
 from dralab.conformance.observations import cycles, outage
 from dralab.conformance.restarts import stopped
 from dralab.conformance.session import Session
@@ -93,11 +94,9 @@ async def _cycles(session: Session) -> None:
     cost="After some hundred pods: too many open files.",
 )
 async def _files(session: Session) -> None:
-    seen = await session.once(cycles)
-    if seen.before is None or seen.after is None:
-        raise NotOffered("the driver's process is not to be seen")
-    if seen.after.files > seen.before.files + _SPARE_FILES:
-        raise Breach(f"{seen.before.files} open files, {seen.after.files} after {seen.count} claims")
+    before, after, count = await _usage(session)
+    if after.files > before.files + _SPARE_FILES:
+        raise Breach(f"{before.files} open files, {after.files} after {count} claims")
 
 
 @RESOURCES.check(
@@ -108,11 +107,9 @@ async def _files(session: Session) -> None:
     cost="The pod's limit of processes is reached, and nothing can be prepared.",
 )
 async def _threads(session: Session) -> None:
-    seen = await session.once(cycles)
-    if seen.before is None or seen.after is None:
-        raise NotOffered("the driver's process is not to be seen")
-    if seen.after.threads > seen.before.threads + _SPARE_THREADS:
-        raise Breach(f"{seen.before.threads} threads, {seen.after.threads} after {seen.count} claims")
+    before, after, count = await _usage(session)
+    if after.threads > before.threads + _SPARE_THREADS:
+        raise Breach(f"{before.threads} threads, {after.threads} after {count} claims")
 
 
 @RESOURCES.check(
@@ -123,12 +120,18 @@ async def _threads(session: Session) -> None:
     cost="The driver is killed for its memory limit, every few days.",
 )
 async def _memory(session: Session) -> None:
+    before, after, count = await _usage(session)
+    if after.memory > before.memory + _SPARE_MEMORY:
+        grown = (after.memory - before.memory) >> 20
+        raise Breach(f"{grown} MiB more after {count} claims")
+
+
+async def _usage(session: Session) -> tuple[Usage, Usage, int]:
+    """What the driver's process had before and after so many cycles."""
     seen = await session.once(cycles)
     if seen.before is None or seen.after is None:
         raise NotOffered("the driver's process is not to be seen")
-    if seen.after.memory > seen.before.memory + _SPARE_MEMORY:
-        grown = (seen.after.memory - seen.before.memory) >> 20
-        raise Breach(f"{grown} MiB more after {seen.count} claims")
+    return seen.before, seen.after, seen.count
 
 
 @RESOURCES.check(
@@ -152,7 +155,7 @@ async def _directories(session: Session) -> None:
     "its log has no credentials",
     promise="Tokens of the kubeconfig are not in the log, at any verbosity.",
     source="https://kubernetes.io/docs/concepts/security/rbac-good-practices/",
-    cost="Whoever may read logs acts as the driver on every node.",
+    cost="Anyone who may read logs acts as the driver on every node.",
 )
 async def _no_token(session: Session) -> None:
     if session.world.token in _output(session):

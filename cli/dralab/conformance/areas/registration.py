@@ -155,7 +155,7 @@ async def _newest_version(session: Session) -> None:
     "it takes the news that it is registered",
     promise="NotifyRegistrationStatus answers without an error within five seconds.",
     source="pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go",
-    cost="The kubelet takes the registration back and tries again, for ever.",
+    cost="The kubelet takes the registration back and tries again, without end.",
 )
 async def _notified(session: Session) -> None:
     if session.notify_problem:

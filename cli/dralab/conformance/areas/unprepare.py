@@ -8,7 +8,7 @@ from dra_node_agent.kubelet.dra.connection import DriverError
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.observations import outage
-from dralab.conformance.restarts import interrupted, killed, stopped
+from dralab.conformance.restarts import Restarted, interrupted, killed, stopped
 from dralab.conformance.session import Session, cdi_ids
 
 AREA = Area("unprepare", rests_on=("prepare.succeeds", "unprepare.succeeds"))
@@ -37,7 +37,7 @@ async def _succeeds(session: Session) -> None:
     "again is fine",
     promise="A claim that is unprepared already is unprepared with success: the kubelet may not have got the answer.",
     source=_PROTO + "; KEP-4381 (NodeUnprepareResources must be idempotent)",
-    cost="Pods stay in Terminating for ever.",
+    cost="Pods stay in Terminating.",
     rests_on=("unprepare.never-prepared",),
 )
 async def _idempotent(session: Session) -> None:
@@ -82,7 +82,7 @@ async def _unknown_claim(session: Session) -> None:
     "the claim may be gone",
     promise="Unprepare works without the claim in the API server: force-deleted pods take it along.",
     source=_PLUGIN + " (UnprepareResourceClaims: the claim may not exist any more)",
-    cost="Devices stay prepared, and the kubelet tries again for ever.",
+    cost="Devices stay prepared, and the kubelet tries again without end.",
 )
 async def _claim_gone(session: Session) -> None:
     async with session.claim([Result(session.spare())], prepare=True) as claim:
@@ -217,15 +217,7 @@ async def _without_api(session: Session) -> None:
     rests_on=("cdi.gone",),
 )
 async def _after_restart(session: Session) -> None:
-    seen = await session.once(stopped)
-    if seen.problem:
-        raise Unmet(seen.problem)
-    if not seen.second:
-        raise NotOffered("needs 2 devices")
-    if seen.unprepared:
-        raise Breach(seen.unprepared)
-    if seen.left:
-        raise Breach(f"still there: {', '.join(sorted(seen.left))}")
+    _unprepared(await session.once(stopped))
 
 
 @AREA.check(
@@ -241,7 +233,10 @@ async def _after_kill(session: Session) -> None:
     orderly = await session.once(stopped)
     if orderly.problem or orderly.unprepared or orderly.left:
         raise Unmet("not even an orderly restart is survived")
-    seen = await session.once(killed)
+    _unprepared(await session.once(killed))
+
+
+def _unprepared(seen: Restarted) -> None:
     if seen.problem:
         raise Unmet(seen.problem)
     if not seen.second:
