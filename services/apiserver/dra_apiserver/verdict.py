@@ -29,7 +29,7 @@ from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 _NOW: Final = "2000-01-01T00:00:00Z"
-# What admin access needs. A namespace that nobody gave may have it.
+# What admin access needs. A namespace that is not given may have it.
 _ANY_NAMESPACE: Final = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
 _UNKNOWN: Final = "unknown field "
 

@@ -10,7 +10,7 @@ _USER = "system:node:"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The name of the node that the user is, "" where it has none; None for everybody else."""
+    """The name of the node that the user is, "" where it has none; None for all others."""
     if NODES not in user.groups or not user.name.startswith(_USER):
         return None
     return user.name.removeprefix(_USER)
