@@ -7,12 +7,15 @@ decodes what claims ask for, and :func:`run` is the driver's process. docs/writi
 
 from dra_node_agent.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
 from dra_node_agent.driverkit.claims import ClaimHandler as Handler
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
 from dra_node_agent.driverkit.devices import attribute, capacity, node_pool, pool
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
 from dra_node_agent.driverkit.health import Health, HealthBoard
 from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.metadata import V1ALPHA1 as METADATA_V1ALPHA1
+from dra_node_agent.driverkit.metadata import V1BETA1 as METADATA_V1BETA1
+from dra_node_agent.driverkit.metadata import MetadataError, MetadataWriter
 from dra_node_agent.driverkit.opaque import Config, Configs
 from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError
 from dra_node_agent.driverkit.program import Surroundings, run
@@ -29,12 +32,15 @@ from dra_shared.api.resource import (
     DeviceCounterConsumption,
     DeviceRequestAllocationResult,
     DeviceTaint,
+    NetworkDeviceData,
     ResourceClaim,
 )
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 
 __all__ = [
+    "METADATA_V1ALPHA1",
+    "METADATA_V1BETA1",
     "CheckpointError",
     "ClaimRef",
     "ClaimStore",
@@ -49,6 +55,7 @@ __all__ = [
     "DeviceAttribute",
     "DeviceCapacity",
     "DeviceCounterConsumption",
+    "DeviceMetadata",
     "DeviceNode",
     "DeviceRequestAllocationResult",
     "DeviceTaint",
@@ -64,8 +71,11 @@ __all__ = [
     "HealthBoard",
     "Hook",
     "LockTimeout",
+    "MetadataError",
+    "MetadataWriter",
     "Mount",
     "NetDevice",
+    "NetworkDeviceData",
     "Pool",
     "PoolError",
     "PoolSlice",

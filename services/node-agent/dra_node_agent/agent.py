@@ -403,7 +403,8 @@ class NodeAgent:
 
     def _driver_node(self, name: str) -> DriverNode:
         node = self._nodes[name]
-        return DriverNode(name, node.root, node.cdi, self._client, self._clock, self._slices)
+        version = self._config.features.version
+        return DriverNode(name, node.root, node.cdi, self._client, self._clock, self._slices, version)
 
     def _pod_drivers(self, name: str) -> PodDrivers:
         configured = [driver.name for driver in self._drivers_of(name)]

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from dra_shared.clock import SystemClock
+from dra_shared.version import V1_37
 
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.program import Surroundings, run
@@ -43,7 +44,9 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
             values=option_values(name.partition(":")[0], variables),
         )
         clock = SystemClock()
-        node = DriverNode(found.node_name, kubelet_root, found.directories.cdi, found.client, clock)
+        node = DriverNode(
+            found.node_name, kubelet_root, found.directories.cdi, found.client, clock, kubernetes=V1_37
+        )
         async with find_driver(name, options).on_node(node):
             await asyncio.Event().wait()
 

@@ -12,6 +12,7 @@ from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.driverkit.health import Health, HealthBoard
+from dra_node_agent.driverkit.metadata import V1BETA1, MetadataError, MetadataWriter
 from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.kubelet.dra.health import Health as KubeletHealth
 from dra_node_agent.kubelet.dra.health import HealthInfoCache, device_health
@@ -282,6 +283,48 @@ async def test_health_is_repeated_before_the_kubelet_takes_it_for_out_of_date(bo
     watching.cancel()
     assert seen == {(False, KubeletHealth.HEALTHY, ""), (True, KubeletHealth.UNHEALTHY, "xid 79")}
     assert reports < 70, "a report every ten seconds is enough"
+
+
+async def test_containers_can_read_of_their_devices(root: Path, api: FakeApi) -> None:
+    directories = _below(root)
+    writer = MetadataWriter("gpu.example.com", directories, [V1BETA1])
+    good = ClaimRef("ns", "good", "uid-good")
+    async with api.client() as client:
+        plugin = DriverServer(
+            "gpu.example.com", "n", directories, _Handler(), client, SystemClock(), metadata=writer
+        )
+        answers = await plugin.prepare([good, ClaimRef("ns", "broken", "uid-broken")])
+        device = answers["uid-good"][0]
+        assert isinstance(device, PreparedDevice)
+        assert device.cdi_ids == ("a.b/c=d", "gpu.example.com/metadata=uid-good_main")
+        (file,) = directories.plugin.rglob("metadata.json")
+        assert '"generation": 1' in file.read_text()
+        plugin.update_metadata(good, "main", [device])
+        assert '"generation": 2' in file.read_text()
+        await plugin.prepare([good])
+        assert '"generation": 1' in file.read_text(), "prepared again, as after a restart of the kubelet"
+        await plugin.unprepare([good])
+        assert not [*directories.plugin.rglob("metadata.json"), *directories.cdi.iterdir()]
+
+
+async def test_a_claim_without_its_metadata_is_prepared_all_the_same(root: Path, api: FakeApi) -> None:
+    directories = _below(root)
+    directories.plugin.mkdir(parents=True)
+    (directories.plugin / "dra-device-metadata").write_text("in the way")
+    writer = MetadataWriter("gpu.example.com", directories, [V1BETA1])
+    async with api.client() as client:
+        plugin = DriverServer(
+            "gpu.example.com", "n", directories, _Handler(), client, SystemClock(), metadata=writer
+        )
+        answers = await plugin.prepare([ClaimRef("ns", "good", "uid-good")])
+        device = answers["uid-good"][0]
+        assert isinstance(device, PreparedDevice)
+        assert device.cdi_ids == ("a.b/c=d",)
+
+
+async def test_metadata_that_is_not_written_is_not_updated(plugin: DriverServer) -> None:
+    with pytest.raises(MetadataError, match="device metadata is not enabled"):
+        plugin.update_metadata(ClaimRef("ns", "good", "uid-good"), "main", [])
 
 
 async def test_its_sockets_go_with_it_and_replace_stale_ones(root: Path, api: FakeApi) -> None:

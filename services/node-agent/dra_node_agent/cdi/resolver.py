@@ -67,8 +67,10 @@ class _Directory:
         self._read: dict[Path, Spec | None] = {}
 
     def find(self, kind: str, device: str) -> tuple[Spec, ContainerEdits] | None:
-        prefix = kind.replace("/", "-")
-        likely = [p for p in self._paths if p.stem.startswith(prefix) and p.stem.rpartition("_")[2] in device]
+        prefixes = kind.replace("/", "-"), kind.replace("/", "_")
+        likely = [
+            p for p in self._paths if p.stem.startswith(prefixes) and p.stem.rpartition("_")[2] in device
+        ]
         for path in (*likely, *self._paths):
             spec = self._load(path)
             if spec is None or spec.kind != kind:

@@ -1,10 +1,10 @@
 """What passes between a driver and the helper that speaks to the kubelet for it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resource import DeviceAttribute, NetworkDeviceData, ResourceClaim
 
 
 @dataclass(frozen=True)
@@ -20,14 +20,32 @@ class ClaimRef:
 
 
 @dataclass(frozen=True)
+class DeviceMetadata:
+    """What containers can read of a device (:mod:`dra_node_agent.driverkit.metadata`).
+
+    Args:
+        attributes: as in a ResourceSlice, by name.
+        network_data: of a network interface.
+    """
+
+    attributes: Mapping[str, DeviceAttribute] = field(default_factory=dict)
+    network_data: NetworkDeviceData | None = None
+
+
+@dataclass(frozen=True)
 class PreparedDevice:
-    """A device that is ready: which requests of the claim it serves and how containers get it."""
+    """A device that is ready: which requests of the claim it serves and how containers get it.
+
+    Args:
+        metadata: for containers; it counts where the driver's server writes metadata.
+    """
 
     requests: tuple[str, ...]
     pool: str
     device: str
     cdi_ids: tuple[str, ...]
     share_id: str | None = None
+    metadata: DeviceMetadata | None = None
 
 
 class ClaimHandler(Protocol):

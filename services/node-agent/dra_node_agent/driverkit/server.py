@@ -27,6 +27,7 @@ from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.driverkit.health import HealthBoard
 from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.metadata import MetadataError, MetadataWriter
 from dra_node_agent.driverkit.pools import PoolPublishers
 from dra_node_agent.driverkit.problems import HandleError, log_error
 from dra_node_agent.driverkit.publisher import SliceHead, SlicePublisher
@@ -38,8 +39,8 @@ from dra_node_agent.driverkit.services import (
     add_health,
     add_registration,
 )
+from dra_node_agent.driverkit.sockets import PATH_MAX, registration_socket
 
-_SOCKET_PATH_MAX = 107
 _STOP_GRACE = 0.2
 #: How long the other instance of a driver may hold the lock, in seconds: as long as the kubelet waits for an answer.
 _LOCK_SECONDS = 45.0
@@ -54,10 +55,11 @@ class DriverServer:
     Args:
         client: for claims and slices; it may outlive the server.
         health: given by drivers that watch their devices.
-        instance: the UID of the driver's pod, for rolling updates: the sockets bear it, so that the instance of before
-            and its successor serve at once, and calls of both take turns (RollingUpdate).
+        instance: the UID of the driver's pod, for rolling updates: the sockets bear it or its hash, so that the
+            instance of before and its successor serve at once, and calls of both take turns (RollingUpdate).
         serialize: whether claims are prepared and unprepared one after another; without it the driver takes care.
         slices: an informer of all slices to share.
+        metadata: writes files on their devices for containers, where the driver has any.
         handle_error: called with what goes wrong in the background.
     """
 
@@ -74,6 +76,7 @@ class DriverServer:
         instance: str = "",
         serialize: bool = True,
         slices: Informer[SliceHead] | None = None,
+        metadata: MetadataWriter | None = None,
         handle_error: HandleError = log_error,
     ) -> None:
         self.driver = driver
@@ -83,12 +86,13 @@ class DriverServer:
         self.registration_error = ""
         part = f"-{instance}" if instance else ""
         self._dra_socket = directories.plugin / f"dra{part}.sock"
-        self._registration_socket = directories.registrar / f"{driver}{part}-reg.sock"
+        self._registration_socket = registration_socket(directories.registrar, driver, instance)
         self._handler = handler
         self._client = client
         self._clock = clock = clock or SystemClock()
         self._health = health
         self._serialize = serialize
+        self._metadata = metadata
         self._turn = asyncio.Lock()
         self._lock = FileLock(directories.plugin / "serialize.lock", clock) if instance else None
         self._publishers = PoolPublishers(
@@ -162,7 +166,7 @@ class DriverServer:
         async with self._serialized():
             for claim in found:
                 try:
-                    answers[claim.metadata.uid] = list(await self._handler.prepare(claim))
+                    answers[claim.metadata.uid] = self._described(claim, await self._handler.prepare(claim))
                 except PrepareError as error:
                     answers[claim.metadata.uid] = str(error)
                 except Exception as error:
@@ -180,12 +184,26 @@ class DriverServer:
             for claim in claims:
                 try:
                     await self._handler.unprepare(claim)
-                    answers[claim.uid] = ""
+                    answers[claim.uid] = self._remove_metadata(claim)
                 except PrepareError as error:
                     answers[claim.uid] = str(error)
                 except Exception as error:
                     answers[claim.uid] = self._unexpected("unprepare", claim.uid, error)
         return answers
+
+    def update_metadata(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
+        """Tell containers what is known of a request's devices only after the claim was prepared.
+
+        Args:
+            devices: all of the request's, with their metadata.
+
+        Raises:
+            MetadataError: the server writes no metadata, or has no file for the request.
+            OSError: the file cannot be written.
+        """
+        if self._metadata is None:
+            raise MetadataError("device metadata is not enabled")
+        self._metadata.update(claim, request, devices)
 
     def registration_answered(self, registered: bool, error: str) -> None:
         """What the kubelet says of the driver's registration."""
@@ -221,6 +239,25 @@ class DriverServer:
                     raise PrepareError(f"serialize gRPC: {error}") from error
                 yield
 
+    def _described(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
+        """The devices with the CDI ids of their metadata; a claim without its files is prepared all the same."""
+        if self._metadata is None:
+            return list(devices)
+        try:
+            return self._metadata.write(claim, devices)
+        except OSError as error:
+            _log.error("device metadata not written", claim=claim.metadata.name, error=str(error))
+            return list(devices)
+
+    def _remove_metadata(self, claim: ClaimRef) -> str:
+        if self._metadata is None:
+            return ""
+        try:
+            self._metadata.remove(claim)
+        except OSError as error:
+            return f"clean up device metadata: {error}"
+        return ""
+
     def _unexpected(self, action: str, uid: str, error: Exception) -> str:
         """A bug of the driver fails the one claim, and the log says where it is."""
         _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
@@ -241,8 +278,8 @@ class DriverServer:
 
 def _listen(server: aio.Server, socket: Path) -> None:
     path = str(socket)
-    if len(os.fsencode(path)) > _SOCKET_PATH_MAX:
-        raise DriverConfigError(f"socket path is longer than {_SOCKET_PATH_MAX} bytes: {path}")
+    if len(os.fsencode(path)) > PATH_MAX:
+        raise DriverConfigError(f"socket path is longer than {PATH_MAX} bytes: {path}")
     socket.unlink(missing_ok=True)
     try:
         server.add_insecure_port(f"unix:{path}")

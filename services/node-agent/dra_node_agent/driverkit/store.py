@@ -24,7 +24,7 @@ from dra_node_agent.cdi import (
     transient_name,
     write_spec,
 )
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import CheckpointError, PrepareError
 from dra_node_agent.driverkit.statefile import StateFile
@@ -42,10 +42,12 @@ class Ready:
     Args:
         result: the device as it was allocated.
         edits: what a container gets with it; nothing for none.
+        metadata: what containers can read of it, if the driver's server writes metadata.
     """
 
     result: DeviceRequestAllocationResult
     edits: ContainerEdits = ContainerEdits()  # noqa: RUF009 (it is immutable)
+    metadata: DeviceMetadata | None = None
 
 
 #: Makes a claim's devices ready; raises PrepareError.
@@ -156,7 +158,7 @@ class ClaimStore:
             # After a crash right here the file is that of no claim in the checkpoint, and removed at the next start.
             self._write(uid, devices)
         self._reached("cdi-written")
-        plain = [msgspec.to_builtins(answer) for answer in answers]
+        plain = [_plain(answer) for answer in answers]
         self._put(_Entry(uid, True, plain, ref.name, ref.namespace, results))
         self._reached("checkpoint-completed")
         return answers
@@ -212,6 +214,7 @@ class ClaimStore:
                     device=result.device,
                     cdi_ids=tuple(qualified_name(self._vendor, self._class, i) for i in ids),
                     share_id=result.share_id,
+                    metadata=each.metadata,
                 )
             )
         return answers, tuple(devices.values())
@@ -292,6 +295,13 @@ def own_results(claim: ResourceClaim, driver: str) -> list[DeviceRequestAllocati
     if claim.status.allocation is None:
         raise PrepareError("claim not yet allocated")
     return [result for result in claim.status.allocation.devices.results if result.driver == driver]
+
+
+def _plain(device: PreparedDevice) -> dict[str, Any]:
+    plain: dict[str, Any] = msgspec.to_builtins(device)
+    if device.metadata is None:
+        del plain["metadata"]
+    return plain
 
 
 def _checksum(entries: list[_Entry]) -> int:

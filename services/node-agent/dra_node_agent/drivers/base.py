@@ -11,6 +11,7 @@ from dra_shared.api.resource import DeviceClass
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
+from dra_shared.version import DEFAULT, Version
 
 from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.driverkit.directories import Directories
@@ -29,6 +30,7 @@ class DriverNode:
         kubelet_root: the kubelet's directory on that node.
         cdi_directory: where its container engine reads CDI files.
         slices: an informer of all ResourceSlices, if several drivers share one.
+        kubernetes: the version of Kubernetes that drivers follow there.
     """
 
     name: str
@@ -37,6 +39,7 @@ class DriverNode:
     client: Client
     clock: Clock
     slices: Informer[SliceHead] | None = None
+    kubernetes: Version = DEFAULT
 
     def directories(self, driver: str) -> Directories:
         """Where the driver of that name has its files."""

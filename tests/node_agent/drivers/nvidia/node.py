@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import yaml
+from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import LAB_DEFAULTS, NvidiaGates
 from dra_node_agent.drivers.nvidia.host import SimulatedHost
@@ -29,6 +30,7 @@ class Node:
         shared: bool = False,
     ) -> None:
         self.shared = shared
+        self.described = False
         self.elapsed = 0.0
         self.directory = directory / "plugins" / "gpu.nvidia.com"
         self.cdi = directory / "cdi"
@@ -49,6 +51,7 @@ class Node:
             self.cdi,
             reached,
             shared=self.shared,
+            metadata=Announcer(self.gates).metadata if self.described else None,
             monotonic=lambda: self.elapsed,
         )
         state.open()

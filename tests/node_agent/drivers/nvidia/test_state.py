@@ -428,6 +428,17 @@ class TestVfio:
         node.start().prepare(claim("uid-1", "gpu-vfio-1"))
         assert node.nodes_of("uid-1", "gpu-vfio-1") == ["/dev/vfio/21"]
 
+    def test_containers_can_read_of_it(self, tmp_path: Path) -> None:
+        node = Node(tmp_path, "2xL4", "PassthroughSupport=true,DeviceMetadata=true")
+        node.described = True
+        wanted = claim("uid-1", "gpu-vfio-1")
+        (device,) = node.start().prepare(wanted)
+        assert device.metadata is not None
+        assert device.metadata.attributes["type"].string == "vfio"
+        assert node.start().prepare(wanted) == [device], "the checkpoint has it, too"
+        (plain,) = node.start().prepare(claim("uid-2", "gpu-0"))
+        assert plain.metadata is None
+
     def test_only_one_config_a_claim(self, tmp_path: Path) -> None:
         node = Node(tmp_path, "2xL4", "PassthroughSupport=true")
         config = {"apiVersion": _V1BETA1, "kind": "VfioDeviceConfig"}

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,8 +22,9 @@ from dra_node_agent.drivers.profile.deviceplugin import RunningPlugin
 from dra_node_agent.drivers.profile.devices import cluster_resources, resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.factory import ProfileFactory
-from dra_node_agent.drivers.profile.model import BindingConditions
+from dra_node_agent.drivers.profile.model import BindingConditions, MetadataTemplate
 from dra_shared.clock import FakeClock, SystemClock
+from dra_shared.version import V1_36, V1_37, Version
 
 from tests.node_agent.driverkit.claims import claim, ref, result
 from tests.node_agent.driverkit.fakeapi import FakeApi
@@ -84,6 +86,39 @@ async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     (status,) = api.of("resourceclaims")[0]["status"]["devices"]
     assert stored["metadata"]["name"] == "claim-uid-1"
     assert (status["device"], status["data"]["model"]) == ("gpu-3", {"string": "LATEST-GPU-MODEL"})
+
+
+@pytest.mark.parametrize(("kubernetes", "documents"), [(V1_36, 1), (V1_37, 2)])
+async def test_containers_can_read_of_their_devices(
+    root: Path, api: FakeApi, kubernetes: Version, documents: int
+) -> None:
+    profile = load_profile("examples/drivers/nic.yaml")
+    wanted = claim("uid-1", "card-1-port-0", driver=profile.driver)
+    api.put("resourceclaims", msgspec.to_builtins(wanted))
+    directories = Directories.below(profile.driver, root / "k", root / "cdi")
+    async with (
+        api.client() as client,
+        ProfileDriver(profile, "node-0", directories, client, SystemClock(), kubernetes=kubernetes) as driver,
+    ):
+        for _ in range(2):
+            await driver.server.prepare([ref(wanted)])
+            (file,) = directories.plugin.rglob("metadata.json")
+            assert file.read_text().count("apiVersion") == documents
+            content, _ = json.JSONDecoder().raw_decode(file.read_text())
+            (device,) = content["requests"][0]["devices"]
+            assert sorted(device["attributes"]) == ["mac", "rdma"]
+            assert device["networkData"] == {
+                "interfaceName": "card-1-port-0",
+                "hardwareAddress": "02:00:00:00:01:00",
+            }
+
+
+async def test_metadata_in_a_version_that_is_not_known(root: Path, api: FakeApi) -> None:
+    template = MetadataTemplate(versions=("v1beta1",))
+    profile = msgspec.structs.replace(load_profile(_GPU), device_metadata=template)
+    async with api.client() as client:
+        with pytest.raises(DriverConfigError, match="none of the requested metadata API versions"):
+            ProfileDriver(profile, "node-0", _below(root), client, SystemClock(), kubernetes=V1_36)
 
 
 async def test_a_damaged_checkpoint_stops_it(root: Path, api: FakeApi) -> None:

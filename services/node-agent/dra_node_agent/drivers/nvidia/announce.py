@@ -17,6 +17,7 @@ from dra_shared.api.resource import (
 )
 from dra_shared.quantity import Format, Quantity
 
+from dra_node_agent.driverkit.claims import DeviceMetadata
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_node_agent.drivers.nvidia import gates
@@ -85,6 +86,10 @@ class Announcer:
         if self._split:
             slices.insert(0, PoolSlice(shared_counters=tuple(counters)))
         return DriverResources({pool: Pool(tuple(slices))})
+
+    def metadata(self, device: Allocatable) -> DeviceMetadata | None:
+        """What containers can read of the device: the driver has it for devices that go to virtual machines."""
+        return DeviceMetadata(self._vfio_attributes(device)) if isinstance(device, VfioGpu) else None
 
     def _device(
         self, device: Allocatable, taints: Mapping[str, tuple[DeviceTaint, ...]], partitioned: bool

@@ -16,6 +16,7 @@ from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
 from dra_node_agent.driverkit.health import Health, HealthBoard
 from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.metadata import V1ALPHA1, MetadataWriter
 from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
@@ -57,6 +58,7 @@ class NvidiaDriver:
         library = DeviceLibrary(host, options.gates)
         self._announcer = Announcer(options.gates, options.shares, options.split_slices)
         self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
+        described = options.gates.enabled(gates.DEVICE_METADATA)
         self.server = DriverServer(
             DRIVER_NAME,
             node_name,
@@ -68,6 +70,7 @@ class NvidiaDriver:
             # The lock below excludes the driver's other processes, too, and is held for a shorter time.
             serialize=False,
             slices=slices,
+            metadata=MetadataWriter(DRIVER_NAME, directories, (V1ALPHA1,)) if described else None,
         )
         self.state = DeviceState(
             library,
@@ -76,6 +79,7 @@ class NvidiaDriver:
             directories.cdi,
             reached,
             shared=self._announcer.shared,
+            metadata=self._announcer.metadata if described else None,
             monotonic=clock.monotonic,
         )
         self._lock = FileLock(directories.plugin / LOCK_FILE, clock)

@@ -3,8 +3,11 @@
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+from dra_shared.api.resource import DeviceAttribute
+
 from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.claims import PreparedDevice
+from dra_node_agent.driverkit.claims import DeviceMetadata, PreparedDevice
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, VfioGpu
 
 
@@ -47,6 +50,7 @@ def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
                     device=device["DeviceName"],
                     cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
                     share_id=device.get("ShareID"),
+                    metadata=_metadata(device.get("Metadata")),
                 )
             )
     return found
@@ -77,6 +81,9 @@ def _entry(prepared: Prepared) -> dict[str, Any]:
     }
     if answer.share_id is not None:
         device["ShareID"] = answer.share_id
+    if answer.metadata is not None:
+        attributes = {name: msgspec.to_builtins(a) for name, a in sorted(answer.metadata.attributes.items())}
+        device["Metadata"] = {"Attributes": attributes, "NetworkData": None}
     entry: dict[str, Any] = {"gpu": None, "mig": None}
     if isinstance(prepared.device, Gpu):
         entry["gpu"] = {"info": {"uuid": prepared.device.uuid}, "device": device}
@@ -94,3 +101,10 @@ def _entry(prepared: Prepared) -> dict[str, Any]:
         }
         entry["mig"] = {"concrete": concrete, "device": device}
     return entry
+
+
+def _metadata(found: dict[str, Any] | None) -> DeviceMetadata | None:
+    """A device's metadata in the file's form; the driver has no network interfaces."""
+    if found is None:
+        return None
+    return DeviceMetadata(msgspec.convert(found.get("Attributes") or {}, dict[str, DeviceAttribute]))

@@ -13,7 +13,7 @@ from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
 from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
@@ -52,6 +52,7 @@ class DeviceState:
         cdi_directory: where CDI files go.
         reached: see :data:`CrashPoint`.
         shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
+        metadata: what containers can read of a device, where they can.
         monotonic: the time, in seconds.
     """
 
@@ -64,9 +65,11 @@ class DeviceState:
         reached: CrashPoint = lambda point: None,
         *,
         shared: bool = False,
+        metadata: Callable[[Allocatable], DeviceMetadata | None] | None = None,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shared = shared
+        self._metadata = metadata
         self._library = library
         self._gates = feature_gates
         self._specs = ClaimSpecs(library, cdi_directory, monotonic)
@@ -243,7 +246,7 @@ class DeviceState:
         members: list[tuple[DeviceRequestAllocationResult, Allocatable]],
     ) -> PreparedGroup:
         uid = claim.metadata.uid
-        group = PreparedGroup([_prepared(uid, result, device) for result, device in members])
+        group = PreparedGroup([self._prepared(uid, result, device) for result, device in members])
         if isinstance(chosen, VfioDeviceConfig):
             self._apply_vfio(chosen, group)
             return group
@@ -265,6 +268,17 @@ class DeviceState:
                 uid, gpus, uuids, sharing.mps_config or config.MpsConfig()
             )
         return group
+
+    def _prepared(self, uid: str, result: DeviceRequestAllocationResult, device: Allocatable) -> Prepared:
+        answer = PreparedDevice(
+            requests=(result.request,),
+            pool=result.pool,
+            device=result.device,
+            cdi_ids=(device_id(uid, device),),
+            share_id=result.share_id,
+            metadata=None if self._metadata is None else self._metadata(device),
+        )
+        return Prepared(answer, device, device.live if isinstance(device, MigDevice) else None)
 
     def _apply_vfio(self, chosen: VfioDeviceConfig, group: PreparedGroup) -> None:
         iommu = chosen.iommu or config.IommuConfig()
@@ -380,14 +394,3 @@ class DeviceState:
         for bus, devices in self.per_gpu.items():
             if names & set(devices):
                 self.per_gpu[bus] = fresh.get(bus, devices)
-
-
-def _prepared(uid: str, result: DeviceRequestAllocationResult, device: Allocatable) -> Prepared:
-    answer = PreparedDevice(
-        requests=(result.request,),
-        pool=result.pool,
-        device=result.device,
-        cdi_ids=(device_id(uid, device),),
-        share_id=result.share_id,
-    )
-    return Prepared(answer, device, device.live if isinstance(device, MigDevice) else None)

@@ -13,6 +13,7 @@ from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
+from dra_shared.version import DEFAULT, Version
 
 from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
@@ -22,6 +23,7 @@ from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import cluster_resources, loop_values, resources
+from dra_node_agent.drivers.profile.metadata import metadata_writer
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 
@@ -46,6 +48,7 @@ class ProfileDriver:
         clock: Clock,
         *,
         slices: Informer[SliceHead] | None = None,
+        kubernetes: Version = DEFAULT,
     ) -> None:
         self._profile = profile
         self._node = node_name
@@ -60,7 +63,15 @@ class ProfileDriver:
         }
         self._board = HealthBoard() if profile.serve_health else None
         self.server = DriverServer(
-            profile.driver, node_name, directories, self, client, clock, health=self._board, slices=slices
+            profile.driver,
+            node_name,
+            directories,
+            self,
+            client,
+            clock,
+            health=self._board,
+            slices=slices,
+            metadata=metadata_writer(profile, directories, kubernetes),
         )
         self.state = self._state(directories)
         self._setter = (

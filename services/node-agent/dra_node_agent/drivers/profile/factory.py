@@ -54,6 +54,7 @@ class ProfileFactory:
             node.client,
             node.clock,
             slices=node.slices,
+            kubernetes=node.kubernetes,
         )
         async with driver, self._cluster_pools.joined(node.client, node.clock):
             yield driver

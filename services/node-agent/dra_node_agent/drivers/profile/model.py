@@ -131,6 +131,20 @@ class DevicePluginTemplate(_Data, kw_only=True):
     by_cdi: bool = False
 
 
+class MetadataTemplate(_Data, kw_only=True):
+    """Makes the driver write files on a claim's devices, which their containers can read.
+
+    Args:
+        versions: the API versions of the files, such as ``v1beta1``; without any, all that are known.
+        attributes: the devices' attributes in them; by default all.
+        network_data: of a network interface, in the API's form; placeholders count as in edits.
+    """
+
+    versions: tuple[str, ...] = ()
+    attributes: tuple[str, ...] | None = None
+    network_data: dict[str, Any] | None = None
+
+
 class NamedClass(_Data, kw_only=True):
     """A DeviceClass that comes with the driver."""
 
@@ -170,6 +184,7 @@ class Profile(_Data, kw_only=True):
         common_edits: what a container gets once, whichever of the driver's devices it has.
         device_edits: what it gets for each.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
+        device_metadata: write metadata files.
         serve_health: report all devices as healthy to the kubelet.
         device_plugin: be a device plugin for the node's own pool instead of a DRA driver.
     """
@@ -191,6 +206,7 @@ class Profile(_Data, kw_only=True):
     common_edits: Edits = Edits()
     device_edits: Edits = Edits()
     device_status: tuple[str, ...] = ()
+    device_metadata: MetadataTemplate | None = None
     serve_health: bool = False
     binding_conditions: BindingConditions | None = None
     device_plugin: DevicePluginTemplate | None = None

@@ -14,6 +14,7 @@ from dra_node_agent.driverkit.opaque import chosen, configs_for
 from dra_node_agent.driverkit.store import ClaimStore, Ready, own_results
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.edits import container_edits, device_values
+from dra_node_agent.drivers.profile.metadata import device_metadata
 from dra_node_agent.drivers.profile.model import Edits, Profile
 
 
@@ -69,10 +70,12 @@ class ProfileState:
         configs = self._configs(claim)
         admin = any(result.admin_access for result in claim.status.allocation.devices.results)
         for result in own_results(claim, self._profile.driver):
-            if (result.pool, result.device) not in self._devices:
+            key = result.pool, result.device
+            if key not in self._devices:
                 raise PrepareError(f"requested device is not allocatable: {result.device}")
             values = self._values(claim, result, chosen(configs, result.request), admin=admin)
-            yield Ready(result, container_edits(self._profile, self._profile.device_edits, values))
+            edits = container_edits(self._profile, self._profile.device_edits, values)
+            yield Ready(result, edits, device_metadata(self._profile, self._devices[key], values))
 
     def _configs(self, claim: ResourceClaim) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
         """The default and what claim and classes say, lowest precedence first; raises PrepareError."""
