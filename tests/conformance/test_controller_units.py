@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_controller.resourcepoolstatusrequest import is_expired, pool_status
+from dra_controller.poolstatus import pool_status
+from dra_controller.resourcepoolstatusrequest import is_expired
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import PodResourceClaim
@@ -32,7 +33,9 @@ from dra_shared.claims import (
     pod_group_claim_name,
 )
 from dra_shared.clock import parse_rfc3339
+from dra_shared.features import FeatureGates
 from dra_shared.quota import claim_usage, is_claim_resource
+from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
 
@@ -139,7 +142,8 @@ def test_consumer_of(table: Json) -> None:
 def test_pool_status(table: Json) -> None:
     slices = [_typed(obj) for obj in table["slices"]]
     claims = [_typed(obj) for obj in table["claims"]]
-    status = pool_status(_typed(table["request"]), slices, claims, parse_rfc3339("2026-01-01T00:00:00Z"))
+    now, gates = parse_rfc3339("2026-01-01T00:00:00Z"), FeatureGates(V1_36)
+    status = pool_status(_typed(table["request"]), slices, claims, (), now, gates)
     assert len(status.pools) == table["expectedPools"]
     if not table["expectedTruncated"]:
         assert sum(pool.total_devices or 0 for pool in status.pools) == table["expectedTotal"]

@@ -129,7 +129,7 @@ def _validated(case: Json) -> list[FieldError]:
         return created
     status, old_status = obj.get("status"), old.get("status")
     return changed + (
-        poolstatus.check_request_status(status, old_status) if operation == "statusUpdate" else []
+        poolstatus.check_request_status(status, old_status, V1_36) if operation == "statusUpdate" else []
     )
 
 

@@ -4,33 +4,27 @@ Mirrors pkg/controller/resourcepoolstatusrequest/controller.go.
 """
 
 import asyncio
-from collections import Counter as Tally
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 import httpx
-from dra_shared.api.meta import Condition
-from dra_shared.api.poolstatus import (
-    PoolStatus,
-    ResourcePoolStatusRequest,
-    ResourcePoolStatusRequestStatus,
-)
-from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.poolstatus import ResourcePoolStatusRequest
+from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.workqueue import Retry
-from dra_shared.clock import parse_rfc3339, rfc3339
+from dra_shared.clock import parse_rfc3339
 from dra_shared.log import logger
+from dra_shared.taintrules import taint_rules
+from dra_shared.version import V1_37
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
 from dra_controller.framework import Context, QueueController
+from dra_controller.poolstatus import pool_status
 
 _COMPLETED_TTL = timedelta(hours=1)
 _PENDING_TTL = timedelta(hours=24)
 _CLEANUP_SECONDS = 600.0
-_DEFAULT_LIMIT = 100
-_MAX_ERROR = 256
 
 _log = logger(__name__)
 
@@ -48,6 +42,9 @@ class ResourcePoolStatusRequestController(QueueController):
         slices = self.watch(RESOURCE_SLICES)
         self._slices = slices.store
         self._claims = self.watch(RESOURCE_CLAIMS).store
+        rules = taint_rules(context.features) if context.features.version >= V1_37 else None
+        self._rules = self.watch(rules).store if rules is not None else None
+        self._features = context.features
         requests.add_handler(self._changed, lambda _, new: self._changed(new))
         slices.add_handler(self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed)
         self._processed = Counter(
@@ -94,8 +91,11 @@ class ResourcePoolStatusRequestController(QueueController):
         if request is None or request.status is not None:
             return
         started = self._clock.monotonic()
-        status = pool_status(request, self._slices.list(), self._claims.list(), self._clock.now())
-        incomplete = [pool.validation_error for pool in status.pools if pool.validation_error]
+        rules = self._rules.list() if self._rules is not None else ()
+        status = pool_status(
+            request, self._slices.list(), self._claims.list(), rules, self._clock.now(), self._features
+        )
+        incomplete = [pool.validation_error or "" for pool in status.pools if pool.total_devices is None]
         if incomplete:
             # As upstream: no answer before the driver has published all slices. The next slice brings us back.
             raise Retry("; ".join(incomplete))
@@ -124,70 +124,6 @@ class ResourcePoolStatusRequestController(QueueController):
                 continue
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 _log.warning("expired request not deleted", request=request.key, error=str(error))
-
-
-def pool_status(
-    request: ResourcePoolStatusRequest,
-    slices: Iterable[ResourceSlice],
-    claims: Iterable[ResourceClaim],
-    now: datetime,
-) -> ResourcePoolStatusRequestStatus:
-    """The answer to the request at this moment."""
-    members: dict[str, list[ResourceSlice]] = {}
-    for piece in slices:
-        wanted = request.spec.pool_name in (None, "", piece.spec.pool.name)
-        if piece.spec.driver == request.spec.driver and wanted:
-            members.setdefault(piece.spec.pool.name, []).append(piece)
-    taken = Tally(
-        result.pool
-        for claim in claims
-        if claim.status.allocation is not None
-        for result in claim.status.allocation.devices.results
-        if result.driver == request.spec.driver
-    )
-    pools = [_pool(request.spec.driver, name, members[name], taken[name]) for name in sorted(members)]
-    shown = pools[: request.spec.limit or _DEFAULT_LIMIT]
-    incomplete = sum(pool.validation_error is not None for pool in shown)
-    suffix = f" ({incomplete} incomplete)" if incomplete else ""
-    return ResourcePoolStatusRequestStatus(
-        pool_count=len(pools),
-        pools=tuple(shown),
-        conditions=(
-            Condition(
-                type="Complete",
-                status="True",
-                reason="CalculationComplete",
-                message=f"Calculated status for {len(shown)} pools{suffix}",
-                last_transition_time=rfc3339(now),
-            ),
-        ),
-    )
-
-
-def _pool(driver: str, name: str, slices: list[ResourceSlice], taken: int) -> PoolStatus:
-    generation = max(piece.spec.pool.generation for piece in slices)
-    current = [piece for piece in slices if piece.spec.pool.generation == generation]
-    nodes = {piece.spec.node_name for piece in current}
-    pool = PoolStatus(
-        driver=driver,
-        pool_name=name,
-        generation=generation,
-        node_name=nodes.pop() if len(nodes) == 1 else None,
-    )
-    expected = current[0].spec.pool.resource_slice_count
-    if len(current) < expected:
-        where = f"observed {len(current)}/{expected} slices at generation {generation}"
-        return replace(pool, validation_error=f"pool {driver}/{name} is incomplete: {where}"[:_MAX_ERROR])
-    total = sum(len(piece.spec.devices) for piece in current)
-    return replace(
-        pool,
-        resource_slice_count=len(current),
-        total_devices=total,
-        allocated_devices=taken,
-        available_devices=max(0, total - taken),
-        # Upstream counts no device as unavailable either.
-        unavailable_devices=0,
-    )
 
 
 def is_expired(request: ResourcePoolStatusRequest, now: datetime) -> bool:

@@ -20,6 +20,7 @@ from dra_scheduler.plan.packing.answer import Largest, NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Bought, Purchase
 from dra_scheduler.plan.replaying.answer import Course, Replay, Starved, Waits
 from dra_scheduler.plan.routes import QUESTIONS
+from dra_shared.api import poolstatus
 from msgspec.structs import fields
 
 
@@ -95,6 +96,9 @@ async def test_all_other_paths_are_the_mounted_applications(front: httpx.AsyncCl
         )),
         *((getattr(models, name), getattr(free, name)) for name in (
             "Usage", "NodeUsage", "Level", "PoolUsage", "Free",
+        )),
+        *((getattr(models, name), getattr(poolstatus, name)) for name in (
+            "PartitionTypeStatus", "ShareableCapacityStatus", "ShareableSummaryStatus",
         )),
         *((getattr(plans, kind.__name__), kind) for kind in (
             *(each for each in vars(requests).values() if getattr(each, "__module__", "") == requests.__name__),

@@ -199,6 +199,32 @@ class Level(Report):
     free: str = "0"
 
 
+class PartitionTypeStatus(Report):
+    """How many partitions of one type a pool has and could still give."""
+
+    attribute: str
+    type: str
+    total: int
+    allocatable: int
+
+
+class ShareableCapacityStatus(Report):
+    """One capacity of a pool's shared devices, over all of them."""
+
+    name: str
+    total: str
+    consumed: str
+    available: str
+
+
+class ShareableSummaryStatus(Report):
+    """What is left of a pool's devices that several claims can share."""
+
+    fully_available_devices: int
+    partially_available_devices: int
+    capacity: list[ShareableCapacityStatus] = Field(default_factory=list)
+
+
 class PoolUsage(Report):
     """One pool: its devices, counters and capacities."""
 
@@ -210,6 +236,8 @@ class PoolUsage(Report):
     problem: str = ""
     counters: dict[str, Level] = Field(default_factory=dict)
     capacity: dict[str, Level] = Field(default_factory=dict)
+    partitions: list[PartitionTypeStatus] = Field(default_factory=list)
+    shareable: ShareableSummaryStatus | None = None
     in_use_by: dict[str, list[str]] = Field(default_factory=dict)
     admin_access: dict[str, list[str]] = Field(default_factory=dict)
 

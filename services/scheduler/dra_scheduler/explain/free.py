@@ -1,13 +1,17 @@
 """Free devices: what the allocator could still allocate, by class and shape, in the cluster and on each node."""
 
 import asyncio
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from dra_shared.api.meta import Struct
 from dra_shared.api.node import Node
+from dra_shared.api.poolstatus import PartitionTypeStatus, ShareableSummaryStatus
 from dra_shared.api.resource import ResourceSlice
+from dra_shared.poolviews import PoolUse, ViewError, partition_summary, shareable_summary
+from dra_shared.quantity import Quantity
 from msgspec import field
 
 from dra_scheduler.allocator import AllocationError, DeviceID
@@ -69,7 +73,8 @@ class Level(Struct):
 class PoolUsage(Struct):
     """One pool; ``counters`` by ``set/counter``, ``capacity`` by ``device/capacity`` for devices in shared use.
 
-    ``in_use_by`` and ``admin_access`` have the claims by device; admin access takes no device away.
+    ``partitions`` and ``shareable`` are the summaries of a ResourcePoolStatusRequest. ``in_use_by`` and
+    ``admin_access`` have the claims by device; admin access takes no device away.
     """
 
     driver: str
@@ -80,6 +85,8 @@ class PoolUsage(Struct):
     problem: str = ""
     counters: dict[str, Level] = field(default_factory=dict)
     capacity: dict[str, Level] = field(default_factory=dict)
+    partitions: tuple[PartitionTypeStatus, ...] = ()
+    shareable: ShareableSummaryStatus | None = None
     in_use_by: dict[str, tuple[str, ...]] = field(default_factory=dict)
     admin_access: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
@@ -273,23 +280,45 @@ def _pool(
                 total = amount(device.spec.capacity[name].value)
                 capacity[f"{device.id.device}/{name}"] = _level(total, total - consumed)
     node = next((piece.spec.node_name for piece in pieces if piece.spec.node_name), "") or ""
+    problem = _problem(manager, pieces, node, nodes)
+    partitions, shareable = ((), None) if problem else _summaries(manager, pieces, used)
     return PoolUsage(
         driver=spec.driver,
         pool=spec.pool.name,
         node=node,
         devices=len(devices),
         used=len(used),
-        problem=_problem(manager, pieces, node, nodes),
+        problem=problem,
         counters={
             f"{group}/{name}": _level(total, left[group, name]) for (group, name), total in totals.items()
         },
         capacity=capacity,
+        partitions=partitions,
+        shareable=shareable,
         in_use_by={
             device.id.device: tuple(key.partition(" ")[0] for key in state.owner(device.id))
             for device in used
         },
         admin_access={device.id.device: admins[device.id] for device in devices if device.id in admins},
     )
+
+
+def _summaries(
+    manager: DRAManager, pieces: Sequence[ResourceSlice], used: Iterable[PoolDevice]
+) -> tuple[tuple[PartitionTypeStatus, ...], ShareableSummaryStatus | None]:
+    """Its partitions and shared devices; without those that a pool status request gives an error for."""
+    spec, consumed = pieces[0].spec, dict[str, Quantity]()
+    for device in used:
+        for name, value in manager.claims.state.consumed.get(device.id, {}).items():
+            consumed[name] = consumed.get(name, Quantity(0)).add(Quantity.parse(display(value)))
+    use = PoolUse(spec.driver, spec.pool.name, pieces, {device.id.device for device in used}, consumed)
+    partitions: tuple[PartitionTypeStatus, ...] = ()
+    shareable = None
+    with contextlib.suppress(ViewError):
+        partitions = partition_summary(use)
+    with contextlib.suppress(ViewError):
+        shareable = shareable_summary(use)
+    return partitions, shareable
 
 
 def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes: set[str]) -> str:

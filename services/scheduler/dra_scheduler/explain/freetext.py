@@ -20,6 +20,7 @@ def render_free(report: Free) -> str:
             if level.free != level.total
         ]
         tables.append([(title, "FREE", "TOTAL"), *rows] if rows else [])
+    tables += [_partitions(report.pools), _shared(report.pools)]
     shown = ["\n".join(_aligned(table)) for table in tables if table]
     shown += [f"{node.node}: nothing is given there: {node.problem}" for node in report.nodes if node.problem]
     return "\n\n".join(shown) + "\n"
@@ -76,6 +77,26 @@ def _pools(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
         for pool in pools
     ]
     return [header, *rows]
+
+
+def _partitions(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
+    rows = [
+        (f"{pool.driver}/{pool.pool}/{entry.type}", str(entry.allocatable), str(entry.total))
+        for pool in pools
+        for entry in pool.partitions
+    ]
+    return [("PARTITION", "ALLOCATABLE", "TOTAL"), *rows] if rows else []
+
+
+def _shared(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
+    """The capacity of shared devices, pool by pool, where some of it is used."""
+    rows = [
+        (f"{pool.driver}/{pool.pool}/{entry.name}", entry.available or "", entry.total or "")
+        for pool in pools
+        if pool.shareable is not None and pool.shareable.partially_available_devices
+        for entry in pool.shareable.capacity
+    ]
+    return [("SHARED CAPACITY", "FREE", "TOTAL"), *rows] if rows else []
 
 
 def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:

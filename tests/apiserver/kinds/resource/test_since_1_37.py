@@ -327,6 +327,49 @@ def test_a_partition_type_stays_when_its_gate_is_switched_off() -> None:
     )
 
 
+def pools_asked(**spec: Any) -> Json:
+    return {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourcePoolStatusRequest",
+        "metadata": {"name": "r"},
+        "spec": {"driver": "gpu.example.com", **spec},
+    }
+
+
+def test_a_default_partition_type_is_dropped_while_its_gate_is_off() -> None:
+    asked = pools_asked(defaultPartitionTypeAttribute=TYPE)
+    gates = ("DRAResourcePoolStatus", "DRAPartitionableDevicesType")
+    assert stored(asked, *gates)["spec"]["defaultPartitionTypeAttribute"] == TYPE
+    assert "defaultPartitionTypeAttribute" not in stored(asked, gates[0])["spec"]
+    found = errors(pools_asked(defaultPartitionTypeAttribute="example.com/a b"), *gates)
+    assert [field for _, field, _ in found] == ["spec.defaultPartitionTypeAttribute"]
+
+
+def pool_answer(**pool: Any) -> Json:
+    pools = [{"driver": "gpu.example.com", "poolName": "p", "generation": 1, **pool}]
+    return {**pools_asked(), "status": {"poolCount": 1, "pools": pools}}
+
+
+def test_summaries_of_pools_are_checked_as_declared() -> None:
+    old = pools_asked()
+    old["metadata"]["resourceVersion"] = "1"
+    entry = {"attribute": TYPE, "type": "half", "total": 2, "allocatable": -1}
+    answer = pool_answer(
+        partitionSummary=[entry, {**entry, "allocatable": 1}],
+        shareableSummary={"fullyAvailableDevices": 1, "capacity": [{"name": "memory", "total": "1Gi"}]},
+    )
+    answer["metadata"]["resourceVersion"] = "1"
+    found = errors(answer, "DRAResourcePoolStatus", old=old, operation="statusUpdate")
+    at = "status.pools[0]"
+    assert [(type_, field) for type_, field, _ in found] == [
+        ("FieldValueDuplicate", f"{at}.partitionSummary[1]"),
+        ("FieldValueInvalid", f"{at}.partitionSummary[0].allocatable"),
+        ("FieldValueRequired", f"{at}.shareableSummary.partiallyAvailableDevices"),
+        ("FieldValueRequired", f"{at}.shareableSummary.capacity[0].consumed"),
+        ("FieldValueRequired", f"{at}.shareableSummary.capacity[0].available"),
+    ]
+
+
 def allocatable(entry: Json, name: str = "cpu") -> Errors:
     device = {
         "name": "d",

@@ -82,3 +82,6 @@ SLICE = (
     GatedFields(("DRAPartitionableDevicesType",), ("spec.partitionTypeAttribute",)),
 )
 CLASS = (GatedFields(("DRAExtendedResource",), ("spec.extendedResourceName",)),)
+POOL_STATUS_REQUEST = (
+    GatedFields(("DRAPartitionableDevicesType",), ("spec.defaultPartitionTypeAttribute",)),
+)

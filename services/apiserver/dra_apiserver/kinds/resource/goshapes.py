@@ -160,8 +160,34 @@ _POOL: Shape = [
     ("Generation", "generation", None, "0"),
     ("ValidationError", "validationError", None, "null"),
 ]
-POOL_STATUS: Shape = [
-    ("PoolCount", "poolCount", None, "null"),
-    ("Pools", "pools", [_POOL], "null"),
-    ("Conditions", "conditions", None, "null"),
+_PARTITION_TYPE: Shape = [
+    ("Attribute", "attribute", None, ""),
+    ("Type", "type", None, ""),
+    ("Total", "total", None, "null"),
+    ("Allocatable", "allocatable", None, "null"),
 ]
+_SHAREABLE_CAPACITY: Shape = [
+    ("Name", "name", None, ""),
+    ("Total", "total", None, "null"),
+    ("Consumed", "consumed", None, "null"),
+    ("Available", "available", None, "null"),
+]
+_SHAREABLE: Shape = [
+    ("FullyAvailableDevices", "fullyAvailableDevices", None, "null"),
+    ("PartiallyAvailableDevices", "partiallyAvailableDevices", None, "null"),
+    ("Capacity", "capacity", [_SHAREABLE_CAPACITY], "null"),
+]
+_SUMMARIES: Shape = [
+    ("PartitionSummary", "partitionSummary", [_PARTITION_TYPE], "null"),
+    ("ShareableSummary", "shareableSummary", _SHAREABLE, "null"),
+]
+
+
+def pool_status(kubernetes: Version) -> Shape:
+    """The status of a ResourcePoolStatusRequest; pools have summaries since 1.37."""
+    pool = [*_POOL, *_SUMMARIES] if kubernetes >= V1_37 else _POOL
+    return [
+        ("PoolCount", "poolCount", None, "null"),
+        ("Pools", "pools", [pool], "null"),
+        ("Conditions", "conditions", None, "null"),
+    ]

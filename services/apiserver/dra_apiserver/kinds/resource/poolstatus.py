@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.version import Version
+
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
-from dra_apiserver.kinds.resource.goshapes import POOL_STATUS
+from dra_apiserver.kinds.resource.goshapes import pool_status
 
 JsonObject = dict[str, Any]
 
 
 def check_request_status(
-    status: JsonObject | None, old: JsonObject | None, path: str = "status"
+    status: JsonObject | None, old: JsonObject | None, kubernetes: Version, path: str = "status"
 ) -> list[FieldError]:
     """The status, which is written once."""
     if old:
-        return [] if status == old else [invalid(path, show(status, POOL_STATUS), IMMUTABLE)]
+        return [] if status == old else [invalid(path, show(status, pool_status(kubernetes)), IMMUTABLE)]
     return check_conditions((status or {}).get("conditions"), f"{path}.conditions")

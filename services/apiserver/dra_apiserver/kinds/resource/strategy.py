@@ -5,11 +5,12 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
-from dra_apiserver.kinds.common.declarative.rules import DeclaredRules
+from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.goshapes import show
@@ -23,7 +24,14 @@ from dra_apiserver.kinds.resource import claimspec as requests
 from dra_apiserver.kinds.resource import deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.claimstatus import check_status
-from dra_apiserver.kinds.resource.gates import CLAIM, CLAIM_STATUS, CLAIM_TEMPLATE, CLASS, SLICE
+from dra_apiserver.kinds.resource.gates import (
+    CLAIM,
+    CLAIM_STATUS,
+    CLAIM_TEMPLATE,
+    CLASS,
+    POOL_STATUS_REQUEST,
+    SLICE,
+)
 from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.kinds.strategy import Context
@@ -286,25 +294,28 @@ class ResourcePoolStatusRequestStrategy(GenericStrategy):
         """Without a status: that there is none says that the answer is still to come."""
         super().prepare_for_create(obj, ctx)
         obj.pop("status", None)
+        drop_disabled(POOL_STATUS_REQUEST, obj, None, ctx.features)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """A status update changes nothing else."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource == "status":
             reset_for_status(obj["metadata"], old["metadata"])
+        drop_disabled(POOL_STATUS_REQUEST, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata, then what the types declare."""
-        return super().validate_create(obj, ctx) + _pool_status_request().validate(obj)
+        return super().validate_create(obj, ctx) + _pool_status_request(ctx.features).validate(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and the status's own rules, then what the types declare."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
-            errors += poolstatus.check_request_status(obj.get("status"), old.get("status"))
-        return errors + _pool_status_request().validate(obj, old)
+            version = ctx.features.version
+            errors += poolstatus.check_request_status(obj.get("status"), old.get("status"), version)
+        return errors + _pool_status_request(ctx.features).validate(obj, old)
 
 
-@functools.cache
-def _pool_status_request() -> DeclaredRules:
-    return DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest")
+@functools.lru_cache(maxsize=16)
+def _pool_status_request(features: FeatureGates) -> DeclaredRules:
+    return DeclaredRules("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequest", ENFORCED, features)
