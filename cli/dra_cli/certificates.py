@@ -132,6 +132,27 @@ class Authority:
         return _pem(builder.sign(self._key, hashes.SHA256()), key)
 
 
+def service_account_keys(folder: Path) -> tuple[bytes, bytes]:
+    """The private and the public key of service accounts' tokens, kept as ``sa.key`` and ``sa.pub`` as kubeadm does.
+
+    Raises:
+        CommandError: the file is of no use.
+    """
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+    file = folder / "sa.key"
+    if not file.exists():
+        private_folder(folder)
+        replace(file, _key_pem(ec.generate_private_key(ec.SECP256R1())))
+    try:
+        private = file.read_bytes()
+        public = load_pem_private_key(private, None).public_key()
+    except (OSError, ValueError, TypeError) as error:
+        raise CommandError(f"cannot use the key of service accounts in {folder}: {error}") from error
+    return private, public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+
+
 def _new_authority(now: datetime.datetime) -> Certificate:
     from cryptography import x509
     from cryptography.hazmat.primitives import hashes
@@ -187,11 +208,12 @@ def _host(text: str) -> "x509.GeneralName":
 
 
 def _pem(certificate: "x509.Certificate", key: "CertificateIssuerPrivateKeyTypes") -> Certificate:
-    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.serialization import Encoding
 
-    return Certificate(
-        certificate.public_bytes(serialization.Encoding.PEM),
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        ),
-    )
+    return Certificate(certificate.public_bytes(Encoding.PEM), _key_pem(key))
+
+
+def _key_pem(key: "CertificateIssuerPrivateKeyTypes") -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dra_cli.certificates import Authority, Certificate
+from dra_cli.certificates import Authority, Certificate, service_account_keys
 from dra_cli.cluster import kubeconfig
 from dra_cli.identities import ADMINISTRATOR, AGENT, COMPONENTS, certified, groups_of, node_user
 
@@ -26,12 +26,15 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
     home = f"{_API_SERVER}.{namespace}"
     names = [_API_SERVER, home, f"{home}.svc", f"{home}.svc.cluster.local", *hosts]
     inside = f"https://{home}.svc:{_PORT}"
+    signing, verifying = service_account_keys(folder)
     kubelets = authority.user("kube-apiserver-kubelet-client", ["system:masters"])
     made = {
         _API_SERVER: {
             **_serving(authority, authority.server("kube-apiserver", names)),
             "kubelet-client.crt": kubelets.certificate,
             "kubelet-client.key": kubelets.key,
+            "sa.key": signing,
+            "sa.pub": verifying,
         },
         "dralab-node-agent": _serving(authority, authority.server("dralab-node-agent")),
         "dralab-nodes": {

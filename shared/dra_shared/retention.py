@@ -41,14 +41,23 @@ def parse_retention(text: str) -> Retention:
     age: float | None = None
     size: int | None = None
     for part in text.split(","):
-        if (found := _AGE(part)) is not None and age is None:
-            days, hours, minutes, seconds, milliseconds = (float(number or 0) for number in found.groups())
-            age = days * 86400 + hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+        found = parse_age(part)
+        if found is not None and age is None:
+            age = found
         elif size is None:
             size = _bytes(part, text)
         else:
             raise _unknown(text)
     return Retention(age, size)
+
+
+def parse_age(text: str) -> float | None:
+    """The seconds of ``90s``, ``24h``, ``1h30m`` or ``7d``; None where the text is no such thing."""
+    found = _AGE(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds, milliseconds = (float(number or 0) for number in found.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
 
 
 def _bytes(part: str, text: str) -> int:

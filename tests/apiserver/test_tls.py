@@ -15,7 +15,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.credentials import Credentials
 from dra_apiserver.errors import StatusError
 from dra_apiserver.server import ApiServer
-from dra_apiserver.tokens import Tokens
+from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions, Tokens
 from dra_apiserver.user import UserInfo
 from dra_shared.clientcertificate import ClientCertificate
 from dra_shared.servingtls import ServingTLS
@@ -149,9 +149,8 @@ async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> N
 
 def test_a_certificate_that_has_ended_counts_no_longer_on_an_open_connection(tmp_path: Path) -> None:
     moment = 100.0
-    tokens = Tokens(
-        tmp_path / "key", lambda *_: None, lambda: datetime.datetime.fromtimestamp(0, datetime.UTC)
-    )
+    now = datetime.datetime.fromtimestamp(0, datetime.UTC)
+    tokens = Tokens(Keys(KeyOptions(tmp_path / "key")), TokenOptions(), lambda *_: None, lambda: now)
     credentials = Credentials(tokens, {}, required=False, checked=True, now=lambda: moment)
     good = ClientCertificate("jane", ("system:authenticated",), (), 100.0, "f")
     user = credentials.certified(good)

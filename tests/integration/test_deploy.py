@@ -2,6 +2,8 @@
 
 import base64
 import importlib
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
+from dra_apiserver.serviceaccount import KeyOptions, Keys
 from dra_cli.deployment import secrets
 from dra_cli.identities import drivers_role
 from dra_shared.service import Options
@@ -74,6 +77,43 @@ def test_clients_trust_the_servers_name(made: list[Json]) -> None:
     served = x509.load_pem_x509_certificate(base64.b64decode(data["dralab-apiserver"]["tls.crt"]))
     for name in ("dralab-apiserver.dralab.svc", "lab.example"):
         PolicyBuilder().store(store).build_server_verifier(x509.DNSName(name)).verify(served, [])
+
+
+@pytest.mark.skipif(shutil.which("kubectl") is None, reason="there is no kubectl on the PATH")
+def test_with_postgresql_there_are_two_api_servers(tmp_path: Path) -> None:
+    shutil.copytree(_DEPLOY, tmp_path / "deploy")
+    with (tmp_path / "deploy" / "kustomization.yaml").open("a") as file:
+        file.write("components:\n- postgresql\n")
+    built = subprocess.run(
+        ["kubectl", "kustomize", tmp_path / "deploy"], check=True, capture_output=True, text=True
+    )
+    servers = next(
+        obj
+        for obj in yaml.safe_load_all(built.stdout)
+        if (obj["kind"], obj["metadata"]["name"]) == ("StatefulSet", "dralab-apiserver")
+    )
+    assert servers["spec"]["replicas"] == 2
+    (container,) = servers["spec"]["template"]["spec"]["containers"]
+    assert container["env"] == [
+        {
+            "name": "DRALAB_APISERVER_DATABASE",
+            "valueFrom": {"secretKeyRef": {"name": "dralab-database", "key": "url"}},
+        }
+    ]
+
+
+def test_every_run_signs_tokens_with_one_key(tmp_path: Path) -> None:
+    first, second = (
+        {one["metadata"]["name"]: one["data"] for one in secrets(tmp_path, _NAMESPACE, [], [])}
+        for _ in range(2)
+    )
+    for file in ("sa.key", "sa.pub"):
+        assert first["dralab-apiserver"][file] == second["dralab-apiserver"][file]
+    assert first["dralab-apiserver"]["tls.key"] != second["dralab-apiserver"]["tls.key"]
+    files = [tmp_path / name for name in ("sa.key", "sa.pub")]
+    files[1].write_bytes(base64.b64decode(first["dralab-apiserver"]["sa.pub"]))
+    keys = Keys(KeyOptions(tmp_path / "unused", files[0], (files[1],)))
+    assert len(keys.published) == 1
 
 
 def test_the_rights_inside_are_those_that_dralab_up_gives() -> None:

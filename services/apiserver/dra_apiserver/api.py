@@ -24,12 +24,12 @@ from dra_apiserver.offload import Offload
 from dra_apiserver.protobuf import MEDIA_TYPE
 from dra_apiserver.registry import Registry
 from dra_apiserver.response import Presenter, message_name
+from dra_apiserver.serviceaccount import Keys, Tokens
 from dra_apiserver.storage import Record, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.storage.timeline import Timeline
 from dra_apiserver.target import Target
-from dra_apiserver.tokens import Tokens
 from dra_apiserver.user import ADMINISTRATOR, ANONYMOUS, UserInfo
 from dra_apiserver.watch import WatchStream
 
@@ -61,7 +61,7 @@ class Api:
         self.offload = Offload()
         #: The policies and webhooks that are registered.
         self.dynamic: Dynamic = NoDynamic()
-        self.tokens = Tokens(config.directory / "service-account.key", self.lookup, clock.now)
+        self.tokens = Tokens(Keys(config.keys), config.tokens, self.lookup, clock.now)
         self.credentials = Credentials(
             self.tokens,
             config.known_tokens,

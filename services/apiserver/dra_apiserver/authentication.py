@@ -14,7 +14,7 @@ from dra_shared.clientcertificate import ClientCertificate
 from dra_apiserver.credentials import Credentials
 from dra_apiserver.errors import StatusError, bad_request, quote
 from dra_apiserver.http import CERTIFICATE, Request
-from dra_apiserver.tokens import InvalidToken
+from dra_apiserver.serviceaccount import InvalidToken, UnknownSignature
 from dra_apiserver.user import UserInfo, service_account, service_account_groups
 
 _USER, _GROUP, _UID = b"impersonate-user", b"impersonate-group", b"impersonate-uid"
@@ -54,6 +54,8 @@ def _holder(request: Request, credentials: Credentials) -> UserInfo | None:
     token = words[0] if words and scheme.lower() == "bearer" else ""
     try:
         holder = credentials.holder(token) if token else None
+    except UnknownSignature:
+        holder = None
     except InvalidToken:
         raise _unauthorized() from None
     if holder is None and credentials.checked:

@@ -12,6 +12,7 @@ from dra_shared.retention import WINDOW, Retention
 from dra_shared.servingtls import ServingTLS
 
 from dra_apiserver.nodeaccess import NodeAccess
+from dra_apiserver.serviceaccount import KeyOptions, TokenOptions
 from dra_apiserver.storage.catalog import IN_DIRECTORY
 from dra_apiserver.user import UserInfo
 
@@ -57,6 +58,7 @@ class Config:
     `metrics_server` serves metrics.k8s.io.
     `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
     `system:anonymous`; else it is the administrator's.
+    `tokens` are those of service accounts; `signing_key` and `verifying_keys` are files (`serviceaccount/keys.py`).
     """
 
     listen: str = "127.0.0.1"
@@ -80,6 +82,9 @@ class Config:
     client_certificates: bool = False
     known_tokens: Mapping[str, UserInfo] = field(default_factory=dict)
     audit: AuditOptions | None = None
+    tokens: TokenOptions = field(default_factory=TokenOptions)
+    signing_key: Path | None = None
+    verifying_keys: tuple[Path, ...] = ()
     guard: Guard = field(default_factory=Guard)
 
     @property
@@ -92,3 +97,8 @@ class Config:
     def directory(self) -> Path:
         """The server's own files."""
         return self.data / "apiserver"
+
+    @property
+    def keys(self) -> KeyOptions:
+        """The keys of service accounts' tokens."""
+        return KeyOptions(self.directory / "service-account.key", self.signing_key, self.verifying_keys)

@@ -14,13 +14,12 @@ from pathlib import Path
 from dra_shared.clientcertificate import ClientCertificate
 
 from dra_apiserver.errors import StatusError
-from dra_apiserver.tokens import CREDENTIAL_ID, ISSUER, Identity, Tokens
+from dra_apiserver.serviceaccount import Identity, Tokens
+from dra_apiserver.serviceaccount.tokens import CREDENTIAL_ID
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 _AUTHENTICATED = "system:authenticated"
 _COLUMNS = 3
-#: Whom tokens are for that this server takes from its callers.
-API_AUDIENCES = (ISSUER,)
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
@@ -65,6 +64,8 @@ class Credentials:
         self.anonymous = anonymous
         self._now = now
         self._tokens = tokens
+        #: Whom tokens are for that this server takes from its callers.
+        self.audiences = tokens.audiences
         self._known = known
         self.required = required
         self.checked = checked or required
@@ -86,15 +87,18 @@ class Credentials:
             uid=next(iter(certificate.uids), ""),
         )
 
-    def holder(self, token: str, audiences: Sequence[str] = API_AUDIENCES) -> Identity | None:
+    def holder(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
         """Who has the token, and for which of the audiences it is; None where it is not known.
+
+        The audiences are this server's where none are given.
 
         Raises:
             InvalidToken: it is a service account's that holds no longer, or is for none of the audiences.
         """
+        audiences = audiences or self.audiences
         user = self._known.get(token)
         if user is None:
             return self._tokens.holder(token, audiences)
         # These are for no audience in particular, so for this server's.
-        meant = tuple(one for one in API_AUDIENCES if one in audiences)
+        meant = tuple(one for one in self.audiences if one in audiences)
         return Identity(user, meant) if meant else None

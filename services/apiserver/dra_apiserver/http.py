@@ -30,6 +30,7 @@ _WARNINGS = 4096
 _WARNING = 256
 # Go's strconv.ParseBool.
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_CACHE_CONTROL = b"cache-control"
 _READERS = (b"curl", b"Wget", b"Mozilla/5.0")
 # More would hold everybody up: neither reading nor writing JSON lets other threads run.
 _PRETTY_UP_TO = 4 << 20
@@ -104,6 +105,10 @@ class Direct(Protocol):
 
     def write(self, scope: Scope, part: bytes) -> bool:
         """Send a part of an answer that was started."""
+        ...
+
+    def replace_header(self, name: bytes) -> None:
+        """Leave out a header that every answer has: this one brings its own."""
         ...
 
     def lose_answer(self) -> None:
@@ -299,8 +304,11 @@ class Request:
         for text in _cut(self.warnings) if self.warnings else ():
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))
-        if extra:
-            headers.extend((name.lower().encode(), value.encode("latin-1")) for name, value in extra.items())
+        for name, value in (extra or {}).items():
+            header = name.lower().encode()
+            if header == _CACHE_CONTROL and self._direct is not None:
+                self._direct.replace_header(header)
+            headers.append((header, value.encode("latin-1")))
         return headers
 
     def _pretty(self) -> bool:

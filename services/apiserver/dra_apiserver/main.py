@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dra_shared.retention import WINDOW, Retention, parse_retention
+from dra_shared.retention import WINDOW, Retention, parse_age, parse_retention
 from dra_shared.service import Options, guard, run, serving
 from dra_shared.service import features as service_features
 
@@ -19,6 +19,8 @@ from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
 from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.registry import RuntimeConfigError
+from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions
+from dra_apiserver.serviceaccount.tokens import ISSUER
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
 from dra_apiserver.storage.catalog import engine as find_engine
 
@@ -30,6 +32,18 @@ def history(text: str) -> Retention:
         ValueError: the text says nothing of the kind.
     """
     return parse_retention(text)
+
+
+def seconds(text: str) -> int:
+    """The seconds of ``24h`` or ``90m``.
+
+    Raises:
+        ValueError: the text says nothing of the kind.
+    """
+    found = parse_age(text)
+    if found is None:
+        raise ValueError(f"no duration: {text}")
+    return int(found)
 
 
 def boolean(text: str) -> bool:
@@ -100,6 +114,7 @@ def options() -> Options:
         type=Path,
         help='tokens of users, one a line: token,user,uid,"group1,group2"',
     )
+    _service_account_options(made)
     made.tls_options(
         "users: the common name is the user, organizations are groups; read again when it changes"
     )
@@ -131,6 +146,58 @@ def options() -> Options:
     _audit_options(made)
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
+
+
+def _service_account_options(made: Options) -> None:
+    made.option(
+        "--service-account-signing-key-file",
+        default=None,
+        type=Path,
+        help="private key that signs service accounts' tokens (default: one is made in the data directory)",
+    )
+    made.option(
+        "--service-account-key-file",
+        default=[],
+        action="append",
+        help="more keys whose signatures are taken, public or private; may be repeated",
+    )
+    made.option(
+        "--service-account-issuer",
+        default=[],
+        action="append",
+        help=f"who issues tokens ({ISSUER}); may be repeated: the first issues, tokens of all are taken",
+    )
+    made.option("--service-account-jwks-uri", default="", help="where the public keys are, if elsewhere")
+    made.option(
+        "--service-account-max-token-expiration",
+        default=0,
+        type=seconds,
+        help="for how long a token may be asked for: 24h (default: 2^32 seconds)",
+    )
+    made.option(
+        "--service-account-extend-token-expiration",
+        default=True,
+        type=boolean,
+        help="whether the tokens that kubelets put into pods hold for a year",
+    )
+    made.option(
+        "--api-audiences", default="", help="comma-separated audiences of this server (default: the issuers)"
+    )
+
+
+def _token_options(chosen: argparse.Namespace) -> TokenOptions:
+    """What the options say of service accounts' tokens.
+
+    Raises:
+        ValueError: something upstream refuses, too.
+    """
+    return TokenOptions(
+        issuers=tuple(chosen.service_account_issuer) or (ISSUER,),
+        audiences=tuple(filter(None, chosen.api_audiences.split(","))),
+        jwks_uri=chosen.service_account_jwks_uri,
+        longest=chosen.service_account_max_token_expiration,
+        extend=chosen.service_account_extend_token_expiration,
+    )
 
 
 def _audit_options(made: Options) -> None:
@@ -198,6 +265,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         nodes = _node_access(chosen)
         audit = _audit(chosen)
         find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
+        tokens = _token_options(chosen)
+        verifying_keys = tuple(map(Path, chosen.service_account_key_file))
+        Keys(KeyOptions(chosen.data, chosen.service_account_signing_key_file, verifying_keys)).load()
         known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
     except (OSError, ValueError, RuntimeConfigError) as error:
         parser.error(str(error))
@@ -218,6 +288,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         known_tokens=known_tokens,
         nodes=nodes,
         audit=audit,
+        tokens=tokens,
+        signing_key=chosen.service_account_signing_key_file,
+        verifying_keys=verifying_keys,
         scheduler_url=chosen.scheduler_url,
         metrics_server=chosen.metrics_server,
         tls=tls,

@@ -10,8 +10,10 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
 from dra_apiserver.negotiation import Accepted, check_produced, encode
+from dra_apiserver.serviceaccount import openid
 
 _VERSION = ("application/json",)
+_ROOTS = frozenset({"api", "apis", "version", "openapi", "openid", ".well-known"})
 _READS = frozenset({"GET", "HEAD"})
 _AGGREGATED = "as=APIGroupDiscoveryList"
 # Clients ask for it with an @, which no media type may have.
@@ -41,8 +43,11 @@ class Documents:
         Raises:
             StatusError: 405, it is asked to do something else than show it.
         """
-        if parts[0] not in {"api", "apis", "version", "openapi"}:
+        if parts[0] not in _ROOTS:
             return False
+        if request.path in (openid.CONFIGURATION, openid.KEYSET):
+            await self._answer_openid(request)
+            return True
         self._fresh()
         if parts[0] == "openapi":
             return await self._answer_openapi(request, parts)
@@ -87,6 +92,18 @@ class Documents:
         await request.respond(200, encode(document, Accepted(yaml=yaml)), media_type)
         return True
 
+    async def _answer_openid(self, request: Request) -> None:
+        _check_read(request)
+        tokens = self._api.tokens
+        if request.path == openid.KEYSET:
+            body, media_type = openid.keyset(tokens), "application/jwk-set+json"
+        else:
+            scheme = "http" if self._api.config.tls is None else "https"
+            origin = f"{scheme}://{request.header(b'host')}"
+            body, media_type = openid.configuration(tokens, origin), "application/json"
+        check_produced(request.header(b"accept"), (media_type,))
+        await request.respond(200, body, media_type, {"cache-control": "public, max-age=3600"})
+
     async def _answer_openapi(self, request: Request, parts: list[str]) -> bool:
         if self._openapi is None:
             from dra_apiserver.openapi import OpenApi
@@ -118,6 +135,8 @@ class Documents:
                 found.append(f"/apis/{group}")
                 found.extend(f"/apis/{group}/{version}" for version in registry.versions(group))
         found += [
+            openid.CONFIGURATION,
+            openid.KEYSET,
             "/docs",
             "/healthz",
             "/livez",

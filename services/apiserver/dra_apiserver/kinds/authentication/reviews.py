@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from dra_apiserver.api import Api
-from dra_apiserver.credentials import API_AUDIENCES
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
+from dra_apiserver.serviceaccount import InvalidToken
 from dra_apiserver.target import Target
-from dra_apiserver.tokens import InvalidToken
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
@@ -51,7 +50,7 @@ def _reviewed(api: Api, obj: JsonObject) -> JsonObject:
     if not token:
         raise bad_request("token is required for TokenReview in authentication")
     try:
-        holder = api.credentials.holder(token, spec.get("audiences") or API_AUDIENCES)
+        holder = api.credentials.holder(token, spec.get("audiences") or ())
     except InvalidToken as error:
         return {"user": {}, "error": f"[invalid bearer token, {error}]"}
     if holder is None:

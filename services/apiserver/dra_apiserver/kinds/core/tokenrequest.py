@@ -22,7 +22,6 @@ from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.kubelets.restriction import restrict_token
 from dra_apiserver.target import Target
-from dra_apiserver.tokens import ISSUER
 
 JsonObject = dict[str, Any]
 
@@ -56,7 +55,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
         text = f"the UID in the token request ({found['uid']}) does not match the UID of the service account ({uid})"
         raise conflict(_TOKEN, target.name, text)
     spec = wanted.get("spec") or {}
-    audiences = spec.get("audiences") or [ISSUER]
+    audiences = spec.get("audiences") or [*api.tokens.audiences]
     seconds = spec.get("expirationSeconds") or 3600
     if not isinstance(seconds, int):
         raise bad_request("TokenRequest: spec.expirationSeconds must be a number")
@@ -72,7 +71,11 @@ async def token(api: Api, request: Request, target: Target) -> None:
     wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
     await api.admit(request, target, wanted, ctx, "CREATE")
     spec = wanted["spec"]
-    audiences, seconds = spec["audiences"], spec["expirationSeconds"]
+    audiences, seconds = spec["audiences"], api.tokens.bounded(spec["expirationSeconds"])
+    if seconds < spec["expirationSeconds"]:
+        text = f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
+        request.warn([text])
+        spec["expirationSeconds"] = seconds
     bound = _bound_objects(api, target, spec.get("boundObjectRef"))
     due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
     issued = api.tokens.issue(account, seconds, audiences, bound)

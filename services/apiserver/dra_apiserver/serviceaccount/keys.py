@@ -1,0 +1,173 @@
+"""The keys that sign service accounts' tokens and verify them (upstream's pkg/serviceaccount/jwt.go, keyutil)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dra_shared.files import private_folder
+
+if TYPE_CHECKING:
+    # Imported where they are used: a server that is asked for no token starts without them.
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+    Private = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+    Public = ec.EllipticCurvePublicKey | rsa.RSAPublicKey
+
+_CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
+_BEGIN = b"-----BEGIN "
+# In the order in which upstream's encoder writes them.
+_JWK_FIELDS = ("use", "kty", "kid", "crv", "alg", "x", "y", "n", "e")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyOptions:
+    """Files: ``signing`` has the key that signs, ``verifying`` more that verify; without the first, one is ``made``."""
+
+    made: Path
+    signing: Path | None = None
+    verifying: tuple[Path, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PublicKey:
+    """A key that verifies tokens; ``id`` is what a token's header names it by."""
+
+    id: str
+    algorithm: str
+    key: Public
+
+    def jwk(self) -> dict[str, str]:
+        """The key as a JSON Web Key."""
+        from jwt.api_jws import PyJWS
+
+        made = PyJWS().get_algorithm_by_name(self.algorithm).to_jwk(self.key, as_dict=True)
+        known = {**made, "use": "sig", "kid": self.id, "alg": self.algorithm}
+        return {name: known[name] for name in _JWK_FIELDS if name in known}
+
+
+class Keys:
+    """Signs with one key, and verifies with that and others; all are read when first needed, or by :meth:`load`."""
+
+    def __init__(self, options: KeyOptions) -> None:
+        self._options = options
+
+    def load(self) -> None:
+        """Read the files that the options name.
+
+        Raises:
+            OSError: a file can't be read.
+            ValueError: a file has no key of the kinds that upstream takes; in upstream's words.
+        """
+        if self._options.signing is not None:
+            self._signing  # noqa: B018  # reads the file
+        for path in self._options.verifying:
+            list(_public_keys(path))
+
+    def sign(self, payload: bytes) -> str:
+        """The payload as a JSON Web Token in its compact form."""
+        from jwt.api_jws import PyJWS
+
+        private, public = self._signing
+        # go-jose names the key and its algorithm, and nothing else.
+        headers = {"typ": None, "kid": public.id}
+        return PyJWS().encode(payload, private, public.algorithm, headers)
+
+    @cached_property
+    def published(self) -> tuple[PublicKey, ...]:
+        """What verifies tokens, each once: the files' keys in their order, and the signing key's public half."""
+        found = [key for path in self._options.verifying for key in _public_keys(path)]
+        return tuple({key.id: key for key in (*found, self._signing[1])}.values())
+
+    @cached_property
+    def by_id(self) -> dict[str, PublicKey]:
+        """The same by their ids."""
+        return {key.id: key for key in self.published}
+
+    @cached_property
+    def _signing(self) -> tuple[Private, PublicKey]:
+        private = _private_key(self._options.signing) if self._options.signing is not None else self._own()
+        return private, _described(private.public_key())
+
+    def _own(self) -> Private:
+        path = self._options.made
+        # A file that a full disk cut short, or that an older server left, has no key.
+        if path.exists() and path.read_bytes().startswith(_BEGIN):
+            return _private_key(path)
+        return _make(path)
+
+
+def _make(path: Path) -> Private:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    made = ec.generate_private_key(ec.SECP256R1())
+    private_folder(path.parent)
+    part = path.with_name(path.name + ".part")
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(made.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()))
+    part.replace(path)
+    return made
+
+
+def _private_key(path: Path) -> Private:
+    """Raises: OSError: the file can't be read; ValueError: it has no private key that signs."""
+    for key in _loaded(path):
+        if hasattr(key, "private_bytes"):
+            private: Private = key
+            return private
+    raise ValueError(
+        f"failed to parse service-account-issuer-key-file: error reading private key file {path}: "
+        "data does not contain a valid RSA or ECDSA private key"
+    )
+
+
+def _public_keys(path: Path) -> Iterator[PublicKey]:
+    """Raises: OSError: the file can't be read; ValueError: it has no key."""
+    found = [_described(key.public_key() if hasattr(key, "private_bytes") else key) for key in _loaded(path)]
+    if not found:
+        raise ValueError(
+            f"error reading public key file {path}: data does not contain any valid RSA or ECDSA public keys"
+        )
+    yield from found
+
+
+def _loaded(path: Path) -> Iterator[Any]:
+    """The RSA and ECDSA keys of a PEM file, private, public or of certificates; what else is there is left out."""
+    from cryptography.hazmat.primitives.asymmetric import ec, rsa
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
+    from cryptography.x509 import load_pem_x509_certificate
+
+    kinds = (ec.EllipticCurvePrivateKey, ec.EllipticCurvePublicKey, rsa.RSAPrivateKey, rsa.RSAPublicKey)
+    for block in _blocks(path.read_bytes()):
+        try:
+            if b"PRIVATE KEY" in block:
+                key: Any = load_pem_private_key(block, None)
+            elif b"CERTIFICATE" in block:
+                key = load_pem_x509_certificate(block).public_key()
+            else:
+                key = load_pem_public_key(block)
+        except (ValueError, TypeError):
+            continue
+        if isinstance(key, kinds) and (not hasattr(key, "curve") or key.curve.name in _CURVES):
+            yield key
+
+
+def _blocks(text: bytes) -> Iterator[bytes]:
+    for block in text.split(_BEGIN)[1:]:
+        yield _BEGIN + block
+
+
+def _described(key: Public) -> PublicKey:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    named = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).rstrip(b"=").decode()
+    curve = getattr(key, "curve", None)
+    return PublicKey(named, "RS256" if curve is None else _CURVES[curve.name], key)
