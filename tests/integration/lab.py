@@ -38,6 +38,7 @@ class Setup:
     drivers: tuple[str, ...]
     nodes: int = 1
     gates: str = ""
+    version: str = ""
 
     def start(self, data: Path) -> None:
         """Run ``dralab up --detach`` in ``data``."""
@@ -46,6 +47,8 @@ class Setup:
             arguments += ["--driver", driver]
         if self.gates:
             arguments += ["--feature-gates", self.gates]
+        if self.version:
+            arguments += ["--kubernetes-version", self.version]
         dralab(data, *arguments)
 
     @staticmethod

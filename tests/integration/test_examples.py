@@ -15,6 +15,11 @@ NVIDIA = Setup(
     nodes=2,
 )
 
+NEWEST = Setup(
+    "newest",
+    (str(EXAMPLES / "drivers" / "mig-or-vgpu.yaml"), str(EXAMPLES / "drivers" / "nic.yaml")),
+    version="1.37",
+)
 BOTH = Setup("both", ("gpu.example.com:device-plugin@0", "gpu.example.com@1"), nodes=2)
 
 
@@ -166,5 +171,31 @@ async def test_shared_memory(house: Lab) -> None:
     assert amounts == {"small": "3Gi", "large": "60Gi", "medium": "20Gi"}
     assert gotten["medium"][0] != gotten["large"][0]
     assert gotten["small"][0] == "gpu-0"
+    await house.delete(folder)
+    await house.nothing_left(space)
+
+
+@on(NEWEST)
+async def test_a_gpu_has_mig_devices_or_virtual_ones(house: Lab) -> None:
+    folder, space = EXAMPLES / "compatibility-groups", "compatibility"
+    await house.apply(folder)
+    (mig,) = await house.running(space, "mig")
+    gotten = {result.device for result in results(await house.claim_of(mig, "gpu"))}
+    assert gotten == {"gpu-0-mig-0", "gpu-1-mig-0"}
+    await house.unschedulable(space, "vgpu")
+    await house.client.delete(PODS, "mig", space)
+    (pod,) = await house.running(space, "vgpu")
+    assert [result.device for result in results(await house.claim_of(pod, "gpu"))] == ["gpu-0-vgpu-0"]
+    await house.delete(folder, missing_ok=True)
+    await house.nothing_left(space)
+
+
+@on(NEWEST)
+async def test_derived_attributes_bring_two_drivers_together(house: Lab) -> None:
+    folder, space = EXAMPLES / "derived-attributes", "derived"
+    await house.apply(folder)
+    await house.running(space, "reader")
+    (claim,) = await house.claims(space)
+    assert [result.device for result in results(claim)] == ["gpu-1-mig-0", "card-1-port-0"]
     await house.delete(folder)
     await house.nothing_left(space)

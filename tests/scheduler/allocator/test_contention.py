@@ -5,6 +5,8 @@ from dra_scheduler.allocator.contention import contender
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from tests.scheduler.objects import DRIVER, allocated, piece
 from tests.support.fakeapi import Json
@@ -25,6 +27,13 @@ def _share(number: int, bandwidth: str) -> Json:
 def _contender(slices: list[ResourceSlice], state: AllocatedState, *regarded: str) -> str | None:
     snapshot = Snapshot(Features.all(), slices)
     return contender(snapshot, state, "default/mine", counts=lambda key: key.split("/")[1] in regarded)
+
+
+def _part(name: str, **spec: object) -> ResourceSlice:
+    """One of a pool's two slices."""
+    pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
+    body = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, **spec}
+    return convert(RESOURCE_SLICES, {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": body})
 
 
 def test_a_device_is_one_claims() -> None:
@@ -61,11 +70,6 @@ def test_devices_go_together_as_long_as_there_are_counters() -> None:
         counters = {"memory": {"value": memory}}
         return {"name": name, "consumesCounters": [{"counterSet": counter_set, "counters": counters}]}
 
-    def part(name: str, **spec: object) -> ResourceSlice:
-        pool = {"name": "node-1", "generation": 1, "resourceSliceCount": 2}
-        body = {"driver": DRIVER, "nodeName": "node-1", "pool": pool, **spec}
-        return convert(RESOURCE_SLICES, {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": body})
-
     sets = [{"name": name, "counters": {"memory": {"value": "40Gi"}}} for name in ("gpu", "second")]
     devices = [
         mig("gpu-0", "40Gi"),
@@ -73,7 +77,7 @@ def test_devices_go_together_as_long_as_there_are_counters() -> None:
         mig("half-1", "20Gi"),
         mig("gpu-1", "40Gi", "second"),
     ]
-    slices = [part("counters", sharedCounters=sets), part("devices", devices=devices)]
+    slices = [_part("counters", sharedCounters=sets), _part("devices", devices=devices)]
     state = _state(mine=("half-0", {}), first=("half-1", {}), other=("gpu-1", {}))
     assert _contender(slices, state, "first", "other") is None
     state.add(allocated("whole", "gpu-0"))
@@ -84,3 +88,22 @@ def test_devices_go_together_as_long_as_there_are_counters() -> None:
 def test_a_device_that_is_no_longer_published_is_one_claims_all_the_same() -> None:
     state = _state(mine=("gone", {}), first=("gone", {}))
     assert _contender([], state, "first") == "default/first"
+
+
+def test_devices_on_a_counter_set_have_a_compatibility_group_in_common() -> None:
+    def device(name: str, *groups: str) -> Json:
+        consumed = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}
+        return {"name": name, "consumesCounters": [{**consumed, "compatibilityGroups": list(groups)}]}
+
+    devices = [device("mig-0", "mig"), device("mig-1", "mig", "any"), device("vgpu", "vgpu"), device("plain")]
+    counters = [{"name": "gpu", "counters": {"memory": {"value": "9"}}}]
+    slices = [_part("counters", sharedCounters=counters), _part("devices", devices=devices)]
+
+    def rival(mine: str) -> str | None:
+        features = Features.from_gates(
+            FeatureGates(V1_37, DRAPartitionableDevices=True, DRADeviceCompatibilityGroups=True)
+        )
+        state = _state(mine=(mine, {}), first=("mig-0", {}))
+        return contender(Snapshot(features, slices), state, "default/mine", counts=lambda _: True)
+
+    assert [rival(name) for name in ("mig-1", "vgpu", "plain")] == [None, "default/first", "default/first"]

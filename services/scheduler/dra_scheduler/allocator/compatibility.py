@@ -24,9 +24,12 @@ class Common(NamedTuple):
             return self.none
         return not self.none and not self.groups.isdisjoint(groups)
 
-    def joined(self, groups: frozenset[str]) -> "Common":
-        """With one more device."""
-        return self if self.none or not groups else Common(False, self.groups & groups)
+
+def joined(common: Common | None, groups: frozenset[str]) -> Common:
+    """With one more device; ``common`` is None where it is the first one."""
+    if common is None:
+        return Common(not groups, groups)
+    return common if common.none or not groups else Common(False, common.groups & groups)
 
 
 # By counter set; one without devices admits all.
@@ -69,7 +72,7 @@ class CompatibilityGroups:
                 self.give_back(before)
                 return None
             before.append((key, known))
-            self._picked[key] = _first(groups) if common is None else common.joined(groups)
+            self._picked[key] = joined(common, groups)
         return before
 
     def give_back(self, before: "Undo") -> None:
@@ -104,14 +107,9 @@ class CompatibilityGroups:
 Undo = list[tuple[tuple[PoolID, str], Common | None]]
 
 
-def _first(groups: frozenset[str]) -> Common:
-    return Common(not groups, groups)
-
-
 def _together(devices: Iterable[PoolDevice]) -> _Sets:
     found: dict[str, Common] = {}
     for device in devices:
         for name, groups in groups_of(device):
-            common = found.get(name)
-            found[name] = _first(groups) if common is None else common.joined(groups)
+            found[name] = joined(found.get(name), groups)
     return found

@@ -6,6 +6,7 @@ Upstream has no such check; ``plugins/dynamicresources/rivals.py`` says why ther
 from collections.abc import Callable, Iterable, Sequence
 
 from dra_scheduler.allocator.amounts import amount
+from dra_scheduler.allocator.compatibility import Common, groups_of, joined
 from dra_scheduler.allocator.pools import CounterKey, PoolDevice, SliceEntry
 from dra_scheduler.allocator.snapshot import Snapshot
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
@@ -17,7 +18,8 @@ def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _C
     """The key of a claim that leaves too little of a device or counter for the claim ``key``; None: all is well.
 
     Only those other claims are regarded that ``counts`` accepts. Shares of a device go together as long as its
-    capacity lasts, devices of a pool as long as its counters do.
+    capacity lasts, devices of a pool as long as its counters do and, where the feature is on, compatibility groups are
+    common to those on one counter set.
     """
     devices = list(dict.fromkeys(holding.device for holding in state.holdings(key)))
     pools = {device[:2]: snapshot.newest(device[:2]) for device in devices}
@@ -26,7 +28,10 @@ def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _C
         if others and not _shareable(pools[device[:2]], state, device, (key, *others)):
             return others[-1]
     for pool_id, entries in pools.items():
-        rival = _over_counters(entries, state, [d for d in devices if d[:2] == pool_id], key, counts)
+        mine = [device for device in devices if device[:2] == pool_id]
+        rival = _over_counters(entries, state, mine, key, counts)
+        if rival is None and snapshot.features.compatibility_groups:
+            rival = _incompatible(entries, state, mine, key, counts)
         if rival is not None:
             return rival
     return None
@@ -76,6 +81,29 @@ def _over_counters(
             else:
                 wanted.add(name)
     return next((takers[name] for name in wanted if left.get(name, 0) < 0 and name in takers), None)
+
+
+def _incompatible(
+    entries: Iterable[SliceEntry], state: AllocatedState, mine: Sequence[DeviceID], key: str, counts: _Counts
+) -> str | None:
+    """A claim that has a device which is not compatible with one of ``mine``, devices of one pool."""
+    common: dict[str, Common] = {}
+    takers: dict[str, str] = {}
+    joining: list[PoolDevice] = []
+    for device in _devices(entries):
+        others = [other for other in state.owner(device.id) if other != key and counts(other)]
+        if others:
+            for name, groups in groups_of(device):
+                common[name] = joined(common.get(name), groups)
+                takers[name] = others[-1]
+        elif device.id in mine:
+            joining.append(device)
+    for device in joining:
+        for name, groups in groups_of(device):
+            if name in takers and not common[name].admits(groups):
+                return takers[name]
+            common[name] = joined(common.get(name), groups)
+    return None
 
 
 def _devices(entries: Iterable[SliceEntry]) -> Iterable[PoolDevice]:
