@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_cli.certificates import Authority, Certificate, service_account_keys
 from dra_cli.cluster import kubeconfig
-from dra_cli.identities import ADMINISTRATOR, AGENT, COMPONENTS, certified, groups_of, node_user
+from dra_cli.identities import ADMINISTRATOR, COMPONENTS, certified, groups_of, users_of_agent
 
 _API_SERVER = "dralab-apiserver"
 _PORT = 6443
@@ -38,7 +38,7 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
         },
         "dralab-node-agent": _serving(authority, authority.server("dralab-node-agent")),
         "dralab-nodes": {
-            f"{node}.kubeconfig": _kubeconfig(authority, inside, [AGENT, node_user(node)]) for node in nodes
+            f"{node}.kubeconfig": _kubeconfig(authority, inside, users_of_agent([node])) for node in nodes
         },
         # By a forwarded port.
         "dralab-administrator": {

@@ -6,50 +6,19 @@ import io
 import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from dra_shared.client.errors import AlreadyExists
-from dra_shared.client.rest import Client
 from dra_shared.files import private_folder
 
 from dra_cli.certificates import Authority
 from dra_cli.cluster import kubeconfig, replace
+from dra_cli.rights import AGENT, DRIVERS, driver_user, is_driver
 
 _MASTERS, _NODES = "system:masters", "system:nodes"
 #: Who runs the cluster: the user of the cluster's kubeconfig.
 ADMINISTRATOR = "kubernetes-admin"
-#: The node agent, and the drivers that it runs.
-AGENT = "dralab:drivers"
 _NODE = "system:node:"
 #: Who each service is.
 COMPONENTS = {"scheduler": "system:kube-scheduler", "controller": "system:kube-controller-manager"}
-_NODE_BINDING = "dralab:nodes"
-_RBAC = "rbac.authorization.k8s.io"
-
-_DRIVER_RULES: Sequence[dict[str, Any]] = (
-    {
-        "apiGroups": ["resource.k8s.io"],
-        "resources": ["resourceslices"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-    },
-    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims"], "verbs": ["get"]},
-    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": ["update", "patch"]},
-    {
-        "apiGroups": ["resource.k8s.io"],
-        "resources": ["resourceclaims/driver"],
-        "verbs": ["arbitrary-node:update", "arbitrary-node:patch"],
-    },
-    {"apiGroups": ["resource.k8s.io"], "resources": ["deviceclasses"], "verbs": ["create"]},
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
-    # One watch for all of an agent's nodes: by its own identity, each would watch for itself.
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
-    {
-        "apiGroups": [""],
-        "resources": ["configmaps"],
-        "resourceNames": ["kube-root-ca.crt"],
-        "verbs": ["list", "watch"],
-    },
-)
 
 
 class Identities:
@@ -63,7 +32,7 @@ class Identities:
         self._authority = authority
         self._users: dict[str, Mapping[str, str]] = {}
         self._server = self._trusted = ""
-        for name in (ADMINISTRATOR, AGENT, *COMPONENTS.values(), *map(node_user, nodes)):
+        for name in (ADMINISTRATOR, *COMPONENTS.values(), *users_of_agent(nodes)):
             self.credential(name)
         self.serving = secrets.token_urlsafe(32) if authority is None else ""
         """What requests to the services' own ports need; empty where a certificate will do."""
@@ -118,27 +87,11 @@ class Identities:
 
     def write_agent(self, service: str, nodes: Sequence[str]) -> None:
         """Write the kubeconfig of a node agent, which has the credentials of its nodes and of their drivers."""
-        self._write_kubeconfig(service, [AGENT, *map(node_user, nodes)])
+        self._write_kubeconfig(service, users_of_agent(nodes))
 
     def _write_kubeconfig(self, service: str, users: Sequence[str]) -> None:
         entries = {user: self.credential(user) for user in users}
         replace(self.kubeconfig_of(service), kubeconfig(self._server, entries, self._trusted))
-
-    async def grant(self, client: Client, *, nodes: bool) -> None:
-        """Let drivers work, and ``nodes``, where no authorizer is for them: no default role is bound to them."""
-        await _create(client, "ClusterRole", "clusterroles", drivers_role())
-        await _bind(client, AGENT, AGENT, {"kind": "User", "name": AGENT, "apiGroup": _RBAC})
-        if nodes:
-            group = {"kind": "Group", "name": _NODES, "apiGroup": _RBAC}
-            await _bind(client, _NODE_BINDING, "system:node", group)
-        else:
-            # Of an earlier start, it would give every node all that any node may have.
-            await client.raw("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/{_NODE_BINDING}")
-
-
-def drivers_role() -> dict[str, Any]:
-    """What node agents' drivers do, which charts grant to the service accounts of real ones."""
-    return {"metadata": {"name": AGENT}, "rules": list(_DRIVER_RULES)}
 
 
 def node_user(name: str) -> str:
@@ -146,10 +99,17 @@ def node_user(name: str) -> str:
     return f"{_NODE}{name}"
 
 
+def users_of_agent(nodes: Sequence[str]) -> list[str]:
+    """The users that a node agent acts as: itself, which comes first, and its nodes' kubelets and drivers."""
+    return [AGENT, *(user for node in nodes for user in (node_user(node), driver_user(node)))]
+
+
 def groups_of(user: str) -> Sequence[str]:
     """The groups that the user's credential has to name."""
     if user == ADMINISTRATOR:
         return (_MASTERS,)
+    if is_driver(user):
+        return (DRIVERS,)
     return (_NODES,) if user.startswith(_NODE) else ()
 
 
@@ -160,24 +120,3 @@ def certified(authority: Authority, user: str, groups: Sequence[str]) -> Mapping
         "client-certificate-data": base64.b64encode(made.certificate).decode(),
         "client-key-data": base64.b64encode(made.key).decode(),
     }
-
-
-async def _bind(client: Client, name: str, role: str, subject: dict[str, Any]) -> None:
-    binding = {
-        "metadata": {"name": name},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
-        "subjects": [subject],
-    }
-    await _create(client, "ClusterRoleBinding", "clusterrolebindings", binding)
-
-
-async def _create(client: Client, kind: str, plural: str, obj: dict[str, Any]) -> None:
-    import orjson
-    from dra_shared.client.errors import from_response
-
-    body = {"apiVersion": f"{_RBAC}/v1", "kind": kind, **obj}
-    answer = await client.raw("POST", f"/apis/{_RBAC}/v1/{plural}", content=orjson.dumps(body))
-    if answer.status_code >= 400:
-        error = from_response(answer.status_code, answer.content)
-        if not isinstance(error, AlreadyExists):
-            raise error

@@ -13,7 +13,8 @@ from dra_shared.client.rest import Client
 from dra_cli.certificates import Authority, Certificate
 from dra_cli.cluster import Cluster, kubeconfig, replace
 from dra_cli.errors import CommandError
-from dra_cli.identities import AGENT, Identities, certified, groups_of, node_user
+from dra_cli.identities import Identities, certified, groups_of, node_user, users_of_agent
+from dra_cli.rights import grant
 
 _ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
 
@@ -111,7 +112,7 @@ class Protection:
     async def grant(self, client: Client) -> None:
         """Let nodes and drivers work, where roles say who may do what."""
         if self._identities is not None and self._wanted.roles:
-            await self._identities.grant(client, nodes=not self._wanted.node_authorizer)
+            await grant(client, nodes=not self._wanted.node_authorizer)
 
     def of_apiserver(self) -> list[str]:
         """The API server's options."""
@@ -173,7 +174,7 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
         CommandError: as for :func:`user_kubeconfig`.
     """
     authority = _authority(cluster)
-    users = {name: certified(authority, name, groups_of(name)) for name in (AGENT, node_user(node))}
+    users = {name: certified(authority, name, groups_of(name)) for name in users_of_agent([node])}
     reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)
     authority.server(node_user(node), [node, address]).write(folder / "kubelet")
     replace(folder / "ca.crt", authority.pem.encode())

@@ -37,7 +37,8 @@ def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tm
     folder = tmp_path / "far"
     command = write_node(cluster, folder, "far", "192.0.2.9", None)
     assert "--node-name far --health-address 192.0.2.9" in command
-    assert sorted(users(folder / "kubeconfig")) == ["dralab:drivers", "system:node:far"]
+    known = ["dralab:agent", "dralab:driver:far", "system:node:far"]
+    assert sorted(users(folder / "kubeconfig")) == known
     served = x509.load_pem_x509_certificate((folder / "kubelet.crt").read_bytes())
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "192.0.2.9" in map(str, names.get_values_for_type(x509.IPAddress))

@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import orjson
 import pytest
 from dra_cli.cluster import Cluster
-from dra_shared.api.resources import NODES, RESOURCE_SLICES, SERVICE_ACCOUNTS
-from dra_shared.client.errors import Forbidden
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICE_ACCOUNTS
+from dra_shared.client.errors import Forbidden, Invalid
 from dra_shared.client.kubeconfig import Access, load, users
 
 from tests.integration.lab import dralab, lab
@@ -127,7 +129,9 @@ async def test_services_are_who_upstreams_components_are(data: Path) -> None:
         for groups in [await _groups(access)]
     }
     assert {name: groups for name, (_, groups) in known.items()} == {
-        "dralab:drivers": ["system:authenticated"],
+        "dralab:agent": ["system:authenticated"],
+        "dralab:driver:node-0": ["dralab:drivers", "system:authenticated"],
+        "dralab:driver:node-1": ["dralab:drivers", "system:authenticated"],
         "system:kube-scheduler": ["system:authenticated"],
         "system:kube-controller-manager": ["system:authenticated"],
         "system:node:node-0": ["system:nodes", "system:authenticated"],
@@ -162,3 +166,43 @@ async def test_services_answer_the_administrators_and_no_nodes_certificate(data:
         assert listed.json()["kind"] == "PodList"
     dralab(data, "status")
     dralab(data, "free")
+
+
+async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
+    manifest = REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml"
+    driver = users(data / "auth" / "node-agent.kubeconfig")["dralab:driver:node-0"]
+    refused = "the drivers of node node-0 may not write the slices of another node"
+    async with lab(data) as house, driver.client("test") as client:
+        await house.apply(manifest)
+        await house.running("gpu-per-pod", "alpha", "beta")
+        slices = (await client.list(RESOURCE_SLICES)).items
+        ours, theirs = (
+            next(one for one in slices if one.spec.node_name == node) for node in ("node-0", "node-1")
+        )
+        with pytest.raises(Invalid, match=refused):
+            await client.delete(RESOURCE_SLICES, theirs.metadata.name)
+        with pytest.raises(Invalid, match=refused):
+            await client.update(RESOURCE_SLICES, theirs)
+        metadata = msgspec.structs.replace(theirs.metadata, name="stolen", resource_version=None, uid=None)
+        with pytest.raises(Invalid, match=refused):
+            await client.create(RESOURCE_SLICES, msgspec.structs.replace(theirs, metadata=metadata))
+        await client.update(RESOURCE_SLICES, ours)
+        for claim in (await house.client.list(RESOURCE_CLAIMS, "gpu-per-pod")).items:
+            assert claim.status is not None
+            assert claim.status.allocation is not None
+            answers = await client.raw(
+                "PATCH",
+                f"/apis/resource.k8s.io/v1/namespaces/gpu-per-pod/resourceclaims/{claim.metadata.name}/status",
+                content=orjson.dumps({"status": {"devices": [_reported(claim)]}}),
+                content_type="application/merge-patch+json",
+            )
+            here = claim.status.allocation.devices.results[0].pool == "node-0"
+            assert answers.status_code == (200 if here else 422), answers.text
+        await house.delete(manifest)
+
+
+def _reported(claim: ResourceClaim) -> dict[str, str]:
+    assert claim.status is not None
+    assert claim.status.allocation is not None
+    result = claim.status.allocation.devices.results[0]
+    return {"driver": result.driver, "pool": result.pool, "device": result.device}

@@ -89,7 +89,8 @@ class NodeAgentConfig:
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
         address: where the nodes are to be reached.
-        identities: users' credentials; the kubelet of node NAME acts as the user ``system:node:NAME``.
+        identities: users' credentials; the kubelet of node NAME acts as the user ``system:node:NAME``, its drivers as
+            ``dralab:driver:NAME``.
         guard: keeps web pages away from exec and attach.
         labels: labels of each node, besides those that describe its devices.
         taints: taints that each node registers with.
@@ -140,7 +141,7 @@ class NodeAgent:
         self._clock = clock or SystemClock()
         self._port = 10250
         self._stack = contextlib.AsyncExitStack()
-        self._kubelet_clients: dict[str, Client] = {}
+        self._clients: dict[str, Client] = {}
         data = config.data.absolute()
         self._options = DriverOptions(
             driver_root=data / "driver-root",
@@ -332,19 +333,22 @@ class NodeAgent:
     def _reporters(self) -> list[NodeReporter]:
         return [kubelet.reporter for kubelet in self.kubelets]
 
-    def _kubelet_client(self, name: str) -> Client:
-        """The client that acts as the node; the agent's own where the node has no identity."""
-        client = self._kubelet_clients.get(name)
+    def _client_of(self, user: str) -> Client:
+        """The client that acts as the user; the agent's own where it has no credentials of that user."""
+        client = self._clients.get(user)
         if client is None:
-            access = self._config.identities.get(f"system:node:{name}")
+            access = self._config.identities.get(user)
             if access is None:
                 return self._client
             certified = access.ssl_context is not access.bare_context
             # Tokens may share connections, certificates may not.
             client = access.client(USER_AGENT) if certified else self._client.with_token(access.token or "")
-            self._kubelet_clients[name] = client
+            self._clients[user] = client
             self._stack.push_async_callback(client.aclose)
         return client
+
+    def _kubelet_client(self, name: str) -> Client:
+        return self._client_of(f"system:node:{name}")
 
     def _runtime(self, place: Place) -> Runtime:
         config, name = self._config, place.name
@@ -404,7 +408,8 @@ class NodeAgent:
     def _driver_node(self, name: str) -> DriverNode:
         node = self._nodes[name]
         version = self._config.features.version
-        return DriverNode(name, node.root, node.cdi, self._client, self._clock, self._slices, version)
+        client = self._client_of(f"dralab:driver:{name}")
+        return DriverNode(name, node.root, node.cdi, client, self._clock, self._slices, version)
 
     def _pod_drivers(self, name: str) -> PodDrivers:
         configured = [driver.name for driver in self._drivers_of(name)]

@@ -1,0 +1,179 @@
+"""What node agents and their drivers may do: roles, bindings, and the policy that keeps a driver to its node.
+
+The policy is as DRA drivers' charts have one: roles alone cannot tell one node's slices from another's.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client, PatchType
+
+JsonObject = dict[str, Any]
+
+#: A node agent, for all of its nodes.
+AGENT = "dralab:agent"
+#: The group of the drivers of all nodes; the role has the same name.
+DRIVERS = "dralab:drivers"
+_POLICY = "dralab-drivers"
+_DRIVER = "dralab:driver:"
+_NODES, _NODE_BINDING = "system:nodes", "dralab:nodes"
+_RBAC, _ADMISSION, _RESOURCE = (
+    "rbac.authorization.k8s.io",
+    "admissionregistration.k8s.io",
+    "resource.k8s.io",
+)
+
+_AGENT_RULES: Sequence[JsonObject] = (
+    # One watch each for all of an agent's nodes: by its own identity, each would watch for itself.
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    {"apiGroups": [_RESOURCE], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["kube-root-ca.crt"],
+        "verbs": ["list", "watch"],
+    },
+    {"apiGroups": [_RESOURCE], "resources": ["deviceclasses"], "verbs": ["create"]},
+)
+_DRIVER_RULES: Sequence[JsonObject] = (
+    {
+        "apiGroups": [_RESOURCE],
+        "resources": ["resourceslices"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": [_RESOURCE], "resources": ["resourceclaims"], "verbs": ["get"]},
+    {"apiGroups": [_RESOURCE], "resources": ["resourceclaims/status"], "verbs": ["update", "patch"]},
+    {
+        "apiGroups": [_RESOURCE],
+        "resources": ["resourceclaims/driver"],
+        "verbs": ["arbitrary-node:update", "arbitrary-node:patch"],
+    },
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
+)
+_OF_THIS_NODE = "({0} == null || !has({0}.spec.nodeName) || {0}.spec.nodeName == variables.node)"
+_CLAIM_OF_THIS_NODE = (
+    "request.resource.resource != 'resourceclaims' || !has(object.status) || !has(object.status.allocation) || "
+    "!has(object.status.allocation.nodeSelector) || "
+    "object.status.allocation.nodeSelector.nodeSelectorTerms.exists(term, !has(term.matchFields) || "
+    "term.matchFields.exists(field, field.key == 'metadata.name' && variables.node in field.values))"
+)
+
+
+def driver_user(node: str) -> str:
+    """The user that the node's drivers are."""
+    return f"{_DRIVER}{node}"
+
+
+def is_driver(user: str) -> bool:
+    """Whether the user is some node's drivers."""
+    return user.startswith(_DRIVER)
+
+
+def objects() -> list[JsonObject]:
+    """The objects that let agents and drivers work, and no driver touch what another node's has."""
+    return [
+        _role(AGENT, _AGENT_RULES),
+        _binding(AGENT, AGENT, _subject("User", AGENT)),
+        _role(DRIVERS, _DRIVER_RULES),
+        _binding(DRIVERS, DRIVERS, _subject("Group", DRIVERS)),
+        _policy(),
+        {
+            "apiVersion": f"{_ADMISSION}/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": _POLICY},
+            "spec": {"policyName": _POLICY, "validationActions": ["Deny"]},
+        },
+    ]
+
+
+async def grant(client: Client, *, nodes: bool) -> None:
+    """Let drivers work, and ``nodes``, where no authorizer is for them: no default role is bound to them."""
+    for obj in objects():
+        await _apply(client, obj)
+    if nodes:
+        await _apply(client, _binding(_NODE_BINDING, "system:node", _subject("Group", _NODES)))
+    else:
+        # Of an earlier start, it would give every node all that any node may have.
+        await client.raw("DELETE", f"/apis/{_RBAC}/v1/clusterrolebindings/{_NODE_BINDING}")
+
+
+def _policy() -> JsonObject:
+    def rule(resource: str, *operations: str) -> JsonObject:
+        return {
+            "apiGroups": [_RESOURCE],
+            "apiVersions": ["v1"],
+            "operations": list(operations),
+            "resources": [resource],
+        }
+
+    slices, claims = "resourceslices", "resourceclaims/status"
+    return {
+        "apiVersion": f"{_ADMISSION}/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": _POLICY},
+        "spec": {
+            "matchConstraints": {
+                "resourceRules": [rule(slices, "CREATE", "UPDATE", "DELETE"), rule(claims, "UPDATE")]
+            },
+            "matchConditions": [{"name": "driver", "expression": f"'{DRIVERS}' in request.userInfo.groups"}],
+            "variables": [
+                {"name": "node", "expression": f"request.userInfo.username.substring({len(_DRIVER)})"}
+            ],
+            "validations": [
+                {
+                    "expression": f"request.resource.resource != '{slices}' || "
+                    f"{_OF_THIS_NODE.format('object')} && {_OF_THIS_NODE.format('oldObject')}",
+                    "messageExpression": "'the drivers of node ' + variables.node + "
+                    "' may not write the slices of another node'",
+                },
+                {
+                    "expression": _CLAIM_OF_THIS_NODE,
+                    "messageExpression": "'the drivers of node ' + variables.node + "
+                    "' may not report on a claim that is allocated on another node'",
+                },
+            ],
+        },
+    }
+
+
+def _role(name: str, rules: Sequence[JsonObject]) -> JsonObject:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRole",
+        "metadata": {"name": name},
+        "rules": list(rules),
+    }
+
+
+def _binding(name: str, role: str, subject: Mapping[str, str]) -> JsonObject:
+    return {
+        "apiVersion": f"{_RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": role},
+        "subjects": [dict(subject)],
+    }
+
+
+def _subject(kind: str, name: str) -> dict[str, str]:
+    return {"apiGroup": _RBAC, "kind": kind, "name": name}
+
+
+async def _apply(client: Client, obj: JsonObject) -> None:
+    """Apply the object; as upstream reconciles its default roles, at every start."""
+    import orjson
+
+    group = obj["apiVersion"].partition("/")[0]
+    plural = f"{obj['kind'].lower()}s".replace("policys", "policies")
+    path = f"/apis/{group}/v1/{plural}/{quote(obj['metadata']['name'])}"
+    answer = await client.raw(
+        "PATCH",
+        path,
+        params={"fieldManager": "dralab", "force": "true"},
+        content=orjson.dumps(obj),
+        content_type=PatchType.APPLY,
+    )
+    if answer.status_code >= 400:
+        raise from_response(answer.status_code, answer.content)
