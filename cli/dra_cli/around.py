@@ -5,7 +5,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dra_cli.cluster import Cluster
@@ -37,13 +37,18 @@ async def _around(
     with cluster.locked():
         try:
             async with ClusterServices(cluster, options, _quiet, forks).running():
-                return await _run(cluster, command)
+                environment = {"KUBECONFIG": str(cluster.kubeconfig), "DRALAB_DATA": str(cluster.data)}
+                return await run(command, environment)
         finally:
             cluster.forget()
 
 
-async def _run(cluster: Cluster, command: Sequence[str]) -> int:
-    environment = {"KUBECONFIG": str(cluster.kubeconfig), "DRALAB_DATA": str(cluster.data)}
+async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command with these variables set besides; gives its exit code, 128 and more for a signal.
+
+    Raises:
+        CommandError: it is not there, or cannot be run.
+    """
     try:
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
     except FileNotFoundError as error:

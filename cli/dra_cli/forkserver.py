@@ -22,6 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dra_cli import warm
+
 #: What a cluster's services are forked from: two servers, which import side by side.
 SERVERS = (
     (("dra_apiserver.main",), ("dra_apiserver.server", "dra_apiserver.storage.sqlite", "lark", "uvloop")),
@@ -79,24 +81,33 @@ class Forked:
 class ForkServer:
     """The server's side that asks: made before anything else runs in this process, used on its event loop.
 
-    ``modules`` are those of the services that it is for; ``imports`` are imported ahead besides.
+    ``modules`` are those of the services that it is for; ``imports`` are imported ahead besides. With ``server``, the
+    connection to one that is there already, this process forks nothing.
     """
 
-    def __init__(self, modules: Sequence[str], imports: Sequence[str] = ()) -> None:
+    def __init__(
+        self, modules: Sequence[str], imports: Sequence[str] = (), server: socket.socket | None = None
+    ) -> None:
         self.modules = frozenset(modules)
-        self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        sys.stdout.flush()
-        sys.stderr.flush()
-        self.pid = os.fork()
-        if not self.pid:
-            self._socket.close()
-            _serve(theirs, [*modules, *imports])
-        theirs.close()
+        self.pid = 0
+        """The server's, where it is a fork of this process."""
+        self._socket = server or self._fork([*modules, *imports])
         self._socket.setblocking(False)
         self._running: dict[int, Forked] = {}
         self._asked: asyncio.Future[Forked] | None = None
         self._lock = asyncio.Lock()
         self._lost = False
+
+    def _fork(self, imports: Sequence[str]) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            ours.close()
+            _serve(theirs, imports)
+        theirs.close()
+        return ours
 
     @property
     def works(self) -> bool:
@@ -129,15 +140,16 @@ class ForkServer:
             return await self._asked
 
     def close(self) -> None:
-        """End the server, and wait until it is gone; its services go on."""
+        """End the server, and wait until it is gone where it is a fork of this process; its services go on."""
         self._lost = True
         with contextlib.suppress(RuntimeError):
             asyncio.get_running_loop().remove_reader(self._socket)
         self._socket.close()
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, 0)
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
 
     def _read(self) -> None:
         while True:
@@ -173,7 +185,12 @@ class ForkServer:
 
 
 def fork_servers() -> list[ForkServer]:
-    """Servers for a cluster's services; none where this process has threads, whose locks a fork might find taken."""
+    """Servers for a cluster's services: that of a warm process, else forks of this one.
+
+    A process with threads has no forks, which might find a lock taken.
+    """
+    if server := warm.connect():
+        return [ForkServer([module for modules, _ in SERVERS for module in modules], server=server)]
     if threading.active_count() > 1 or sys.platform != "linux":
         return []
     return [ForkServer(modules, imports) for modules, imports in SERVERS]
@@ -194,14 +211,15 @@ def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:
         # Pages of objects that no collection touches stay shared with the forks.
         gc.collect()
         gc.freeze()
-        _answer(asks)
+        answer(asks)
         code = 0
     finally:
         # What could not be imported shows when the service is executed instead.
         os._exit(code)
 
 
-def _answer(asks: socket.socket) -> None:
+def answer(asks: socket.socket) -> None:
+    """Fork what is asked for until the socket closes."""
     awake, wakes = socket.socketpair()
     for end in (awake, wakes):
         end.setblocking(False)

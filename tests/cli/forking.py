@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from dra_cli import warm
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import Port
@@ -26,6 +27,7 @@ async def starts(supervisor: Supervisor, lines: list[str], server: ForkServer) -
     return {
         "parent": int(_about(pid, "status").partition("PPid:")[2].split()[0]) == server.pid,
         "session": os.getsid(pid) == pid,
+        "folder": os.readlink(f"/proc/{pid}/cwd") == os.getcwd(),
         "name": _about(pid, "comm").strip(),
         "input": os.readlink(f"/proc/{pid}/fd/0")[:5],
         "output": os.readlink(f"/proc/{pid}/fd/1").rpartition("/")[2],
@@ -91,7 +93,7 @@ def _there(pid: int) -> bool:
 
 def main() -> None:
     """Run the case that the second argument names."""
-    server = ForkServer([STUB])
+    server = ForkServer([STUB], server=warm.connect())
     seen = asyncio.run(_run(server, Path(sys.argv[1]), sys.argv[2]))
     server.close()
     seen["server"] = _there(server.pid)

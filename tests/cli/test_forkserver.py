@@ -1,6 +1,7 @@
 """Services that are forks of a process that has imported them."""
 
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 from dra_cli.forkserver import SERVERS, fork_servers
+from dra_cli.warm import ADDRESS
 
 from tests.docs.test_docs import SERVICES
 from tests.support.reference import REPOSITORY
@@ -18,7 +20,10 @@ pytestmark = pytest.mark.system
 
 def _seen(folder: Path, case: str) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.cli.forking", str(folder), case]
-    result = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=100, check=False)
+    environment = {name: value for name, value in os.environ.items() if name != ADDRESS}
+    result = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
     assert result.returncode == 0, result.stderr
     seen: dict[str, Any] = json.loads(result.stdout)
     assert (seen.pop("left"), seen.pop("server")) == (False, False)
@@ -29,6 +34,7 @@ def test_a_service_is_a_fork_with_a_session_files_and_a_name_of_its_own(tmp_path
     assert _seen(tmp_path, "starts") == {
         "parent": True,
         "session": True,
+        "folder": True,
         "name": "tests",
         "input": "pipe:",
         "output": "one.log",
@@ -54,7 +60,8 @@ def test_a_forks_exit_code_and_last_words_are_those_of_the_service(tmp_path: Pat
     assert seen["restarts"] == {"one": 0}
 
 
-def test_a_process_with_threads_forks_nothing() -> None:
+def test_a_process_with_threads_forks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
     done = threading.Event()
     thread = threading.Thread(target=done.wait)
     thread.start()

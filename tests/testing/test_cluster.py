@@ -1,10 +1,14 @@
 """``dralab.testing``, as tests of others use it."""
 
+import itertools
 import unittest
+from pathlib import Path
 from typing import Any
 
+import dra_cli.cluster
 import pytest
-from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout
+from dra_cli.warm import ADDRESS
+from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout, processes
 
 from tests.testing.manifests import POD
 
@@ -195,6 +199,25 @@ class TestWithUnittest(unittest.TestCase):
 def test_a_fake_clock_is_of_this_process() -> None:
     with pytest.raises(ValueError, match="processes have clocks of their own"):
         Options(processes=True, fake_clock=True)
+
+
+def test_services_are_processes_forked_from_one_that_has_imported_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv(ADDRESS, raising=False)
+    monkeypatch.setattr(processes, "WARM", [])
+    # As if there had been one cluster before.
+    monkeypatch.setattr(processes, "_started", itertools.count(1))
+    with Cluster(processes=True) as cluster:
+        cluster.apply(POD)
+        assert "NVIDIA A100" in cluster.pod("p").logs()
+        services = dra_cli.cluster.Cluster(cluster.data).record().services.values()
+        commands = [Path(f"/proc/{service.pid}/cmdline").read_bytes() for service in services]
+        assert len(commands) == 4
+        assert all(b"dra_cli.warm" in command for command in commands)
+    assert not any(Path(f"/proc/{service.pid}").exists() for service in services)
+    (warm,) = processes.WARM
+    warm.close()
 
 
 async def test_rolling_back_leaves_alone_what_a_controller_gathers() -> None:

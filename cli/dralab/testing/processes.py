@@ -1,16 +1,25 @@
 """A cluster whose services are processes: ``dralab up``, for as long as a context lasts."""
 
 import asyncio
+import atexit
+import itertools
+import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
+from dra_cli.warm import ADDRESS, Warm
 
 from dralab.testing.options import Options
 
+#: What the clusters of this process after the first are forked from, once there is a second.
+WARM: list[Warm] = []
+
+_started = itertools.count()
 _STOP_TIMEOUT = 30.0
 _POLL = 0.01
 
@@ -52,6 +61,7 @@ class Processes:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
+                env={**os.environ, **_warm()},
                 start_new_session=True,
             )
         try:
@@ -97,6 +107,19 @@ class Processes:
             # Its services end with it: they watch a pipe that it holds.
             process.kill()
             await process.wait()
+
+
+def _warm() -> Mapping[str, str]:
+    """The variable that names the process which clusters are forked from; none for the first one.
+
+    A process that starts one cluster alone does not need it, and would wait for it.
+    """
+    if not next(_started) or ADDRESS in os.environ or sys.platform != "linux":
+        return {}
+    if not WARM:
+        WARM.append(Warm())
+        atexit.register(WARM[0].close)
+    return WARM[0].environment
 
 
 def arguments(options: Options) -> list[str]:

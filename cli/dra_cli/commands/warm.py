@@ -1,0 +1,30 @@
+"""``dralab warm``: clusters that a command starts need no imports."""
+
+import argparse
+import asyncio
+import sys
+
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes: the command after ``--`` alone."""
+
+
+def run(chosen: argparse.Namespace) -> int:
+    """Run the command that follows ``--``; gives its exit code.
+
+    Raises:
+        CommandError: there is no command, or it cannot be started.
+    """
+    from dra_cli.around import run as run_command
+    from dra_cli.warm import Warm
+
+    if not chosen.rest:
+        raise CommandError("say what to run: dralab warm -- COMMAND", 2)
+    # Elsewhere nothing is forked: clusters start as they do without.
+    if sys.platform != "linux":
+        return asyncio.run(run_command(chosen.rest, {}))
+    with Warm() as process:
+        return asyncio.run(run_command(chosen.rest, process.environment))

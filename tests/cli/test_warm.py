@@ -1,0 +1,84 @@
+"""Clusters whose services are forks of one process, for as long as a command runs."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from dra_cli.commands import warm as command
+from dra_cli.errors import CommandError
+from dra_cli.forkserver import SERVERS, fork_servers
+from dra_cli.warm import ADDRESS, Warm, connect
+
+from tests.support.reference import REPOSITORY
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def warm() -> Iterator[Warm]:
+    with Warm() as process:
+        yield process
+
+
+@pytest.fixture
+def named(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS, warm.environment[ADDRESS])
+
+
+def test_a_service_is_a_fork_of_the_warm_process_and_as_if_executed_here(warm: Warm, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tests.cli.forking", str(tmp_path), "starts"]
+    result = subprocess.run(
+        words,
+        cwd=REPOSITORY,
+        env={**os.environ, **warm.environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    seen = json.loads(result.stdout)
+    assert (seen["parent"], seen["left"]) == (False, False)
+    assert (seen["session"], seen["folder"], seen["input"], seen["output"]) == (
+        True,
+        True,
+        "pipe:",
+        "one.log",
+    )
+
+
+@pytest.mark.usefixtures("named")
+def test_one_server_is_for_all_services() -> None:
+    (server,) = fork_servers()
+    assert sorted(server.modules) == sorted(module for modules, _ in SERVERS for module in modules)
+    server.close()
+
+
+@pytest.mark.usefixtures("named")
+def test_another_installation_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert connect() is None
+
+
+def test_one_that_has_ended_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Warm() as process:
+        monkeypatch.setenv(ADDRESS, process.environment[ADDRESS])
+    assert connect() is None
+    assert not Path(process.environment[ADDRESS]).parent.exists()
+
+
+def test_the_command_has_the_exit_code_of_what_it_runs() -> None:
+    script = f'test -S "${ADDRESS}" && exit 7'
+    result = subprocess.run([sys.executable, "-m", "dralab", "warm", "--", "sh", "-c", script], check=False)
+    assert result.returncode == 7
+
+
+def test_the_command_wants_a_command() -> None:
+    from dra_cli.commandline import parser
+
+    with pytest.raises(CommandError, match="say what to run"):
+        command.run(parser("warm").read([]))
