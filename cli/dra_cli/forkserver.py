@@ -22,8 +22,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from dra_cli import warm
-
+#: The environment variable with the path of the socket of a process that is warm: see dra_cli.warm.
+ADDRESS = "DRALAB_WARM"
 #: What a cluster's services are forked from: two servers, which import side by side.
 SERVERS = (
     (("dra_apiserver.main",), ("dra_apiserver.server", "dra_apiserver.storage.sqlite", "lark", "uvloop")),
@@ -189,11 +189,48 @@ def fork_servers() -> list[ForkServer]:
 
     A process with threads has no forks, which might find a lock taken.
     """
-    if server := warm.connect():
+    if server := connect():
         return [ForkServer([module for modules, _ in SERVERS for module in modules], server=server)]
     if threading.active_count() > 1 or sys.platform != "linux":
         return []
     return [ForkServer(modules, imports) for modules, imports in SERVERS]
+
+
+def connect() -> socket.socket | None:
+    """A connection to a fork server of one's own; None where the environment names none of this installation."""
+    path = os.environ.get(ADDRESS)
+    if not path:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with contextlib.suppress(OSError):
+        connection.connect(path)
+        connection.send(json.dumps(_surroundings()).encode())
+        if connection.recv(_MOST):
+            return connection
+    connection.close()
+    return None
+
+
+def _surroundings() -> dict[str, Any]:
+    """What a process has of its own besides its environment."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return {"code": _program(), "folder": os.getcwd(), "path": sys.path, "umask": mask}
+
+
+def adopt(surroundings: Mapping[str, Any]) -> bool:
+    """Have the folder, the path and the mask of another process; False where that has other code."""
+    if surroundings["code"] != _program():
+        return False
+    os.chdir(surroundings["folder"])
+    os.umask(surroundings["umask"])
+    sys.path[:] = surroundings["path"]
+    return True
+
+
+def _program() -> list[str]:
+    """Which Python runs which code."""
+    return [sys.executable, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
 
 
 def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:

@@ -4,7 +4,6 @@ It listens on a unix socket. For each ``dralab up`` that connects it forks one p
 server: see :mod:`dra_cli.forkserver`. It ends when its standard input closes; the clusters go on.
 """
 
-import contextlib
 import gc
 import importlib
 import json
@@ -18,10 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NoReturn, Self
+from typing import NoReturn, Self
 
-#: The environment variable with the path of the socket.
-ADDRESS = "DRALAB_WARM"
+from dra_cli.forkserver import ADDRESS, SERVERS, adopt, answer
+
 _MOST = 1 << 20
 _WAITING = 128
 
@@ -67,37 +66,8 @@ class Warm:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
-def connect() -> socket.socket | None:
-    """A connection to a fork server of one's own; None where the environment names none of this installation."""
-    path = os.environ.get(ADDRESS)
-    if not path:
-        return None
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with contextlib.suppress(OSError):
-        connection.connect(path)
-        connection.send(json.dumps(_surroundings()).encode())
-        if connection.recv(_MOST):
-            return connection
-    connection.close()
-    return None
-
-
-def _surroundings() -> dict[str, Any]:
-    """What a process has of its own besides its environment."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return {"code": _code(), "folder": os.getcwd(), "path": sys.path, "umask": mask}
-
-
-def _code() -> list[str]:
-    """Which Python runs which code."""
-    return [sys.executable, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-
-
 def main() -> NoReturn:
     """Serve on the socket whose number is the argument."""
-    from dra_cli.forkserver import SERVERS
-
     with socket.socket(fileno=int(sys.argv[1])) as listener:
         for modules, imports in SERVERS:
             for module in (*modules, *imports):
@@ -132,16 +102,11 @@ def _serve(listener: socket.socket) -> None:
 
 def _answer(connection: socket.socket) -> NoReturn:
     """Be the fork server of the process at the other end."""
-    from dra_cli.forkserver import answer
-
     code = 1
     try:
         os.setsid()
         asked = json.loads(connection.recv(_MOST))
-        if asked["code"] == _code():
-            os.chdir(asked["folder"])
-            os.umask(asked["umask"])
-            sys.path[:] = asked["path"]
+        if adopt(asked):
             connection.send(b"{}")
             answer(connection)
             code = 0

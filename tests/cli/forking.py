@@ -8,9 +8,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from dra_cli import warm
 from dra_cli.errors import CommandError
-from dra_cli.forkserver import ForkServer
+from dra_cli.forkserver import ForkServer, connect
 from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
 
@@ -93,7 +92,7 @@ def _there(pid: int) -> bool:
 
 def main() -> None:
     """Run the case that the second argument names."""
-    server = ForkServer([STUB], server=warm.connect())
+    server = ForkServer([STUB], server=connect())
     seen = asyncio.run(_run(server, Path(sys.argv[1]), sys.argv[2]))
     server.close()
     seen["server"] = _there(server.pid)

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_cli.forkserver import SERVERS, fork_servers
-from dra_cli.warm import ADDRESS
+from dra_cli.forkserver import ADDRESS, SERVERS, fork_servers
 
 from tests.docs.test_docs import SERVICES
 from tests.support.reference import REPOSITORY

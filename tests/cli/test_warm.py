@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from dra_cli.commands import warm as command
 from dra_cli.errors import CommandError
-from dra_cli.forkserver import SERVERS, fork_servers
-from dra_cli.warm import ADDRESS, Warm, connect
+from dra_cli.forkserver import ADDRESS, SERVERS, connect, fork_servers
+from dra_cli.warm import Warm
 
 from tests.support.reference import REPOSITORY
 

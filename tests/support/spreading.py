@@ -1,8 +1,9 @@
 """Which tests pytest-xdist gives to one worker together, and which come first.
 
 The tests of a module run in one process, where they share what its fixtures start; so do those of the modules of a
-folder whose conftest starts something costly. What has the most slow tests comes first, so that at the end no worker
-is left alone with it. (xdist's own ``loadgroup`` makes a group of each test, and looks at all groups after each.)
+folder whose conftest starts something costly. The pages of the documentation share nothing, and are spread. What has
+the most slow tests comes first, so that at the end no worker is left alone with it. (xdist's own ``loadgroup``
+makes a group of each test, and looks at all groups after each.)
 """
 
 from collections import Counter
@@ -12,19 +13,25 @@ from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling
 
 _TOGETHER = ("tests/integration/clients", "tests/packaging")
+_APART = ("tests/docs/test_commands.py",)
 
 
 def group(nodeid: str) -> str:
-    """What the test is one of: a module, or a folder of modules."""
-    module = nodeid.partition("::")[0]
-    folder = module.rpartition("/")[0]
-    return folder if folder in _TOGETHER else module
+    """What the test is one of: a module, or a folder of modules; itself, where each is apart."""
+    subject = _subject(nodeid)
+    return nodeid if subject in _APART else subject
 
 
 def slow_first(items: list[pytest.Item]) -> None:
-    """Sort tests by how many of their group are slow."""
-    slow = Counter(group(item.nodeid) for item in items if item.get_closest_marker("slow"))
-    items.sort(key=lambda item: -slow[group(item.nodeid)])
+    """Sort tests by how many of their module or folder are slow."""
+    slow = Counter(_subject(item.nodeid) for item in items if item.get_closest_marker("slow"))
+    items.sort(key=lambda item: -slow[_subject(item.nodeid)])
+
+
+def _subject(nodeid: str) -> str:
+    module = nodeid.partition("::")[0]
+    folder = module.rpartition("/")[0]
+    return folder if folder in _TOGETHER else module
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types

@@ -7,7 +7,7 @@ from typing import Any
 
 import dra_cli.cluster
 import pytest
-from dra_cli.warm import ADDRESS
+from dra_cli.forkserver import ADDRESS
 from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout, processes
 
 from tests.testing.manifests import POD

@@ -32,6 +32,10 @@ _MODULES = {
         ("tests/cli/test_main.py::test_it[a::b/c]", "tests/cli/test_main.py"),
         ("tests/integration/clients/test_kr8s.py::test_it", "tests/integration/clients"),
         ("tests/packaging/test_dist.py::test_it", "tests/packaging"),
+        (
+            "tests/docs/test_commands.py::test_it[docs/cli.md]",
+            "tests/docs/test_commands.py::test_it[docs/cli.md]",
+        ),
     ],
 )
 def test_what_a_test_is_one_of(nodeid: str, wanted: str) -> None:

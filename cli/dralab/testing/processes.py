@@ -12,7 +12,8 @@ from typing import Self
 
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
-from dra_cli.warm import ADDRESS, Warm
+from dra_cli.forkserver import ADDRESS
+from dra_cli.warm import Warm
 
 from dralab.testing.options import Options
 
