@@ -1,8 +1,9 @@
-"""Two API servers on one database, as clients see them that change between the two."""
+"""Two API servers on one database, or one and a reader, as clients see them that change between the two."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +20,19 @@ _MAPS = "/api/v1/namespaces/default/configmaps"
 Pair = tuple[httpx.AsyncClient, httpx.AsyncClient]
 
 
-@pytest.fixture
-async def pair(tmp_path: Path, postgres: Callable[[], str]) -> AsyncIterator[Pair]:
+@pytest.fixture(params=["postgresql", "reader"])
+async def pair(
+    request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
+) -> AsyncIterator[Pair]:
     """Clients of two servers that start at the same time, with one directory for the key that signs tokens."""
-    config = Config(port=0, data=tmp_path, relaxed=True, database=postgres(), authorization_mode="RBAC")
+    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
+    if request.param == "reader":
+        configs = [replace(config, serve_readers=True), replace(config, reader=True)]
+    else:
+        configs = [replace(config, database=postgres())] * 2
     async with AsyncExitStack() as stack:
         servers = await asyncio.gather(
-            *(stack.enter_async_context(ApiServer(config)) for _ in range(2)), return_exceptions=False
+            *(stack.enter_async_context(ApiServer(each)) for each in configs), return_exceptions=False
         )
         one, other = [
             await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))

@@ -9,12 +9,17 @@ from typing import Any, Self
 from dra_apiserver.storage import Record, Resource, Store
 from dra_apiserver.storage.catalog import Database, engine
 from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.feed import Feed
+from dra_apiserver.storage.replica import Replica
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.store import ChangeFunction
+from dra_apiserver.storage.wire import FEED
 from dra_shared.clock import Clock
 
 SQLITE, POSTGRESQL, TWO_SERVERS = "sqlite", "postgresql", "postgresql, two servers"
+READER = "sqlite, reader"
 ALL = (SQLITE, POSTGRESQL, TWO_SERVERS)
+WITH_READER = (*ALL, READER)
 
 Opener = Callable[[Clock, float], Any]
 
@@ -47,14 +52,61 @@ class TwoServers:
         return stored
 
 
+class WriterAndReader:
+    """What the writer writes a reader reads; in between it waits for what was answered."""
+
+    def __init__(self, made: Engine, folder: Path, clock: Clock, window: float) -> None:
+        path = folder / FEED
+        self._writer = store_for(made, clock, window)
+        self._feed = Feed(self._writer, path)
+        self._reader = Replica(path, clock)
+
+    async def __aenter__(self) -> Self:
+        await self._writer.__aenter__()
+        await self._feed.__aenter__()
+        await self._reader.__aenter__()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._reader.__aexit__()
+        await self._feed.__aexit__(None, None, None)
+        await self._writer.__aexit__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    @property
+    def database(self) -> str:
+        """The writer's."""
+        return self._writer.database
+
+    def compact(self, revision: int) -> None:
+        """The writer's."""
+        self._writer.compact(revision)
+
+    async def check(self) -> list[str]:
+        """The writer's."""
+        return await self._writer.check()
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """The writer's; the reader has seen it afterwards."""
+        stored = await self._writer.write(resource, key, change, dry_run)
+        await self._reader.fresh()
+        return stored
+
+
 def opener(kind: str, folder: Path, url: Callable[[], str]) -> Opener:
     """Opens stores on one database of the kind; ``url`` makes a database of PostgreSQL."""
-    database = Database("sqlite:" if kind == SQLITE else url(), folder, relaxed=True)
+    database = Database("sqlite:" if kind in (SQLITE, READER) else url(), folder, relaxed=True)
 
     def make() -> Engine:
         return engine(database)
 
-    def start(clock: Clock, window: float) -> Store | TwoServers:
+    def start(clock: Clock, window: float) -> Store | TwoServers | WriterAndReader:
+        if kind == READER:
+            return WriterAndReader(make(), folder, clock, window)
         return TwoServers(make, clock, window) if kind == TWO_SERVERS else store_for(make(), clock, window)
 
     return start

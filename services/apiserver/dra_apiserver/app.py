@@ -40,7 +40,6 @@ from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
 from dra_apiserver.storage.authors import Author, set_author
-from dra_apiserver.storage.shared import SharedStore
 from dra_apiserver.target import Target
 from dra_apiserver.traffic import Traffic, Visit
 from dra_apiserver.user import UserInfo
@@ -147,7 +146,7 @@ class Application:
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
-        self._shared = isinstance(api.store, SharedStore)
+        self._follows = api.store.follows
         self._running = 0
         self._mutating = 0
         self._longrunning: Counter[Labels] = Counter()
@@ -176,7 +175,7 @@ class Application:
         self._running += 1
         try:
             views.enter(request)
-            if self._shared and _sees_all(request):
+            if self._follows and _sees_all(request):
                 await self._api.store.fresh()
             self._admit(request)
             watching = b"watch=" in scope["query_string"] and request.flag("watch")

@@ -59,6 +59,7 @@ class Config:
     `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
     `system:anonymous`; else it is the administrator's.
     `tokens` are those of service accounts; `signing_key` and `verifying_keys` are files (`serviceaccount/keys.py`).
+    `reader` serves plain reads from what the API server of the same `data` feeds it, which `serve_readers`.
     """
 
     listen: str = "127.0.0.1"
@@ -86,6 +87,8 @@ class Config:
     signing_key: Path | None = None
     verifying_keys: tuple[Path, ...] = ()
     guard: Guard = field(default_factory=Guard)
+    serve_readers: bool = False
+    reader: bool = False
 
     @property
     def authorizes(self) -> tuple[str, ...]:

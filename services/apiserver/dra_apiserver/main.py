@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions
 from dra_apiserver.serviceaccount.tokens import ISSUER
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
 from dra_apiserver.storage.catalog import engine as find_engine
+from dra_apiserver.storage.engine import SharedEngine
 
 
 def history(text: str) -> Retention:
@@ -143,6 +143,18 @@ def options() -> Options:
         help="the scheduler's health port, which /insight asks for explanations",
     )
     made.guard_options()
+    made.option(
+        "--serve-readers",
+        default=False,
+        action="store_true",
+        help="let readers follow: API servers with --reader and the same --data",
+    )
+    made.option(
+        "--reader",
+        default=False,
+        action="store_true",
+        help="answer gets, lists and watches, and pass all else on to the API server of the same --data",
+    )
     _audit_options(made)
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
@@ -252,6 +264,19 @@ def _node_access(chosen: argparse.Namespace) -> NodeAccess:
     return access
 
 
+def _check_database(chosen: argparse.Namespace) -> None:
+    """See that the options go together with the database.
+
+    Raises:
+        ValueError: they don't, or there is no such database.
+    """
+    engine = find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
+    if (chosen.reader or chosen.serve_readers) and isinstance(engine, SharedEngine):
+        raise ValueError("--reader and --serve-readers are for SQLite: servers of one PostgreSQL are equals")
+    if chosen.reader and chosen.serve_readers:
+        raise ValueError("a reader serves no readers: choose --reader or --serve-readers")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM or SIGINT."""
     parser = options()
@@ -264,10 +289,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tls = serving(chosen)
         nodes = _node_access(chosen)
         audit = _audit(chosen)
-        find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
         tokens = _token_options(chosen)
         verifying_keys = tuple(map(Path, chosen.service_account_key_file))
         Keys(KeyOptions(chosen.data, chosen.service_account_signing_key_file, verifying_keys)).load()
+        _check_database(chosen)
         known_tokens = read_token_file(chosen.token_auth_file) if chosen.token_auth_file else {}
     except (OSError, ValueError, RuntimeConfigError) as error:
         parser.error(str(error))
@@ -296,13 +321,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tls=tls,
         client_certificates=chosen.client_ca_file is not None,
         guard=guard(chosen),
+        serve_readers=chosen.serve_readers,
+        reader=chosen.reader,
     )
 
     async def serve() -> None:
         from dra_apiserver.server import ApiServer
 
-        async with ApiServer(config):
-            await asyncio.Event().wait()
+        async with ApiServer(config) as server:
+            await server.ended()
 
     sys.exit(run("apiserver", chosen.log_level, serve))
 

@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from email.utils import formatdate
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -16,6 +17,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.httpserver import IDLE_TIMEOUT
 from dra_shared.listening import address, listening_socket
 from dra_shared.log import logger
+from dra_shared.unixsocket import unix_listener
 from dra_shared.version import release
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
@@ -28,6 +30,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
 from dra_apiserver.errors import StatusError
 from dra_apiserver.health import Health
+from dra_apiserver.http import Receive, Scope, Send
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
 from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
@@ -38,11 +41,16 @@ from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
 from dra_apiserver.kinds.rbac.bootstrap import default_rules
 from dra_apiserver.metrics import Metrics, Sample
+from dra_apiserver.reads import Reads
+from dra_apiserver.relay import Relay, RelayedConnection
 from dra_apiserver.storage import Record, Store, kubernetesversion
 from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
+from dra_apiserver.storage.feed import Feed
+from dra_apiserver.storage.replica import Replica
 from dra_apiserver.storage.shared import store_for
+from dra_apiserver.storage.wire import FEED, REQUESTS
 from dra_apiserver.traffic import Traffic
 
 _CALLS = 3000
@@ -55,6 +63,7 @@ _BACKLOG = 2048
 _log = logger(__name__)
 
 JsonObject = dict[str, Any]
+Entrance = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class ApiServer:
@@ -69,7 +78,7 @@ class ApiServer:
         self._clock = clock or SystemClock()
         self._stack = contextlib.AsyncExitStack()
         self._state = ServerState()
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.store: Store
         self.api: Api
@@ -83,32 +92,16 @@ class ApiServer:
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
             kubernetesversion.check(config.directory, config.features.version)
-            engine = find_engine(Database(config.database, config.directory, config.relaxed))
-            self.store = await self._stack.enter_async_context(
-                store_for(engine, self._clock, config.history, config.retention)
-            )
+            self.store = await self._stack.enter_async_context(self._open_store())
             metrics = Metrics()
             registry = catalog.registry(config.runtime_config, config.features)
             authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
-            if config.metrics_server:
-                metrics_server.serve(self.api)
-            port = listener.getsockname()[1]
-            await make_missing(self.api, port)
-            kubernetesversion.note(config.directory, config.features.version)
-            definitions = Definitions(self.api)
+            definitions = Definitions(self.api, writes=not config.reader)
             definitions.load()
+            if not config.reader:
+                await self._prepare(definitions.changed, listener.getsockname()[1])
             self._tasks.append(asyncio.create_task(definitions.run()))
-            dynamic = Dynamic(self.api)
-            dynamic.follow()
-            self.api.dynamic = dynamic
-            self._stack.push_async_callback(dynamic.client.close)
-            followers = Followers(self.api, definitions.changed)
-            await followers.sync()
-            self._tasks.append(asyncio.create_task(followers.run()))
-            restorer = Restorer(self.api, port, followers.sync_addresses)
-            await restorer.start()
-            self._tasks.append(asyncio.create_task(restorer.run()))
             health = Health()
             health.add("ping", lambda: None)
             health.add("log", lambda: None)
@@ -117,17 +110,48 @@ class ApiServer:
                 "shutdown", lambda: "the server is stopping" if self.api.stopping else None, live=False
             )
             self._gauges(metrics)
-            await self._serve(
-                Application(self.api, health, config.access_log, self._traffic, self._auditor()), listener
-            )
+            application = Application(self.api, health, config.access_log, self._traffic, self._auditor())
+            await self._serve(self._entrance(application), listener)
         except BaseException as error:
             listener.close()
             await self._stack.aclose()
             if isinstance(error, StatusError):
                 # What the server itself writes at its start is refused by the database alone.
-                raise DatabaseUnusable(engine.name, error.message) from error
+                raise DatabaseUnusable(self.store.database, error.message) from error
             raise
         return self
+
+    def _open_store(self) -> Store:
+        config = self.config
+        if config.reader:
+            return Replica(config.directory / FEED, self._clock)
+        engine = find_engine(Database(config.database, config.directory, config.relaxed))
+        return store_for(engine, self._clock, config.history, config.retention)
+
+    async def _prepare(self, changed: asyncio.Event, port: int) -> None:
+        """What the server writes that has the database, and what follows from its objects."""
+        config = self.config
+        if config.metrics_server:
+            metrics_server.serve(self.api)
+        await make_missing(self.api, port)
+        kubernetesversion.note(config.directory, config.features.version)
+        dynamic = Dynamic(self.api)
+        dynamic.follow()
+        self.api.dynamic = dynamic
+        self._stack.push_async_callback(dynamic.client.close)
+        followers = Followers(self.api, changed)
+        await followers.sync()
+        restorer = Restorer(self.api, port, followers.sync_addresses)
+        await restorer.start()
+        works = followers.run(), restorer.run(), self._expire_events()
+        self._tasks += [asyncio.create_task(work) for work in works]
+
+    def _entrance(self, application: Application) -> Entrance:
+        if not self.config.reader:
+            return application
+        relay = Relay(self.config.directory / REQUESTS)
+        self._stack.callback(relay.close)
+        return Reads(self.api, application, relay)
 
     def _auditor(self) -> Auditor | None:
         options = self.config.audit
@@ -144,7 +168,7 @@ class ApiServer:
         self._stack.callback(log.close)
         return Auditor(load_policy(options.policy), log, self._clock)
 
-    async def _serve(self, application: Application, listener: socket.socket) -> None:
+    async def _serve(self, application: Entrance, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         settings = UvicornConfig(
             application,
@@ -161,12 +185,20 @@ class ApiServer:
         settings.load()
         state = self._state
 
-        def protocol() -> asyncio.Protocol:
-            return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
+        def protocol(kind: type[Connection]) -> asyncio.Protocol:
+            return kind(config=settings, server_state=state, app_state={}, _loop=loop)
 
         tls = None if self.config.tls is None else self.config.tls.context
-        self._server = await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, ssl=tls)
-        self._tasks += [asyncio.create_task(self._date()), asyncio.create_task(self._expire_events())]
+        self._servers.append(
+            await loop.create_server(partial(protocol, Connection), sock=listener, backlog=_BACKLOG, ssl=tls)
+        )
+        if self.config.serve_readers:
+            directory = self.config.directory
+            await self._stack.enter_async_context(Feed(self.store, directory / FEED))
+            relayed = partial(protocol, RelayedConnection)
+            local = unix_listener(directory / REQUESTS)
+            self._servers.append(await loop.create_unix_server(relayed, sock=local, backlog=_BACKLOG))
+        self._tasks.append(asyncio.create_task(self._date()))
         self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
         _log.info("API server listens", url=self.url, data=self.store.database, revision=self.store.revision)
 
@@ -176,8 +208,8 @@ class ApiServer:
         self.api.stopping = True
         for task in self._tasks:
             task.cancel()
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         for stream in list(self.api.streams):
             stream.stop()
         for silent in list(self.api.silent):
@@ -196,6 +228,16 @@ class ApiServer:
             task.cancel()
         await asyncio.gather(*self._state.tasks, *self._tasks, return_exceptions=True)
         await self._stack.aclose()
+
+    async def ended(self) -> None:
+        """Wait until the server cannot go on; most often that is never.
+
+        Raises:
+            OSError: why.
+        """
+        if isinstance(self.store, Replica):
+            await asyncio.shield(self.store.ended)
+        await asyncio.Event().wait()
 
     async def _date(self) -> None:
         while True:

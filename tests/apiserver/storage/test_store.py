@@ -22,7 +22,7 @@ PODS = ("", "pods")
 CLAIMS = ("resource.k8s.io", "resourceclaims")
 
 
-@pytest.fixture(params=databases.ALL)
+@pytest.fixture(params=databases.WITH_READER)
 def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
 ) -> Callable[[], Store]:

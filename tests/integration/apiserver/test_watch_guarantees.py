@@ -1,9 +1,10 @@
 """The guarantees that clients of etcd-backed watches rely on, against a storm of writers (W1 to W9, S1 to S4)."""
 
 import asyncio
+import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,36 @@ from dra_apiserver.server import ApiServer
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/resourceclaims"
 NAMESPACES = ("default", "kube-public")
+WRITER, READER = "writer", "reader"
 JsonObject = dict[str, Any]
+Served = tuple[ApiServer, httpx.AsyncClient]
 
 
-@pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as started:
-        yield started
+@contextlib.asynccontextmanager
+async def serving(config: Config, by: str) -> AsyncIterator[tuple[ApiServer, httpx.AsyncClient]]:
+    """The API server that has the objects, and a client of it or of its reader."""
+    async with contextlib.AsyncExitStack() as stack:
+        started = await stack.enter_async_context(ApiServer(replace(config, serve_readers=by == READER)))
+        url = started.url
+        if by == READER:
+            url = (await stack.enter_async_context(ApiServer(replace(config, reader=True)))).url
+        yield started, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30))
 
 
-@pytest.fixture
-async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
+@pytest.fixture(params=[WRITER, READER])
+async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(Config(port=0, data=tmp_path, relaxed=True), request.param) as made:
         yield made
+
+
+@pytest.fixture
+def server(served: Served) -> ApiServer:
+    return served[0]
+
+
+@pytest.fixture
+def client(served: Served) -> httpx.AsyncClient:
+    return served[1]
 
 
 def claim(name: str, **labels: str) -> JsonObject:
@@ -199,13 +217,13 @@ def watchers_for(rng: random.Random) -> list[tuple[Watcher, Callable[[JsonObject
     return made
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("seed", "by"), [(1, WRITER), (2, READER)])
+async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, by: str, tmp_path: Path) -> None:
     rng = random.Random(seed)
     config = Config(port=0, data=tmp_path, relaxed=True)
     log = Log()
     done: int | None = None
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with serving(config, by) as (server, client):
         first = await start_revision(client)
         crowd = watchers_for(rng)
         tasks = [asyncio.create_task(watcher.run(client, first, lambda: done)) for watcher, _ in crowd]
@@ -224,7 +242,7 @@ async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_
         assert all(revision(listed) >= revision(item) for item in listed["items"])
         assert server.store.collection(("resource.k8s.io", "resourceclaims")).floor == 1
     # W3: the same from the database, after a restart, from wherever each one stood.
-    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+    async with serving(config, by) as (server, client):
         begins = [rng.choice([first, *log.writes]) for _ in SELECTIONS]
         resumed = [
             Watcher(parameters, base, last=after)

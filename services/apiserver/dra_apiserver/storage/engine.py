@@ -104,6 +104,10 @@ class Engine(Protocol):
         """
         ...
 
+    def changes(self, after: int, limit: int) -> Changes:
+        """Up to `limit` changes of all resources after a revision; without the versions before them."""
+        ...
+
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """The keys that changed with `after` < revision <= `until`, each with its revision before; 0 for none."""
         ...
@@ -153,10 +157,6 @@ class SharedEngine(Engine, Protocol):
         Raises:
             FarBehind: so much has happened since that it must be followed first.
         """
-        ...
-
-    def changes(self, after: int, limit: int) -> Changes:
-        """Up to `limit` changes of all resources after a revision; without the versions before them."""
         ...
 
     def reopen(self) -> Revisions:

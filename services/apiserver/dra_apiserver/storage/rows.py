@@ -14,9 +14,9 @@ from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Even
 
 Row = tuple[Any, ...]
 
-#: The types of events; a row has a type's place here.
+#: The types of events; a row has a type's place here, which is its code.
 TYPES = (ADDED, MODIFIED, DELETED)
-_CODES = {name: code for code, name in enumerate(TYPES)}
+CODES = {name: code for code, name in enumerate(TYPES)}
 
 
 @dataclass(slots=True)
@@ -38,11 +38,11 @@ def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
         name = resource_text(change.resource)
         known = one.previous
         previous = known.revision if known is not None else 0
-        code, data = _CODES[one.type], one.record.data
+        code, data = CODES[one.type], one.record.data
         made.history.append((one.revision, name, one.key, code, previous, data, change.time, change.author))
         if known is not None and previous <= compacted:
             # Compaction has dropped the state before, which belongs to the window again.
-            made.before.append((previous, name, one.key, _CODES[MODIFIED], 0, known.data, 0, ""))
+            made.before.append((previous, name, one.key, CODES[MODIFIED], 0, known.data, 0, ""))
         final[name, one.key] = one
     for place, one in final.items():
         if one.type == DELETED:

@@ -18,7 +18,7 @@ from dra_shared.retention import Retention
 from dra_apiserver.errors import server_error
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
-from dra_apiserver.storage.records import Change, Event, Record, Resource
+from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.store import Store
 
 _STEP = 1000
@@ -36,6 +36,8 @@ class _Batch(list[Pending]):
 
 class SharedStore(Store):
     """As a store alone, with the others' writes; `fresh` waits until all are seen that were answered before."""
+
+    follows = True
 
     def __init__(
         self, engine: SharedEngine, clock: Clock, window: float, retention: Retention | None = None
@@ -119,24 +121,13 @@ class SharedStore(Store):
                 self._judge(None)
 
     def _apply(self, changes: Sequence[Change]) -> set[Collection]:
-        """Make other servers' changes visible, without those that are."""
-        touched: set[Collection] = set()
+        newest = self._revision
         for change in changes:
-            found = change.event
-            if found.revision <= self._revision:
-                continue
-            if found.revision != self._revision + 1:
-                raise RuntimeError(f"the log has no revision {self._revision + 1}, but {found.revision}")
-            collection = self.collection(change.resource)
-            collection.apply(Event(found.type, found.record, collection.records.get(found.key)))
-            self._revision = found.revision
-            touched.add(collection)
-        self._newest = max(self._newest, self._revision)
-        return touched
-
-    def _wake(self, touched: set[Collection]) -> None:
-        for collection in touched:
-            collection.wake()
+            if change.event.revision > newest:
+                newest += 1
+            if change.event.revision > newest:
+                raise RuntimeError(f"the log has no revision {newest}, but {change.event.revision}")
+        return super()._apply(changes)
 
     def _flush(self) -> None:
         self._scheduled = False
@@ -222,18 +213,12 @@ class SharedStore(Store):
         """Begin again from the objects: what happened since is compacted already."""
         _log.warning("this server has not followed for too long, it reads all objects again")
         revisions = await asyncio.to_thread(self._shared.reopen)
-        found: dict[Resource, list[Record]] = {}
-        for resource, record in await asyncio.to_thread(lambda: list(self._shared.objects())):
-            found.setdefault(resource, []).append(record)
+        objects = await asyncio.to_thread(lambda: list(self._shared.objects()))
         revision = max(revisions.newest, 1)
         if revision < self._revision:
             return
-        self._revision = self._newest = revision
         self._compacted = max(self._compacted, revisions.compacted)
-        for resource in {*self._collections, *found}:
-            collection = self.collection(resource)
-            collection.reset(found.get(resource, ()), revision)
-            collection.wake()
+        self._reset(objects, revision)
 
 
 def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:

@@ -10,7 +10,7 @@ import asyncio
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from dra_shared.clock import Clock
@@ -80,6 +80,14 @@ def _finish(done: asyncio.Future[Any], result: Any, error: Exception | None) -> 
 
 
 ChangeFunction = Callable[[Record | None], Put | Remove | None]
+Follower = Callable[[Sequence[Change]], None]
+
+
+def _by_resource(objects: Iterable[tuple[Resource, Record]]) -> dict[Resource, list[Record]]:
+    found: dict[Resource, list[Record]] = {}
+    for resource, record in objects:
+        found.setdefault(resource, []).append(record)
+    return found
 
 
 class Store:
@@ -88,6 +96,9 @@ class Store:
     `window` is how long, in seconds, Kubernetes' clients can read revisions after the next one; `retention` says what
     stays in the archive, None: as it was last.
     """
+
+    follows = False
+    """Whether other servers write, too, so that `fresh` may have to wait."""
 
     def __init__(
         self, engine: Engine, clock: Clock, window: float, retention: Retention | None = None
@@ -108,6 +119,7 @@ class Store:
         self._scheduled = False
         self._jobs: queue.SimpleQueue[Sequence[Pending] | int | _Work | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
+        self._followers: list[Follower] = []
         self._compactor: asyncio.Task[None] | None = None
         self._marks: deque[tuple[float, int, int]] = deque()
         self.compacted_time = 0
@@ -149,10 +161,7 @@ class Store:
         self._newest = self._revision = self._start = max(revisions.newest, 1)
         self._compacted = revisions.compacted
         self._keeper = Keeper.begin(self._engine, self._retention, self._newest, self._now())
-        found: dict[Resource, list[Record]] = {}
-        for resource, record in self._engine.objects():
-            found.setdefault(resource, []).append(record)
-        for resource, records in found.items():
+        for resource, records in _by_resource(self._engine.objects()).items():
             self.collection(resource).load(records)
 
     @property
@@ -199,6 +208,45 @@ class Store:
         if found is None:
             found = self._collections[resource] = Collection(self._start)
         return found
+
+    def _apply(self, changes: Sequence[Change]) -> set[Collection]:
+        """Make changes of the log visible that others have made, without those that are; the collections to wake."""
+        touched: set[Collection] = set()
+        for change in changes:
+            found = change.event
+            if found.revision <= self._revision:
+                continue
+            collection = self.collection(change.resource)
+            collection.apply(Event(found.type, found.record, collection.records.get(found.key)))
+            self._revision = found.revision
+            touched.add(collection)
+        self._newest = max(self._newest, self._revision)
+        return touched
+
+    def _wake(self, touched: Iterable[Collection]) -> None:
+        for collection in touched:
+            collection.wake()
+
+    def _reset(self, objects: Iterable[tuple[Resource, Record]], revision: int) -> None:
+        """Have these objects instead, as of `revision`; watches read from the history what happened before."""
+        found = _by_resource(objects)
+        self._revision = self._newest = self._start = revision
+        for resource in {*self._collections, *found}:
+            collection = self.collection(resource)
+            collection.reset(found.get(resource, ()), revision)
+            collection.wake()
+
+    def follow(self, follower: Follower) -> None:
+        """Call `follower` with what becomes durable, before it is answered, and when history is compacted."""
+        self._followers.append(follower)
+
+    def unfollow(self, follower: Follower) -> None:
+        """No longer call `follower`."""
+        self._followers.remove(follower)
+
+    def _publish(self, changes: Sequence[Change]) -> None:
+        for follower in tuple(self._followers):
+            follower(changes)
 
     async def fresh(self) -> None:
         """Wait until all is seen that was answered before, by whichever server of the database: here it is."""
@@ -332,6 +380,8 @@ class Store:
                     del write.collection.inflight[event.key]
                 write.settle(True)
             self._revision = batch[-1].change.event.revision
+            if self._followers:
+                self._publish([write.change for write in batch])
             assert self._loop is not None
             # The writers are answered before watchers are notified: the answers are scheduled already.
             for collection in touched:
@@ -373,7 +423,7 @@ class Store:
         while (undone := collection.undo(reached)) is None:
             self.check_revision(revision)
             until = self._revision
-            touched = await asyncio.to_thread(self._engine.touched, resource, reached, until)
+            touched: dict[str, int] = await self._ask("touched", resource, reached, until)
             for key, previous in touched.items():
                 before.setdefault(key, previous or None)
             reached = until
@@ -382,6 +432,10 @@ class Store:
             before.setdefault(key, record)
         return Snapshot(collection, before, self.versions, revision, prefix, after)
 
+    async def _ask(self, what: str, *arguments: Any) -> Any:
+        """What this method of the engine's gives."""
+        return await asyncio.to_thread(getattr(self._engine, what), *arguments)
+
     async def history(self, resource: Resource, after: int) -> History:
         """Events after a revision from the database, about a step's bytes of them.
 
@@ -389,7 +443,7 @@ class Store:
             StatusError: 410, the revision is compacted.
         """
         self.check_revision(after)
-        found = await asyncio.to_thread(self._engine.history, resource, after, self._revision, STEP_BYTES)
+        found: History = await self._ask("history", resource, after, self._revision, STEP_BYTES)
         self.check_revision(after)
         return found
 
@@ -399,7 +453,7 @@ class Store:
         Raises:
             StatusError: 410, `at` is compacted.
         """
-        found = await asyncio.to_thread(self._engine.versions, revisions, STEP_BYTES)
+        found: list[Record] = await self._ask("versions", revisions, STEP_BYTES)
         self.check_revision(at)
         if not found:
             raise server_error(f"storage: revision {revisions[0]} is missing")
@@ -436,6 +490,7 @@ class Store:
         """Forget the events up to `revision`; the rows go in the background, between writes."""
         self._compacted = max(self._compacted, min(revision, self._revision))
         self._jobs.put(self._compacted)
+        self._publish(())
 
     def _compact_step(self, revision: int) -> None:
         assert self._loop is not None

@@ -18,10 +18,10 @@ from urllib.parse import quote as percent_encoded
 from dra_apiserver.api import Api
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, server_error, service_unavailable
+from dra_apiserver.handthrough import hand_through
 from dra_apiserver.http import Disconnected, Headers, Request
 from dra_apiserver.kinds.connect.locations import Location, locate
 from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
-from dra_apiserver.kinds.connect.streaming import hand_through
 from dra_apiserver.kinds.connect.tunnel import backend_of
 from dra_apiserver.kinds.kind import Route
 from dra_apiserver.target import Target

@@ -14,8 +14,9 @@ from urllib.parse import urlencode
 from dra_shared.numerals import integer
 
 from dra_apiserver.api import Api
-from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
+from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
+from dra_apiserver.handthrough import hand_through
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.logs import choose_container, node_address
 from dra_apiserver.kinds.kind import Route
@@ -103,57 +104,12 @@ async def stream(api: Api, request: Request, target: Target) -> None:
     await hand_through(request, reader, writer)
 
 
-async def hand_through(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Join the client's connection, which it wants to upgrade, to another until either ends."""
-    take_over: TakeOver = request.scope[TAKE_OVER]
-    try:
-        gone = asyncio.Event()
-
-        def to_node(data: bytes) -> None:
-            writer.write(data)
-            if writer.transport.get_write_buffer_size():
-                peer.pause(True)
-                drains.add(drain := asyncio.ensure_future(_drained(writer, peer)))
-                drain.add_done_callback(drains.discard)
-
-        drains: set[asyncio.Future[None]] = set()
-        peer = take_over(to_node, gone.set)
-        request.code = 101
-        if request.audit is not None:
-            request.audit.started()
-        copying = asyncio.ensure_future(_copy(reader, peer))
-        leaving = asyncio.ensure_future(gone.wait())
-        await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
-        copying.cancel()
-        leaving.cancel()
-        await asyncio.gather(copying, leaving, *drains, return_exceptions=True)
-        peer.close()
-    finally:
-        writer.close()
-
-
 def upgrade_head(request: Request, path: str, host: str, more: Headers) -> bytes:
     """The head of the request as it is repeated elsewhere, with ``more`` headers."""
     lines = [f"{request.method} {path} HTTP/1.1".encode(), b"host: " + host.encode()]
     passed = [header for header in request.scope["headers"] if header[0] not in _NOT_PASSED]
     lines += [name + b": " + value for name, value in (*passed, *more)]
     return b"\r\n".join([*lines, b"", b""])
-
-
-async def _drained(writer: asyncio.StreamWriter, peer: Peer) -> None:
-    try:
-        await writer.drain()
-    except ConnectionError:
-        return
-    peer.pause(False)
-
-
-async def _copy(reader: asyncio.StreamReader, peer: Peer) -> None:
-    try:
-        while data := await reader.read(1 << 16):
-            peer.write(data)
-    except ConnectionError:
-        return
 
 
 ROUTES: Mapping[str, Route] = {"GET": ("get", stream), "POST": ("create", stream)}

@@ -20,11 +20,13 @@ _log = logger(__name__)
 class Definitions:
     """Serves the kind of every established definition for as long as the definition is there.
 
-    `changed` is set when a kind comes, goes or changes.
+    `changed` is set when a kind comes, goes or changes. With `writes` false another server writes what follows from
+    a definition: its status, and that its objects go with it.
     """
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: Api, *, writes: bool = True) -> None:
         self._api = api
+        self._writes = writes
         #: By a definition's name, the resource that it has served, and the spec that says how.
         self._served: dict[str, tuple[tuple[str, str], Object]] = {}
         self.changed = asyncio.Event()
@@ -52,9 +54,11 @@ class Definitions:
         for record in list(records.values()):
             definition = record.object()
             if definition["metadata"].get("deletionTimestamp"):
-                await self._finish(definition)
+                if self._writes:
+                    await self._finish(definition)
             else:
-                await self._accept(definition)
+                if self._writes:
+                    await self._accept(definition)
                 self._serve(definition)
 
     async def _accept(self, definition: Object) -> None:
@@ -128,5 +132,6 @@ class Definitions:
         place, _ = self._served.pop(name)
         self._api.registry.remove(*place)
         self.changed.set()
-        await self._clear(place)
+        if self._writes:
+            await self._clear(place)
         _log.info("custom kind is no longer served", definition=name)

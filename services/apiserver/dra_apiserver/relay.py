@@ -1,0 +1,312 @@
+"""A reader's requests that are no plain reads, repeated at the API server that has the database, as they came.
+
+They go over a local socket that only the server's own user can open. There the reader says who its client is, as far
+as the connection tells: its address, and whom its certificate names. All else the API server reads from the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Coroutine
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httptools
+import msgspec
+from dra_shared.clientcertificate import ClientCertificate
+from dra_shared.unixsocket import unix_connection
+
+from dra_apiserver.connection import TAKE_OVER, Connection
+from dra_apiserver.errors import StatusError, service_unavailable
+from dra_apiserver.handthrough import hand_through
+from dra_apiserver.http import CERTIFICATE, Disconnected, Headers, Receive, Request, Scope, Send
+
+# Seconds: a server that was killed is back by then.
+_CONNECT_TIMEOUT = 5.0
+_CONNECT_EVERY = 0.05
+_READ_BYTES = 1 << 16
+_WHOLE_BYTES = 4 << 20
+_MOST_IDLE = 64
+_CLIENT = b"dralab-client"
+_HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"expect", b"proxy-connection"})
+# This server adds them to each answer by itself.
+_ADDED = (b"date", b"cache-control")
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+class Client(msgspec.Struct, array_like=True):
+    """What a connection tells of its client."""
+
+    address: tuple[str, int] | None
+    scheme: str
+    certificate: ClientCertificate | None
+
+
+_clients = msgspec.json.Decoder(Client)
+
+
+class RelayedConnection(Connection):
+    """A connection of a reader's: each request names the client that it is of."""
+
+    def on_headers_complete(self) -> None:
+        for index, (name, value) in enumerate(self.headers):
+            if name == _CLIENT:
+                client = _clients.decode(value)
+                self.scope["client"], self.scope["scheme"] = client.address, client.scheme
+                self._certificate = client.certificate
+                del self.headers[index]
+                break
+        super().on_headers_complete()
+
+
+class _Gone(Exception):
+    """The connection to the API server has ended."""
+
+
+class _Line(NamedTuple):
+    reader: asyncio.StreamReader
+    writer: asyncio.StreamWriter
+
+
+class Relay:
+    """Repeats requests at the API server that listens at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._idle: deque[_Line] = deque()
+
+    def close(self) -> None:
+        """Close the connections that nothing uses."""
+        for line in self._idle:
+            line.writer.close()
+        self._idle.clear()
+
+    async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Repeat one request, and pass on its answer."""
+        request = Request(scope, receive, send, "")
+        try:
+            await self._pass_on(request)
+        except StatusError as error:
+            await request.fail(error)
+        except Disconnected:
+            return
+        except (_Gone, OSError, httptools.HttpParserError):
+            # What became of the request is not known: to the client it is as if this server had ended.
+            request.lose_answer()
+
+    async def _pass_on(self, request: Request) -> None:
+        upgrades = TAKE_OVER in request.scope
+        framed = None if upgrades else await _framed_body(request)
+        while True:
+            line, fresh = await self._line(upgrades)
+            try:
+                again = await _Exchange(request, line).run(framed)
+            except (_Gone, OSError):
+                line.writer.close()
+                # A server may close an idle connection at any time.
+                if not fresh and not request.code and request.method in _SAFE:
+                    continue
+                raise
+            except BaseException:
+                line.writer.close()
+                raise
+            if again and len(self._idle) < _MOST_IDLE:
+                self._idle.append(line)
+            else:
+                line.writer.close()
+            return
+
+    async def _line(self, upgrades: bool) -> tuple[_Line, bool]:
+        """A connection, and whether it is new.
+
+        Raises:
+            StatusError: 503, the API server is away.
+        """
+        while self._idle and not upgrades:
+            line = self._idle.pop()
+            if not line.reader.at_eof() and not line.writer.is_closing():
+                return line, False
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _CONNECT_TIMEOUT
+        while True:
+            try:
+                return _Line(*await asyncio.open_unix_connection(sock=unix_connection(self._path))), True
+            except OSError:
+                if loop.time() > until:
+                    raise service_unavailable(
+                        "the API server that this one passes requests on to does not answer"
+                    ) from None
+            await asyncio.sleep(_CONNECT_EVERY)
+
+
+async def _framed_body(request: Request) -> bytes | None:
+    """The request's body as it is sent, where it is of no great length; None where it goes in pieces."""
+    length = request.headers.get(b"content-length")
+    if length is None and b"transfer-encoding" not in request.headers:
+        return b""
+    if length is None or int(length) > _WHOLE_BYTES:
+        return None
+    return b"".join([piece async for piece in _pieces(request)])
+
+
+async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    while True:
+        message = await request.receive()
+        if message["type"] == "http.disconnect":
+            raise Disconnected
+        yield bytes(message.get("body", b""))
+        if not message.get("more_body"):
+            return
+
+
+class _Exchange:
+    """One request on a connection, and its answer."""
+
+    def __init__(self, request: Request, line: _Line) -> None:
+        self._request, self._line = request, line
+        self._parser = httptools.HttpResponseParser(self)
+        self._headers: Headers = []
+        self._pieces: list[bytes] = []
+        self._started = self._complete = self._sent = False
+
+    async def run(self, body: bytes | None) -> bool:
+        """Send the request and its body, which goes in pieces where it is None; pass the answer on.
+
+        Returns whether the connection can be used again.
+
+        Raises:
+            Disconnected: the client has gone.
+            OSError, _Gone: the API server has.
+        """
+        request, (reader, writer) = self._request, self._line
+        if TAKE_OVER in request.scope:
+            writer.write(_head(request, upgrades=True))
+            head = await _response_head(reader)
+            if head.startswith(b"HTTP/1.1 101 "):
+                await hand_through(request, reader, writer, head)
+                return False
+            await self._receive(head)
+            return False
+        writer.write(_head(request) + (body or b""))
+        sending = asyncio.create_task(self._send_pieces()) if body is None else None
+        try:
+            await self._receive(await reader.read(_READ_BYTES))
+        finally:
+            if sending is not None:
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
+        return self._parser.should_keep_alive() and (sending is None or self._sent)
+
+    async def _send_pieces(self) -> None:
+        request, writer = self._request, self._line.writer
+        counted = b"content-length" in request.headers
+        async for piece in _pieces(request):
+            if piece:
+                writer.write(piece if counted else b"%x\r\n%b\r\n" % (len(piece), piece))
+                await writer.drain()
+        if not counted:
+            writer.write(b"0\r\n\r\n")
+        self._sent = True
+
+    async def _receive(self, data: bytes) -> None:
+        request, reader = self._request, self._line.reader
+        leaving: asyncio.Future[None] | None = None
+        try:
+            while True:
+                await self._take(data)
+                if self._complete:
+                    return
+                if self._started and leaving is None:
+                    # It may go on for long.
+                    leaving = asyncio.ensure_future(request.disconnected())
+                data = await _unless(leaving, reader.read(_READ_BYTES))
+        finally:
+            if leaving is not None:
+                leaving.cancel()
+
+    async def _take(self, data: bytes) -> None:
+        """Pass on what has come."""
+        if not data:
+            raise _Gone
+        self._parser.feed_data(data)
+        request = self._request
+        if not self._started:
+            return
+        if not request.code:
+            request.code = self._parser.get_status_code()
+            headers = _answered(self._headers)
+            await request.send({"type": "http.response.start", "status": request.code, "headers": headers})
+        pieces, self._pieces = b"".join(self._pieces), []
+        if pieces or self._complete:
+            await request.stream(pieces, more=not self._complete)
+
+    # httptools
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._headers.append((name.lower(), value))
+
+    def on_headers_complete(self) -> None:
+        if self._parser.get_status_code() < 200:
+            self._headers = []
+            return
+        self._started = True
+        self._complete = self._request.method == "HEAD"
+
+    def on_body(self, body: bytes) -> None:
+        self._pieces.append(body)
+
+    def on_message_complete(self) -> None:
+        self._complete = self._started
+
+
+def _head(request: Request, *, upgrades: bool = False) -> bytes:
+    scope = request.scope
+    target = scope["raw_path"] + (b"?" + scope["query_string"] if scope["query_string"] else b"")
+    client = Client(scope.get("client"), scope["scheme"], scope.get(CERTIFICATE))
+    passed = [
+        header
+        for header in scope["headers"]
+        if header[0] != _CLIENT and (upgrades or header[0] not in _HOP_BY_HOP)
+    ]
+    if not upgrades and b"transfer-encoding" in request.headers:
+        passed.append((b"transfer-encoding", b"chunked"))
+    lines = [b"%b %b HTTP/1.1" % (request.method.encode(), target)]
+    lines += [b"%b: %b" % header for header in (*passed, (_CLIENT, msgspec.json.encode(client)))]
+    return b"\r\n".join([*lines, b"", b""])
+
+
+async def _unless(leaving: asyncio.Future[None] | None, work: Coroutine[Any, Any, bytes]) -> bytes:
+    """What the work gives.
+
+    Raises:
+        Disconnected: the client left first.
+    """
+    if leaving is None:
+        return await work
+    reading = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((reading, leaving), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            raise Disconnected
+        return reading.result()
+    finally:
+        reading.cancel()
+
+
+async def _response_head(reader: asyncio.StreamReader) -> bytes:
+    """What has come of an answer once its head is there, and perhaps more."""
+    try:
+        return await reader.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        raise _Gone from None
+
+
+def _answered(headers: Headers) -> Headers:
+    """The answer's headers, without those that this server adds to each answer."""
+    found = [header for header in headers if header[0] not in _HOP_BY_HOP]
+    for name in _ADDED:
+        own = next((index for index, header in enumerate(found) if header[0] == name), None)
+        if own is not None:
+            del found[own]
+    return found
