@@ -35,6 +35,7 @@ LAB_GATES = dict.fromkeys(
         "GangScheduling",
         "GenericWorkload",
         "ResourceHealthStatus",
+        "SchedulerPreQueueingHints",
     ),
     True,
 )

@@ -17,7 +17,7 @@ def test_names_what_is_missing() -> None:
 def test_lists_benchmarks_when_one_is_unknown() -> None:
     with pytest.raises(
         CommandError,
-        match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, history, "
-        "nodes, plan, podstart, scheduling",
+        match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "
+        "history, nodes, plan, podstart, scheduling",
     ):
         checkout.run_benchmark("speed", [])

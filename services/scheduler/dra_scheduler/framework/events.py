@@ -67,6 +67,8 @@ class Event:
 
 # Whether the event is worth another try for the pod that was rejected.
 Hint = Callable[[Pod, Event], bool]
+# Under which names the pods are that the event may concern; None: all pods.
+Keys = Callable[[Event], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class Interest:
     kind: Kind
     action: Action
     hint: Hint | None = None
-    keys: Callable[[Event], tuple[str, ...] | None] | None = None
+    keys: Keys | None = None
 
     def covers(self, event: Event) -> bool:
         """Whether the event is among these."""

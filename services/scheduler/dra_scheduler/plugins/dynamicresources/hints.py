@@ -3,8 +3,20 @@
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, ClaimReferenceError, claim_name, controller_of
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
-from dra_scheduler.framework.events import Event
+from dra_scheduler.framework.events import Event, Keys
+
+
+def pre_queueing(gates: FeatureGates) -> tuple[Keys | None, Keys | None]:
+    """What narrows changes and deletions of claims to some pods; nothing does while the gate for that is off.
+
+    Until 1.36 there is no such gate, and no outcome depends on it.
+    """
+    if gates.version < V1_37:
+        return interested_in, special
+    return (interested_in, freed) if gates.enabled("SchedulerPreQueueingHints") else (None, None)
 
 
 def claim_keys(pod: Pod) -> tuple[str, ...]:

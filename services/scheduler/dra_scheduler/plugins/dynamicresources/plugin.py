@@ -19,7 +19,6 @@ from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
@@ -33,10 +32,8 @@ from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import (
     claim_keys,
-    freed,
-    interested_in,
     out_of_the_way,
-    special,
+    pre_queueing,
     worth_a_try,
 )
 from dra_scheduler.plugins.dynamicresources.memory import (
@@ -78,7 +75,7 @@ class DynamicResources:
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self._prioritized = gates.enabled("DRAPrioritizedList")
         self._extended = gates.enabled("DRAExtendedResource")
-        self._deleted = freed if gates.version >= V1_37 else special
+        self._changed, self._deleted = pre_queueing(gates)
         self._manager = manager
         self._groups = pod_groups
         self._new_uid = new_uid
@@ -108,7 +105,7 @@ class DynamicResources:
         claim_changes = Action.ADD | Action.UPDATE
         return (
             Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE),
-            Interest(Kind.RESOURCE_CLAIM, claim_changes, self.schedulable_after_claim_change, interested_in),
+            Interest(Kind.RESOURCE_CLAIM, claim_changes, self.schedulable_after_claim_change, self._changed),
             Interest(
                 Kind.RESOURCE_CLAIM, Action.DELETE, self.schedulable_after_claim_deletion, self._deleted
             ),
