@@ -26,6 +26,7 @@ from dra_shared.files import private_folder
 from dra_shared.guard import Guard
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
+from dra_shared.version import V1_37
 
 from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
@@ -64,7 +65,7 @@ USER_AGENT = "dralab-node-agent"
 
 _CLASS_RETRY = 0.1
 # What the kubelet declares that it can do, by feature gate: the scheduler looks for it on nodes.
-_DECLARED = ("DRAOptionalNodeOperations",)
+_DECLARED = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
 _SUBNETS = 1 << 15
@@ -304,7 +305,7 @@ class NodeAgent:
             labels={**self._features.find(name), **config.labels},
             taints=config.taints,
             version=config.features.version,
-            declared_features=[name for name in _DECLARED if config.features.enabled(name)],
+            declared_features=_declared(config.features),
         )
         return Kubelet(
             KubeletConfig(
@@ -454,3 +455,7 @@ def pod_subnet(node_name: str, taken: Container[str]) -> str:
         if subnet not in taken:
             return subnet
     raise OSError(f"no network is left for node {node_name}")
+
+
+def _declared(features: FeatureGates) -> list[str]:
+    return [name for name in _DECLARED if features.version >= V1_37 and features.enabled(name)]

@@ -173,6 +173,20 @@ async def test_pod_resources() -> None:
             await stub.GetAllocatableResources(podresources_v1_pb2.AllocatableResourcesRequest())
 
 
+async def test_what_bounds_a_pod_and_its_containers() -> None:
+    bench = Bench()
+    async with bench, _served(bench) as client:
+        requests = {"requests": {"cpu": "500m"}, "limits": {"cpu": "1"}}
+        bench.create(pod("pod", {"name": "main", "image": "x", "resources": requests}))
+        await until(lambda: bench.phase() == "Running")
+        bounds = {"cpuShares": 512, "cpuPeriod": 100000, "cpuQuota": 100000}
+        assert (await client.get("/cgroups/ns/pod")).json() == {
+            "pod": bounds,
+            "containers": [{"name": "main", **bounds, "oomScoreAdj": 999}],
+        }
+        assert (await client.get("/cgroups/ns/other")).status_code == 404
+
+
 async def test_what_a_containers_devices_brought() -> None:
     bench = Bench()
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver, bench, _served(bench) as client:

@@ -8,6 +8,8 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.quantity import Quantity
 
+from dra_node_agent.kubelet import claimamounts
+from dra_node_agent.kubelet.claimamounts import milli
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 
 Allocate = Callable[[Pod, Container], Awaitable[None]]
@@ -37,8 +39,10 @@ async def admit_allocated(pod: Pod, allocate: Allocate) -> None:
             ) from error
 
 
-def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
+def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) -> None:
     """Check that the pod fits with ``others``, the active pods of the node.
+
+    ``claims``: with what their claims take of the node.
 
     Raises:
         Rejected: it does not.
@@ -52,7 +56,7 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
     used: Counter[str] = Counter()
     count = 1
     for other in others:
-        used.update(milli_requests(other))
+        used.update(milli_requests(other, claims=claims))
         count += 1
     allocatable = node.status.allocatable
     if "pods" in allocatable and count > int(allocatable["pods"]):
@@ -61,7 +65,7 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
             "OutOfpods",
             f"Node didn't have enough resource: pods, requested: 1, used: {count - 1}, capacity: {limit}",
         )
-    for name, wanted in milli_requests(pod).items():
+    for name, wanted in milli_requests(pod, claims=claims).items():
         # Extended resources may be backed by claims: the scheduler has seen to those.
         if name not in ("cpu", "memory", "ephemeral-storage") or not wanted:
             continue
@@ -75,24 +79,25 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod]) -> None:
             )
 
 
-def milli_requests(pod: Pod) -> Mapping[str, int]:
-    """What the pod asks for, in thousandths: its containers together, or the neediest moment of its start."""
+def milli_requests(pod: Pod, *, claims: bool = False) -> Mapping[str, int]:
+    """What the pod asks for, in thousandths: its containers together, or the neediest moment of its start.
+
+    ``claims``: with what its claims take of the node.
+    """
     total: Counter[str] = Counter()
     for container in pod.spec.containers:
-        total.update(_milli(container.resources.requests))
+        total.update(milli(container.resources.requests))
     sidecars: Counter[str] = Counter()
     peak: Counter[str] = Counter()
     for container in pod.spec.init_containers:
-        requests = _milli(container.resources.requests)
+        requests = milli(container.resources.requests)
         if container.restart_policy == "Always":
             sidecars.update(requests)
         else:
-            moment = sidecars + Counter(requests)
-            peak = peak | moment
-    if pod.spec.resources is not None and pod.spec.resources.requests:
-        return Counter(_milli(pod.spec.resources.requests)) + Counter(_milli(pod.spec.overhead))
-    return ((total + sidecars) | peak) + Counter(_milli(pod.spec.overhead))
-
-
-def _milli(amounts: Mapping[str, str]) -> dict[str, int]:
-    return {name: Quantity.parse(value).milli_value() for name, value in amounts.items()}
+            peak = peak | (sidecars + requests)
+    total = (total + sidecars) | peak
+    if claims:
+        total.update(claimamounts.of_pod(pod))
+    if pod.spec.resources is not None:
+        total = Counter({**total, **milli(pod.spec.resources.requests)})
+    return total + milli(pod.spec.overhead)

@@ -10,6 +10,7 @@ from dra_shared.clock import Clock
 from dra_shared.quoting import go_quote
 
 from dra_node_agent.kubelet import messages
+from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, DeviceRunContainerOptions
 from dra_node_agent.kubelet.dra.errors import DraError
@@ -55,6 +56,7 @@ class ContainerStarter:
         *,
         node_name: str,
         host_ip: str,
+        cgroups: Cgroups,
     ) -> None:
         self._runtime = runtime
         self._dra = dra
@@ -63,6 +65,7 @@ class ContainerStarter:
         self._clock = clock
         self._node_name = node_name
         self._host_ip = host_ip
+        self._cgroups = cgroups
         self.tasks = Tasks()
 
     def records(self, pod_uid: str) -> Sequence[ContainerRecord]:
@@ -168,8 +171,9 @@ class ContainerStarter:
             cdi_device_ids=[*cdi_device_ids, *devices.cdi_devices],
             devices=plugin_devices(devices),
             annotations=meta.annotations,
-            limits=container.resources.limits,
+            limits=self._cgroups.limits(pod, container),
             requests=container.resources.requests,
+            resources=self._cgroups.of_container(pod, container),
             host_network=bool(pod.spec.host_network),
             privileged=bool(security and security.privileged),
             user=str(security.run_as_user) if security and security.run_as_user is not None else "",

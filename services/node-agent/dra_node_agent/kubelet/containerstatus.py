@@ -10,6 +10,7 @@ from dra_shared.api.container import (
     ContainerStateTerminated,
     ContainerStateWaiting,
     ContainerStatus,
+    ResourceRequirements,
 )
 from dra_shared.api.pod import Pod, PodStatus
 from dra_shared.clock import rfc3339
@@ -50,9 +51,17 @@ def container_status(pod: Pod, container: Container, observed: Observed, *, init
         restart_count=max(latest.attempt, old.restart_count if old is not None else 0),
         state=state,
         last_state=last,
-        resources=container.resources,
+        resources=_resources(container, observed),
         allocated_resources=container.resources.requests,
     )
+
+
+def _resources(container: Container, observed: Observed) -> ResourceRequirements:
+    """What the runtime was asked for."""
+    limits = observed.limits.get(container.name)
+    if limits is None:
+        return container.resources
+    return msgspec.structs.replace(container.resources, limits=dict(limits))
 
 
 def _reported(status: PodStatus, name: str) -> ContainerStatus | None:

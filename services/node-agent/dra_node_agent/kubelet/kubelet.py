@@ -24,6 +24,7 @@ from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
 from dra_node_agent.kubelet.admission import admit
+from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError
 from dra_node_agent.kubelet.devicemanager.manager import DIRECTORY, DeviceManager, Surroundings
@@ -31,7 +32,7 @@ from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, Registrat
 from dra_node_agent.kubelet.devicemanager.topologyhints import Hints, container_hints
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.manager import RECONCILE_PERIOD, DraManager
-from dra_node_agent.kubelet.environment import ApiSources
+from dra_node_agent.kubelet.environment import ApiSources, Sources
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
 from dra_node_agent.kubelet.podresources import PodResourcesServer
 from dra_node_agent.kubelet.registration.registrar import DEVICE_TYPE, DRA_TYPE, PluginHandler, Registrar
@@ -115,9 +116,8 @@ class Kubelet:
         sources = ApiSources(client, config_maps)
         address = config.shape.address
         self._volumes = VolumeManager(config.root / "pods", sources, self.name, address)
-        self._starter = ContainerStarter(
-            runtime, self.dra, self.devices, sources, clock, node_name=self.name, host_ip=address
-        )
+        self.cgroups = Cgroups(config.features, Quantity.parse(config.shape.memory).value())
+        self._starter = self._new_starter(sources)
         self.reporter = NodeReporter(
             config.shape, client, clock, self._recorder, lambda: self._ready, self.devices
         )
@@ -129,6 +129,7 @@ class Kubelet:
             devices=self.devices,
             volumes=self._volumes,
             starter=self._starter,
+            cgroups=self.cgroups,
             recorder=self._recorder,
             clock=clock,
             admission=self._admit,
@@ -155,6 +156,18 @@ class Kubelet:
             on_register=self._driver_registered,
             durable=config.durable,
             faults=faults,
+        )
+
+    def _new_starter(self, sources: Sources) -> ContainerStarter:
+        return ContainerStarter(
+            self.runtime,
+            self.dra,
+            self.devices,
+            sources,
+            self._clock,
+            node_name=self.name,
+            host_ip=self.config.shape.address,
+            cgroups=self.cgroups,
         )
 
     def _new_registrar(self, watcher: DirectoryWatcher) -> Registrar:
@@ -309,7 +322,8 @@ class Kubelet:
             for worker in self._workers.values()
             if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
         )
-        admit(pod, self._node_for(pod), others)
+        claims = self.config.features.enabled("DRANodeAllocatableResources")
+        admit(pod, self._node_for(pod), others, claims=claims)
 
     def _topology_hints(self, pod: Pod, container: Container) -> Hints:
         self.devices.update_allocated_devices()

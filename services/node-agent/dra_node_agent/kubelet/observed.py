@@ -12,6 +12,7 @@ from dra_node_agent.runtime.base import ContainerRecord
 class Observed:
     """What the kubelet knows of a pod beyond its object: the newest containers first, by container name.
 
+    ``limits``: those of containers for which claims change them.
     ``stopped``: nothing of it will run again; ``terminal``: nor is anything prepared for it any more.
     """
 
@@ -19,6 +20,7 @@ class Observed:
     waiting: Mapping[str, ContainerStateWaiting] = field(default_factory=dict)
     started: Mapping[str, bool] = field(default_factory=dict)
     ready: Mapping[str, bool] = field(default_factory=dict)
+    limits: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     has_sandbox: bool = False
     pod_ip: str = ""
     host_ip: str = ""

@@ -62,6 +62,7 @@ class KubeletServer:
                 for action in ("exec", "attach", "portForward")
             },
             "/containerEdits/{namespace}/{pod}": self._edits,
+            "/cgroups/{namespace}/{pod}": self._cgroups,
             "/metrics/resource": self._resource_metrics,
             "/pods": self._pods,
             "/pods/": self._pods,
@@ -98,6 +99,17 @@ class KubeletServer:
         except _Refused as error:
             return PlainTextResponse(str(error), status_code=error.code)
         found = containeredits.of_pod(pod, kubelet.dra, kubelet.devices, kubelet.runtime)
+        return Response(msgspec.json.encode(found), media_type="application/json")
+
+    async def _cgroups(self, request: "Request") -> "Response":
+        from starlette.responses import PlainTextResponse, Response
+
+        path = request.path_params
+        try:
+            kubelet, pod = self._find(path["namespace"], path["pod"])
+        except _Refused as error:
+            return PlainTextResponse(str(error), status_code=error.code)
+        found = kubelet.cgroups.described(pod)
         return Response(msgspec.json.encode(found), media_type="application/json")
 
     async def stream(self, socket: WebSocket) -> None:

@@ -19,6 +19,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.kubelet import messages
 from dra_node_agent.kubelet.admission import Rejected
+from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.dra.errors import DraError
@@ -51,6 +52,7 @@ class WorkerContext:
     devices: DeviceManager
     volumes: VolumeManager
     starter: ContainerStarter
+    cgroups: Cgroups
     recorder: Recorder
     clock: Clock
     admission: Callable[[Pod], Awaitable[None]]
@@ -374,6 +376,7 @@ class PodWorker:
             waiting=containers.waiting,
             started={name: prober.started for name, prober in probers.items() if prober is not None},
             ready={name: prober.ready for name, prober in probers.items() if prober is not None},
+            limits=context.cgroups.raised_limits(self.pod),
             has_sandbox=self._life.has_been(PodState.READY_TO_START),
             pod_ip=containers.pod_ip,
             host_ip=context.host_ip,

@@ -57,6 +57,25 @@ class SandboxSpec:
 
 
 @dataclass(frozen=True)
+class LinuxResources:
+    """What a cgroup gives at most (LinuxContainerResources of CRI).
+
+    Args:
+        cpu_shares: its weight, 1024 for a CPU.
+        cpu_quota: CPU time in microseconds, in each period of 100000; None for no limit.
+        memory: in bytes; None for no limit.
+        huge_pages: in bytes by page size, such as ``2MB``.
+        oom_score_adj: of a container's processes.
+    """
+
+    cpu_shares: int = 2
+    cpu_quota: int | None = None
+    memory: int | None = None
+    huge_pages: Mapping[str, int] = field(default_factory=dict)
+    oom_score_adj: int = 0
+
+
+@dataclass(frozen=True)
 class ContainerSpec:
     """One attempt to run one container of a pod."""
 
@@ -78,6 +97,7 @@ class ContainerSpec:
     annotations: Mapping[str, str] = field(default_factory=dict)
     limits: Mapping[str, str] = field(default_factory=dict)
     requests: Mapping[str, str] = field(default_factory=dict)
+    resources: LinuxResources = field(default_factory=LinuxResources)
     host_network: bool = False
     privileged: bool = False
     user: str = ""

@@ -19,6 +19,7 @@ from dra_node_agent.runtime.base import (
     Streams,
     TerminalSize,
 )
+from dra_node_agent.runtime.cgroupfiles import cgroup_files
 from dra_node_agent.runtime.images import ImageBehaviour
 from dra_node_agent.runtime.injection import inject, injected_programs
 from dra_node_agent.runtime.logfile import LogFile
@@ -306,6 +307,7 @@ class SimulatedContainer:
         content.update((f"/dev/{name}", "") for name in _DEVICES)
         content.update((path, "") for path in devices)
         content["/etc/hostname"] = self.spec.hostname + "\n"
+        content.update(cgroup_files(self.spec.resources))
         if self.behaviour is not None:
             content.update(self.behaviour.files)
         given = {mount.target: mount.source for mount in self.spec.mounts}

@@ -14,6 +14,7 @@ from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_shared.api.resource import Device
+from dra_shared.version import V1_36, V1_37, Version
 
 from tests.node_agent.cdi.schema import check_file
 from tests.node_agent.driverkit.claims import claim, opaque, ref, result
@@ -424,3 +425,13 @@ class TestLife:
         (node.directory / "checkpoint.json").write_text("{")
         with pytest.raises(PrepareError, match="checkpoint is corrupted"):
             node.start()
+
+
+@pytest.mark.parametrize(("kubernetes", "mapped"), [(V1_36, (True, False)), (V1_37, (False, True))])
+def test_what_devices_take_of_their_node_has_another_field_since_1_37(
+    kubernetes: Version, mapped: tuple[bool, bool]
+) -> None:
+    pool = resources(load_profile("cpu.example.com"), "n", kubernetes).pools["n"]
+    for device in pool.slices[0].devices:
+        found = device.node_allocatable_resource_mappings, device.node_allocatable_resources
+        assert tuple(map(bool, found)) == mapped

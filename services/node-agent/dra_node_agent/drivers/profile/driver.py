@@ -53,7 +53,7 @@ class ProfileDriver:
         self._profile = profile
         self._node = node_name
         self._client = client
-        self._resources = resources(profile, node_name)
+        self._resources = resources(profile, node_name, kubernetes)
         everywhere = {**self._resources.pools, **cluster_resources(profile).pools}
         self._devices = {
             (name, device.name): device
