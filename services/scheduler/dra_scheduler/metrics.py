@@ -3,6 +3,8 @@
 import functools
 from collections.abc import Callable
 
+from dra_shared.claimmetrics import CLAIM_CREATES, CLAIM_CREATES_HELP, CLAIM_CREATES_LABELS
+from dra_shared.version import V1_37, Version
 from prometheus_client import Counter, Gauge, Histogram
 
 from dra_scheduler.framework.cache import Cache
@@ -23,13 +25,24 @@ POD_ATTEMPTS = Histogram(
     "How many attempts it took until a pod's node was chosen.",
     buckets=[1, 2, 4, 8, 16],
 )
-CLAIM_CREATES = Counter(
-    "scheduler_resourceclaim_creates",
-    "ResourceClaims made for extended resources, by whether that worked.",
-    ["status"],
-)
 CACHE_SIZE = Gauge("scheduler_cache_size", "What the scheduler keeps in mind, by type.", ["type"])
 PENDING = Gauge("scheduler_pending_pods", "Pods without a node, by where in the queue they are.", ["queue"])
+
+
+def count_claim(kubernetes: Version, *, success: bool) -> None:
+    """Count a claim that was to be made for a pod's extended resources."""
+    status = "success" if success else "failure"
+    since_1_37 = kubernetes >= V1_37
+    labels = (status, "false", "", "Pod") if since_1_37 else (status,)
+    _claim_creates(since_1_37).labels(*labels).inc()
+
+
+@functools.cache
+def _claim_creates(since_1_37: bool) -> Counter:
+    if since_1_37:
+        return Counter(CLAIM_CREATES, CLAIM_CREATES_HELP, CLAIM_CREATES_LABELS)
+    text = "ResourceClaims made for extended resources, by whether that worked."
+    return Counter("scheduler_resourceclaim_creates", text, ("status",))
 
 
 def watch_queue(queue: SchedulingQueue) -> None:

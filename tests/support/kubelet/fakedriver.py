@@ -47,6 +47,7 @@ class FakeDriver:
         kind: str = "DRAPlugin",
         hang: bool = False,
         cdi: Path | None = None,
+        health: Sequence[str] = ("v1", "v1alpha1"),
     ) -> None:
         self.name = name
         self.answers = answers
@@ -57,6 +58,7 @@ class FakeDriver:
         self.kind = kind
         self.hang = hang
         self._cdi = cdi
+        self._health = health
         self.calls: list[tuple[str, list[dict[str, str]]]] = []
         self.prepared: set[str] = set()
         self.errors: dict[str, str] = {}
@@ -78,9 +80,11 @@ class FakeDriver:
             dra_v1alpha3_pb2_grpc.add_NodeServicer_to_server(_Service(self, dra_v1alpha3_pb2), server)
         else:
             dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1beta1_pb2), server)
-        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
-        old = _Health(self, health_v1alpha1_pb2)
-        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
+        if "v1" in self._health:
+            health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self, health_v1_pb2), server)
+        if "v1alpha1" in self._health:
+            old = _Health(self, health_v1alpha1_pb2)
+            health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
         registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
         server.add_insecure_port(f"unix:{self.endpoint}")
         if self._registry is not None:

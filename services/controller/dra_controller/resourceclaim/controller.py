@@ -53,7 +53,7 @@ class ResourceClaimController(QueueController):
             client=context.client,
             recorder=context.recorder("resource_claim"),
             features=context.features,
-            metrics=ClaimMetrics(context.registry, claims.store.list),
+            metrics=ClaimMetrics(context.registry, claims.store.list, context.features.version),
             pods=pods.store,
             claims=claims.store,
             templates=templates.store,

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import grpc
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.quoting import go_quote
+from dra_shared.version import DEFAULT, V1_37, Version
 from google.protobuf.message import Message
 from grpc import aio
 
@@ -18,7 +19,6 @@ from dra_node_agent.proto import (
     dra_v1alpha3_pb2,
     dra_v1beta1_pb2,
     health_v1_pb2,
-    health_v1alpha1_pb2,
 )
 
 V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
@@ -72,6 +72,16 @@ def choose_service(services: Sequence[str]) -> str:
     )
 
 
+def health_service(services: Sequence[str], kubernetes: Version) -> str | None:
+    """The health service that a kubelet of that version watches, of a driver that offers these; None for none.
+
+    Until 1.36 it tries v1alpha1, offered or not.
+    """
+    if kubernetes < V1_37:
+        return HEALTH_V1ALPHA1
+    return next((service for service in (HEALTH_V1, HEALTH_V1ALPHA1) if service in services), None)
+
+
 class DriverConnection:
     """Calls the driver at ``endpoint``, a socket's path. It connects on demand and reconnects by itself."""
 
@@ -84,9 +94,12 @@ class DriverConnection:
         timeout: float = CALL_TIMEOUT,
         clock: Clock | None = None,
         faults: CallFaults | None = None,
+        kubernetes: Version = DEFAULT,
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
+        self._kubernetes = kubernetes
+        self._health_service = health_service(services, kubernetes)
         self._chosen = choose_service(services)
         self.connected = False
         self._services = services
@@ -201,19 +214,17 @@ class DriverConnection:
             CALLS.labels(self.driver, path, code).observe(self._clock.monotonic() - started)
 
     async def health(self) -> AsyncIterator[list[DeviceHealth]]:
-        """The driver's health reports, until the stream ends. A driver may report without having announced it.
+        """The driver's health reports, until the stream ends.
 
         Raises:
-            NoHealth: there are none, and the driver has not announced any.
+            NoHealth: there are none.
             DriverError: the stream broke.
         """
-        request: Message
-        if HEALTH_V1 in self._services:
-            service, request = HEALTH_V1, health_v1_pb2.NodeWatchResourcesRequest()
-        else:
-            service, request = HEALTH_V1ALPHA1, health_v1alpha1_pb2.NodeWatchResourcesRequest()
+        service = self._health_service
+        if service is None:
+            raise NoHealth(f"driver {self.driver} offers no health service")
         # Both versions have the same messages.
-        answer = health_v1_pb2.NodeWatchResourcesResponse
+        request, answer = health_v1_pb2.NodeWatchResourcesRequest(), health_v1_pb2.NodeWatchResourcesResponse
         try:
             async for report in wire.stream(self._channel, f"/{service}/NodeWatchResources", request, answer):
                 yield [
@@ -227,7 +238,8 @@ class DriverConnection:
                     for entry in report.devices
                 ]
         except wire.CallError as error:
-            promised = HEALTH_V1 in self._services or HEALTH_V1ALPHA1 in self._services
+            # Drivers of 1.37 offer the service in any case, and say so here where they report nothing.
+            promised = self._kubernetes < V1_37 and HEALTH_V1ALPHA1 in self._services
             missing = error.code == "Unimplemented" and not promised
             raise (NoHealth if missing else DriverError)(str(error)) from error
 

@@ -15,6 +15,7 @@ from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
+from dra_shared.version import DEFAULT, Version
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.connection import (
@@ -58,6 +59,7 @@ class DriverConnections:
         wiping_delay: float = WIPING_DELAY,
         rng: random.Random | None = None,
         faults: CallFaults | None = None,
+        kubernetes: Version = DEFAULT,
     ) -> None:
         self._node_name = node_name
         self._client = client
@@ -68,6 +70,7 @@ class DriverConnections:
         self._wiping_delay = wiping_delay
         self._rng = rng or random.Random()
         self._faults = faults
+        self._kubernetes = kubernetes
         self._connections: dict[str, list[DriverConnection]] = {}
         self._watchers: dict[DriverConnection, list[asyncio.Task[None]]] = {}
         self._pending_wipes: dict[str, asyncio.Task[None]] = {}
@@ -133,7 +136,13 @@ class DriverConnections:
         if any(known.endpoint == endpoint for known in connections):
             raise DriverError(f"endpoint {endpoint} already registered for DRA driver plugin {driver}")
         connection = DriverConnection(
-            driver, endpoint, services, timeout=timeout, clock=self._clock, faults=self._faults
+            driver,
+            endpoint,
+            services,
+            timeout=timeout,
+            clock=self._clock,
+            faults=self._faults,
+            kubernetes=self._kubernetes,
         )
         connections.append(connection)
         watchers = [self._tasks.start(self._watch_connection(connection))]

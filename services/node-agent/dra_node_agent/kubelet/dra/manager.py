@@ -120,6 +120,7 @@ class DraManager:
             on_health_end=self.pod_health.end,
             on_register=on_register,
             faults=faults,
+            kubernetes=features.version,
         )
 
     async def close(self) -> None:

@@ -31,7 +31,7 @@ from dra_shared.version import V1_37
 from dra_scheduler.dra.claimtracker import ClaimNotFound, ClaimOutdated, revision
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.status import Status, error
-from dra_scheduler.metrics import CLAIM_CREATES
+from dra_scheduler.metrics import count_claim
 from dra_scheduler.plugins.dynamicresources.bindingconditions import (
     BindingFailed,
     has_conditions,
@@ -83,6 +83,7 @@ class ClaimStore:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Until 1.36 a claim that was made for extended resources has its placeholder's name in pods' statuses.
         self._names_are_real = gates.version >= V1_37
+        self._kubernetes = gates.version
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
 
     async def pre_bind(
@@ -187,10 +188,10 @@ class ClaimStore:
         try:
             made = await self._client.create(RESOURCE_CLAIMS, ResourceClaim(metadata=meta, spec=spec))
         except REQUEST_ERRORS as failure:
-            CLAIM_CREATES.labels("failure").inc()
+            count_claim(self._kubernetes, success=False)
             name = f"{claim.metadata.namespace}/"
             raise StoreError(f"create claim for extended resources {name}: {failure}") from failure
-        CLAIM_CREATES.labels("success").inc()
+        count_claim(self._kubernetes, success=True)
         return made
 
     async def _assume_extended(self, claim: ResourceClaim) -> None:
