@@ -61,6 +61,7 @@ _REQUESTS = [
     ("GET", "/api"),
     ("GET", "/apis/resource.k8s.io/v1"),
     ("GET", "/openapi/v3"),
+    ("GET", "/openid/v1/jwks"),
     ("HEAD", "/openapi/v2"),
     ("GET", "/docs"),
     ("GET", f"{_MAPS}/m"),

@@ -299,6 +299,11 @@ class Request:
             if text not in self.warnings and (text.isprintable() or not any(map(_is_control, text))):
                 self.warnings[text] = None
 
+    def replace_header(self, name: bytes) -> None:
+        """Leave out a header that every answer has: this one brings its own."""
+        if self._direct is not None:
+            self._direct.replace_header(name)
+
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
         headers: Headers = [(b"audit-id", self.id.encode())]
         for text in _cut(self.warnings) if self.warnings else ():
@@ -306,8 +311,8 @@ class Request:
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))
         for name, value in (extra or {}).items():
             header = name.lower().encode()
-            if header == _CACHE_CONTROL and self._direct is not None:
-                self._direct.replace_header(header)
+            if header == _CACHE_CONTROL:
+                self.replace_header(header)
             headers.append((header, value.encode("latin-1")))
         return headers
 

@@ -30,7 +30,7 @@ _WHOLE_BYTES = 4 << 20
 _MOST_IDLE = 64
 _CLIENT = b"dralab-client"
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"expect", b"proxy-connection"})
-# This server adds them to each answer by itself.
+# This server adds them to each answer by itself; here the API server has.
 _ADDED = (b"date", b"cache-control")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
@@ -235,7 +235,9 @@ class _Exchange:
             return
         if not request.code:
             request.code = self._parser.get_status_code()
-            headers = _answered(self._headers)
+            headers = [header for header in self._headers if header[0] not in _HOP_BY_HOP]
+            for name in _ADDED:
+                request.replace_header(name)
             await request.send({"type": "http.response.start", "status": request.code, "headers": headers})
         pieces, self._pieces = b"".join(self._pieces), []
         if pieces or self._complete:
@@ -300,13 +302,3 @@ async def _response_head(reader: asyncio.StreamReader) -> bytes:
         return await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
         raise _Gone from None
-
-
-def _answered(headers: Headers) -> Headers:
-    """The answer's headers, without those that this server adds to each answer."""
-    found = [header for header in headers if header[0] not in _HOP_BY_HOP]
-    for name in _ADDED:
-        own = next((index for index, header in enumerate(found) if header[0] == name), None)
-        if own is not None:
-            del found[own]
-    return found
