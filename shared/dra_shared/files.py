@@ -2,9 +2,24 @@
 
 import contextlib
 import os
+import shutil
 from pathlib import Path
 
 _FOLDER, _FILE = 0o700, 0o600
+_MEMORY = Path("/dev/shm")
+# Containers often have 64 MiB there.
+_ROOM = 1 << 30
+
+
+def scratch() -> Path:
+    """Where a folder belongs that ends with its process: in memory where there is room, else in ``/tmp``.
+
+    Its path is short, as that of a unix socket must be.
+    """
+    with contextlib.suppress(OSError):
+        if os.access(_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM:
+            return _MEMORY
+    return Path("/tmp")
 
 
 def private_folder(path: Path) -> None:

@@ -22,6 +22,7 @@ from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
+from dra_shared.files import scratch
 
 from dralab.testing.conditions import TIMEOUT, Condition, holding
 from dralab.testing.options import Options
@@ -58,8 +59,7 @@ class AsyncCluster:
         self._services: Services | Processes
 
     async def __aenter__(self) -> Self:
-        # Below /tmp, because a unix socket's path must be short.
-        self.data = Path(tempfile.mkdtemp(prefix="dralab-", dir="/tmp"))
+        self.data = Path(tempfile.mkdtemp(prefix="dralab-", dir=scratch()))
         self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
         kind = Processes if self.options.processes else Services
         try:

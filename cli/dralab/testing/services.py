@@ -40,7 +40,7 @@ _ACCOUNTS = ("", "serviceaccounts")
 _POLL = 0.002
 _START_TIMEOUT = 60.0
 # So many clusters that ended are garbage together: each is a web of cycles of about 5 MiB.
-_COLLECT_AFTER = 8
+_COLLECT_AFTER = 16
 
 _ended = itertools.count(1)
 

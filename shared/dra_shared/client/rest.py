@@ -4,7 +4,7 @@ import asyncio
 import enum
 import functools
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -259,13 +259,13 @@ class Client:
             sendInitialEvents=send_initial_events or None,
             resourceVersionMatch="NotOlderThan" if send_initial_events else None,
         )
-        response = await self._open("GET", resource.path(namespace), params)
+        status, chunks, close = await self._events(resource.path(namespace), params)
         try:
-            if response.status_code != 200:
-                raise from_response(response.status_code, await response.aread())
+            if status != 200:
+                raise from_response(status, b"".join([chunk async for chunk in chunks]))
             read = reader(WatchEvent[resource.type])  # type: ignore[name-defined]  # known when it runs
             rest = b""
-            async for chunk in _chunks(response):
+            async for chunk in chunks:
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
                     if line:
@@ -276,7 +276,18 @@ class Client:
                             raise
                         yield event
         finally:
-            await response.aclose()
+            await close()
+
+    async def _events(
+        self, path: str, params: Mapping[str, str]
+    ) -> tuple[int, AsyncIterator[bytes], Callable[[], Awaitable[None]]]:
+        """A watch's status, its body in pieces, and what ends it."""
+        if isinstance(self._transport, HttpTransport):
+            request = self._request("GET", path, params, None, "")
+            status, _, stream = await self._transport.stream(self._origin, "GET", request)
+            return status, aiter(stream), stream.aclose
+        response = await self._open("GET", path, params)
+        return response.status_code, response.aiter_bytes(), response.aclose
 
     async def raw(
         self,
@@ -365,13 +376,6 @@ def _raise_error_event(line: bytes) -> None:
     frame = _frames.decode(line)
     if frame.type == "ERROR":
         raise from_status(_statuses.decode(frame.object)) from None
-
-
-def _chunks(response: httpx.Response) -> AsyncIterator[bytes]:
-    # Nothing asks the server to compress; httpx's decoders cost more than reading the events does.
-    if "content-encoding" in response.headers or not isinstance(response.stream, httpx.AsyncByteStream):
-        return response.aiter_bytes()
-    return aiter(response.stream)
 
 
 @functools.lru_cache(256)

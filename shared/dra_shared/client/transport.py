@@ -46,23 +46,33 @@ class HttpTransport(httpx.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
         origin = (url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))
-        body = await request.aread()
+        data = _head(request) + await request.aread()
+        status, headers, stream = await self.stream(origin, request.method, data, request)
+        return httpx.Response(status, headers=headers, stream=stream, request=request)
+
+    async def stream(
+        self, origin: Origin, method: str, data: bytes, request: httpx.Request | None = None
+    ) -> tuple[int, list[tuple[bytes, bytes]], httpx.AsyncByteStream]:
+        """One request, head and body: status, fields and the body, which comes in pieces.
+
+        Raises:
+            As ``handle_async_request``; errors are about ``request``.
+        """
         while True:
             connection = self._idle_connection(origin)
             reused = connection is not None
             if connection is None:
                 connection = await self._connect(origin, request)
             try:
-                status, headers = await connection.send(_head(request) + body, request.method)
+                status, headers = await connection.send(data, method)
             except BaseException as error:
                 connection.close()
-                if reused and isinstance(error, Dropped) and (not error.sent or request.method in _SAFE):
+                if reused and isinstance(error, Dropped) and (not error.sent or method in _SAFE):
                     continue
                 if isinstance(error, Dropped):
                     raise httpx.RemoteProtocolError(str(error), request=request) from error
                 raise
-            stream = _Body(connection, partial(self.put_back, origin, connection))
-            return httpx.Response(status, headers=headers, stream=stream, request=request)
+            return status, headers, _Body(connection, partial(self.put_back, origin, connection))
 
     async def exchange(
         self, origin: Origin, method: str, data: bytes, *, timeout: float

@@ -1,0 +1,32 @@
+"""Where folders go that end with their process."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from dra_shared import files
+
+
+@pytest.fixture(autouse=True)
+def memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(files, "_MEMORY", tmp_path)
+    return tmp_path
+
+
+def _free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, size))
+
+
+def test_memory_with_room_is_taken(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _free(monkeypatch, 1 << 30)
+    assert files.scratch() == memory
+
+
+def test_a_containers_small_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    _free(monkeypatch, 64 << 20)
+    assert files.scratch() == Path("/tmp")
+
+
+def test_a_machine_without_it_has_tmp(memory: Path) -> None:
+    memory.rmdir()
+    assert files.scratch() == Path("/tmp")
