@@ -16,6 +16,7 @@ JsonObject = dict[str, Any]
 AGENT = "dralab:agent"
 #: The group of the drivers of all nodes; the role has the same name.
 DRIVERS = "dralab:drivers"
+_DOMAINS = "dralab:compute-domains"
 _POLICY = "dralab-drivers"
 _DRIVER = "dralab:driver:"
 _NODES, _NODE_BINDING = "system:nodes", "dralab:nodes"
@@ -52,6 +53,33 @@ _DRIVER_RULES: Sequence[JsonObject] = (
     },
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
 )
+# What NVIDIA's chart creates for compute domains, and what its controller, kubelet plugin and daemon may do.
+_DOMAIN_RULES: Sequence[JsonObject] = (
+    {
+        "apiGroups": ["apiextensions.k8s.io"],
+        "resources": ["customresourcedefinitions"],
+        "verbs": ["create"],
+    },
+    {"apiGroups": [""], "resources": ["namespaces", "serviceaccounts"], "verbs": ["create"]},
+    {
+        "apiGroups": ["resource.nvidia.com"],
+        "resources": ["computedomains", "computedomains/status", "computedomaincliques"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    },
+    {
+        "apiGroups": [_RESOURCE],
+        "resources": ["resourceclaimtemplates"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+    {
+        "apiGroups": ["apps"],
+        "resources": ["daemonsets"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    },
+    {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
+)
 _OF_THIS_NODE = "({0} == null || !has({0}.spec.nodeName) || {0}.spec.nodeName == variables.node)"
 _CLAIM_OF_THIS_NODE = (
     "request.resource.resource != 'resourceclaims' || !has(object.status) || !has(object.status.allocation) || "
@@ -78,6 +106,8 @@ def objects() -> list[JsonObject]:
         _binding(AGENT, AGENT, _subject("User", AGENT)),
         _role(DRIVERS, _DRIVER_RULES),
         _binding(DRIVERS, DRIVERS, _subject("Group", DRIVERS)),
+        _role(_DOMAINS, _DOMAIN_RULES),
+        _binding(_DOMAINS, _DOMAINS, _subject("Group", DRIVERS)),
         _policy(),
         {
             "apiVersion": f"{_ADMISSION}/v1",

@@ -25,7 +25,8 @@ from tests.support.waiting import until
 
 T = TypeVar("T")
 
-_BUILT_IN = ("default", "kube-node-lease", "kube-public", "kube-system")
+# The last is where NVIDIA's driver has what belongs to compute domains.
+_BUILT_IN = ("default", "kube-node-lease", "kube-public", "kube-system", "dra-driver-nvidia-gpu")
 _UID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
 _EXPORTED = re.compile(r'^declare -x ([A-Za-z0-9_]+)="(.*)"$', re.MULTILINE)
 
@@ -39,12 +40,15 @@ class Setup:
     nodes: int = 1
     gates: str = ""
     version: str = ""
+    gpus: str = ""
 
     def start(self, data: Path) -> None:
         """Run ``dralab up --detach`` in ``data``."""
         arguments = ["up", "--detach", "--port", "0", "--nodes", str(self.nodes), "--relaxed"]
         for driver in self.drivers:
             arguments += ["--driver", driver]
+        if self.gpus:
+            arguments += ["--gpus", self.gpus]
         if self.gates:
             arguments += ["--feature-gates", self.gates]
         if self.version:

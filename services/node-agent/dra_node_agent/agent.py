@@ -40,6 +40,7 @@ from dra_node_agent.faults.nodes import NodeClock, NodeFaults
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.files import short_path
+from dra_node_agent.imexdaemons import ImexDaemons
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
@@ -361,7 +362,13 @@ class NodeAgent:
             clock=self._clock,
             address=config.address,
             subnet=place.subnet,
-            programs=NodePrograms(name, self._machines, self._clock, self._pod_drivers(name)),
+            programs=NodePrograms(
+                name,
+                self._machines,
+                self._clock,
+                self._pod_drivers(name),
+                ImexDaemons(lambda: self._driver_node(name)),
+            ),
             images=self._images,
             environment_edits=self._environment_edits(name),
             network=config.network,

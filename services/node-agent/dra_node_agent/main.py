@@ -16,7 +16,7 @@ from dra_shared.quantity import Quantity
 
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
-from dra_node_agent.drivers.catalog import driver_options, find_driver
+from dra_node_agent.drivers.catalog import default_drivers, driver_options, find_driver
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.kubelet.topologypolicies import NONE, POLICIES
 from dra_node_agent.runtime.catalog import RUNTIMES
@@ -110,18 +110,22 @@ def _node_options(options: service.Options) -> None:
 
 
 def _check_drivers(args: argparse.Namespace) -> None:
-    options = DriverOptions(
+    options = _options(args)
+    chosen = _drivers(args)
+    if _NO_DRIVER in chosen:
+        raise ValueError(f"--driver {_NO_DRIVER} stands alone")
+    for text in chosen:
+        find_driver(placed(text, len(_node_names(args))).name, options)
+
+
+def _options(args: argparse.Namespace) -> DriverOptions:
+    return DriverOptions(
         driver_root=args.data / "driver-root",
         machines=args.data / "machines",
         gpus=args.gpus,
         gpu_models=tuple(map(Path, args.gpu_models or ())),
         values=_driver_options(args),
     )
-    chosen = _drivers(args)
-    if _NO_DRIVER in chosen:
-        raise ValueError(f"--driver {_NO_DRIVER} stands alone")
-    for text in chosen:
-        find_driver(placed(text, len(_node_names(args))).name, options)
 
 
 def _node_names(args: argparse.Namespace) -> list[str]:
@@ -172,7 +176,7 @@ def _driver_options(args: argparse.Namespace) -> dict[str, str]:
 
 
 def _drivers(args: argparse.Namespace) -> tuple[str, ...]:
-    chosen = tuple(dict.fromkeys(args.driver or ("gpu.nvidia.com",)))
+    chosen = tuple(dict.fromkeys(args.driver or default_drivers(_options(args))))
     return () if chosen == (_NO_DRIVER,) else chosen
 
 

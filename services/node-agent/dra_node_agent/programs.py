@@ -1,10 +1,11 @@
-"""The programs that a node brings into its simulated containers: nvidia-smi, and the one that runs drivers."""
+"""The programs that a node brings into its simulated containers: nvidia-smi, and those that run drivers and daemons."""
 
 from collections.abc import Mapping
 
 from dra_shared.clock import Clock
 
 from dra_node_agent.drivers.base import Machines
+from dra_node_agent.imexdaemons import ImexDaemons
 from dra_node_agent.nvml import smi
 from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.runtime.container import Injected
@@ -14,8 +15,11 @@ from dra_node_agent.runtime.shell.world import Process, Program
 class NodePrograms:
     """The programs of one node's containers, by what is injected into each."""
 
-    def __init__(self, node_name: str, gpus: Machines | None, clock: Clock, drivers: PodDrivers) -> None:
+    def __init__(
+        self, node_name: str, gpus: Machines | None, clock: Clock, drivers: PodDrivers, daemons: ImexDaemons
+    ) -> None:
         self._pod_drivers = drivers
+        self._daemons = daemons
         self._node_name = node_name
         self._gpus = gpus
         self._clock = clock
@@ -35,4 +39,4 @@ class NodePrograms:
                     return output.exit_code
                 await process.shell.world.sleep(pause)
 
-        return {"nvidia-smi": nvidia_smi, **self._pod_drivers.programs()}
+        return {"nvidia-smi": nvidia_smi, **self._pod_drivers.programs(), **self._daemons.programs()}

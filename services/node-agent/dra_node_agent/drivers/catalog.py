@@ -11,7 +11,10 @@ from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import Driver, DriverOption, DriverOptions, Machines
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.nvidia import options as nvidia
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
+from dra_node_agent.drivers.nvidia.computedomain import factory as computedomain
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
+from dra_node_agent.drivers.nvidia.machines import NvidiaMachines
 from dra_node_agent.drivers.nvidia.plugin import PLUGIN_NAME as NVIDIA_PLUGIN
 from dra_node_agent.drivers.nvidia.plugin import config as plugin
 from dra_node_agent.drivers.nvidia.plugin.factory import NvidiaPluginFactory
@@ -42,6 +45,11 @@ class DriverEntry:
 
 DRIVERS: Mapping[str, DriverEntry] = {
     NVIDIA: DriverEntry(NvidiaFactory, nvidia.OPTIONS, nvidia.from_environment, machines=True),
+    COMPUTE_DOMAINS: DriverEntry(
+        computedomain.ComputeDomainFactory,
+        from_environment=computedomain.from_environment,
+        machines=True,
+    ),
     NVIDIA_PLUGIN: DriverEntry(NvidiaPluginFactory, plugin.OPTIONS, plugin.from_environment, machines=True),
 }
 #: Whose machines nodes have if all drivers are someone else's.
@@ -57,6 +65,17 @@ def option_values(name: str, environment: Mapping[str, str]) -> Mapping[str, str
     """The options of the driver called ``name`` from the environment of its container."""
     entry = DRIVERS.get(name)
     return {} if entry is None else entry.from_environment(environment)
+
+
+def default_drivers(options: DriverOptions) -> tuple[str, ...]:
+    """The drivers of nodes for which none is named: NVIDIA's for their GPUs, and the other for those in an NVLink rack.
+
+    Raises:
+        DriverConfigError: there can be no such machines.
+    """
+    machines = DRIVERS[_DEFAULT].make(options)
+    in_rack = isinstance(machines, NvidiaMachines) and machines.in_rack()
+    return (_DEFAULT, COMPUTE_DOMAINS) if in_rack else (_DEFAULT,)
 
 
 def find_driver(name: str, options: DriverOptions) -> Driver:

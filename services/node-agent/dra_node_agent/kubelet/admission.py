@@ -16,6 +16,10 @@ Allocate = Callable[[Pod, Container], Awaitable[None]]
 """Allocates a container's devices; raises DeviceError."""
 
 
+#: The reason to refuse a pod that selects other nodes.
+NODE_AFFINITY = "NodeAffinity"
+
+
 class Rejected(Exception):
     """The node refuses the pod, which then has failed for ``reason``."""
 
@@ -50,7 +54,7 @@ def admit(pod: Pod, node: Node, others: Iterable[Pod], *, claims: bool = False) 
     for name, value in pod.spec.node_selector.items():
         if node.metadata.labels.get(name) != value:
             raise Rejected(
-                "NodeAffinity",
+                NODE_AFFINITY,
                 "Predicate NodeAffinity failed: node(s) didn't match Pod's node affinity/selector",
             )
     used: Counter[str] = Counter()

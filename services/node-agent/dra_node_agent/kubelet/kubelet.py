@@ -23,7 +23,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.kubelet.admission import admit
+from dra_node_agent.kubelet.admission import NODE_AFFINITY, Rejected, admit
 from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.containers import ContainerStarter
 from dra_node_agent.kubelet.devicemanager.checkpoint import CheckpointError
@@ -317,13 +317,20 @@ class Kubelet:
     async def _admit(self, pod: Pod) -> None:
         await self.reporter.synced.wait()
         await self._topology.admit(pod, self.devices.allocate)
-        others = (
+        others = [
             worker.pod
             for worker in self._workers.values()
             if worker.admitted and worker.pod.metadata.uid != pod.metadata.uid and not worker.terminated
-        )
+        ]
         claims = self.config.features.enabled("DRANodeAllocatableResources")
-        admit(pod, self._node_for(pod), others, claims=claims)
+        try:
+            admit(pod, self._node_for(pod), others, claims=claims)
+        except Rejected as error:
+            if error.reason != NODE_AFFINITY:
+                raise
+            # The node may have got the label a moment ago, as nodes of compute domains do.
+            await self.reporter.refresh()
+            admit(pod, self._node_for(pod), others, claims=claims)
 
     def _topology_hints(self, pod: Pod, container: Container) -> Hints:
         self.devices.update_allocated_devices()

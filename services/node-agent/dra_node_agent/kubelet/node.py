@@ -128,6 +128,13 @@ class NodeReporter:
         finally:
             self._speaking.set()
 
+    async def refresh(self) -> None:
+        """Read the node again, if the API server answers."""
+        try:
+            self.node = await self._client.get(NODES, self.shape.name)
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            _log.info("node not read again", node=self.shape.name, error=str(error))
+
     def changed(self) -> None:
         """Something that the status shows has changed: it is reported before its turn."""
         self._changed.set()

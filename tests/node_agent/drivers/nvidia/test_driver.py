@@ -200,7 +200,7 @@ async def test_its_classes_come_with_it_and_are_not_overwritten(root: Path, api:
         (
             "nope.example.com",
             {},
-            "known drivers: cpu.example.com, .*gpu.nvidia.com, .*nvidia-device-plugin",
+            "known drivers: compute-domain.nvidia.com, cpu.example.com, .*gpu.nvidia.com, .*nvidia-device-plugin",
         ),
         (
             "gpu.example.com:nope",

@@ -105,20 +105,22 @@ class VfioDeviceConfig(_Config, kw_only=True):
 
 
 class ComputeDomainChannelConfig(_Config, kw_only=True):
-    """Known to the API group; another driver's to use."""
+    """Which domain an IMEX channel is for; ``All`` as allocation mode gives every channel."""
 
     domain_id: str = msgspec.field(default="", name="domainID")
     allocation_mode: str = ""
 
 
 class ComputeDomainDaemonConfig(_Config, kw_only=True):
-    """Known to the API group; another driver's to use."""
+    """Which domain a daemon is for."""
 
     domain_id: str = msgspec.field(default="", name="domainID")
 
 
 DeviceConfig = GpuConfig | MigDeviceConfig | VfioDeviceConfig
+DomainConfig = ComputeDomainChannelConfig | ComputeDomainDaemonConfig
 
+# The drivers for GPUs and for compute domains know each other's.
 _KINDS: dict[str, type[_Config]] = {
     "GpuConfig": GpuConfig,
     "MigDeviceConfig": MigDeviceConfig,
@@ -136,6 +138,18 @@ def decode(parameters: Any) -> DeviceConfig:
     """
     config = decode_strict(parameters, API_VERSION, _KINDS)
     if not isinstance(config, GpuConfig | MigDeviceConfig | VfioDeviceConfig):
+        raise PrepareError("runtime object is not a recognized configuration")
+    return config
+
+
+def decode_domain(parameters: Any) -> DomainConfig:
+    """A config for compute domains from a claim's parameters.
+
+    Raises:
+        PrepareError: it is malformed, has unknown fields, or is not one for compute domains.
+    """
+    config = decode_strict(parameters, API_VERSION, _KINDS)
+    if not isinstance(config, ComputeDomainChannelConfig | ComputeDomainDaemonConfig):
         raise PrepareError("runtime object is not a recognized configuration")
     return config
 

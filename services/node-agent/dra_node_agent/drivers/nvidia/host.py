@@ -38,6 +38,10 @@ _SIMULATED_LIBRARY_DIR = "usr/lib/x86_64-linux-gnu"
 NVIDIA_MAJOR = 195
 _SIMULATED_UVM_MAJOR = 508
 _SIMULATED_CAPS_MAJOR = 511
+_SIMULATED_CHANNELS_MAJOR = 510
+# Behind those of MIG instances, of which 32 GPUs have 4320.
+_SIMULATED_IMEX_MINOR = 4323
+_CHANNELS = "/dev/nvidia-caps-imex-channels"
 _CONTROL_MINORS = {"/dev/nvidia-modeset": 254, "/dev/nvidiactl": 255}
 
 _DISPLAY, _COMPUTE = 0x0300, 0x0302
@@ -111,6 +115,14 @@ class Host(Protocol):
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
         """The /dev/nvidia-caps node that guards a MIG instance; raises OSError if there is none."""
+        ...
+
+    def imex_channel(self, number: int) -> CharDevice:
+        """A channel to the GPU memory of other nodes; raises OSError if the machine has none."""
+        ...
+
+    def imex_management(self) -> CharDevice:
+        """The /dev/nvidia-caps node that an IMEX daemon needs; raises OSError if there is none."""
         ...
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
@@ -205,6 +217,13 @@ class SimulatedHost:
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
         minor = caps_minor(gpu_minor, gpu_instance, compute_instance)
+        return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
+
+    def imex_channel(self, number: int) -> CharDevice:
+        return CharDevice(f"{_CHANNELS}/channel{number}", _SIMULATED_CHANNELS_MAJOR, number, _DEVICE_MODE)
+
+    def imex_management(self) -> CharDevice:
+        minor = _SIMULATED_IMEX_MINOR
         return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
@@ -309,20 +328,18 @@ class RealHost:
         return [_char_device(f"/dev/{name}") for name in names if Path(f"/dev/{name}").exists()]
 
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
-        where = f"/proc/driver/nvidia/capabilities/gpu{gpu_minor}/mig/gi{gpu_instance}"
+        where = f"gpu{gpu_minor}/mig/gi{gpu_instance}"
         if compute_instance is not None:
             where += f"/ci{compute_instance}"
-        text = Path(where, "access").read_text()
-        match = re.search(r"DeviceFileMinor: *(\d+)", text)
-        if match is None:
-            raise OSError(f"no DeviceFileMinor in {where}/access")
-        mode = re.search(r"DeviceFileMode: *(\d+)", text)
+        return _capability(f"{where}/access")
+
+    def imex_channel(self, number: int) -> CharDevice:
         return CharDevice(
-            f"/dev/nvidia-caps/nvidia-cap{match[1]}",
-            _major("nvidia-caps"),
-            int(match[1]),
-            int(mode[1]) if mode else _CAPS_MODE,
+            f"{_CHANNELS}/channel{number}", _major("nvidia-caps-imex-channels"), number, _DEVICE_MODE
         )
+
+    def imex_management(self) -> CharDevice:
+        return _capability("fabric-imex-mgmt")
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
         paths = [p for name in _BINARIES if (p := self._root / "usr/bin" / name).exists()]
@@ -360,6 +377,21 @@ def _char_device(path: str) -> CharDevice:
     except OSError:
         return CharDevice(path)
     return CharDevice(path, os.major(info.st_rdev), os.minor(info.st_rdev), stat.S_IMODE(info.st_mode))
+
+
+def _capability(name: str) -> CharDevice:
+    path = Path("/proc/driver/nvidia/capabilities", name)
+    text = path.read_text()
+    match = re.search(r"DeviceFileMinor: *(\d+)", text)
+    if match is None:
+        raise OSError(f"no DeviceFileMinor in {path}")
+    mode = re.search(r"DeviceFileMode: *(\d+)", text)
+    return CharDevice(
+        f"/dev/nvidia-caps/nvidia-cap{match[1]}",
+        _major("nvidia-caps"),
+        int(match[1]),
+        int(mode[1]) if mode else _CAPS_MODE,
+    )
 
 
 def _pci(pci_bus_id: str) -> Path:

@@ -57,6 +57,13 @@ class NvidiaMachines:
             systems[node_name] = open_system(self._options.gpus, node_name, path, self._options.gpu_models)
         return systems[node_name]
 
+    def in_rack(self) -> bool:
+        """Whether simulated GPUs of a node are in an NVLink domain with those of other nodes."""
+        if self._options.gpus == HOST_GPUS:
+            return False
+        gpus = parse_gpus(self._options.gpus, "", self._options.gpu_models)
+        return any(gpu.fabric is not None and gpu.fabric.cluster.int for gpu in gpus)
+
     def host(self, node_name: str) -> Host:
         """The machine of a node as a driver sees it."""
         system = self.system(node_name)

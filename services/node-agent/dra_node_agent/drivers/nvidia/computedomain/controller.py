@@ -1,0 +1,172 @@
+"""Makes what a domain needs, keeps its status, and takes everything away when it is deleted.
+
+Follows cmd/compute-domain-controller: a finalizer holds the domain until its DaemonSet, its templates and the labels on
+its nodes are gone.
+"""
+
+import asyncio
+from typing import Any, TypeVar
+
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
+from dra_shared.client.errors import AlreadyExists, NotFound
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.client.workqueue import WorkQueue, run_workers
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+from msgspec.structs import replace
+
+from dra_node_agent.drivers.nvidia.computedomain import api, objects, status
+from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOMAINS, ComputeDomain
+
+T = TypeVar("T", bound=Object)
+
+_WORKERS = 5
+
+_log = logger(__name__)
+
+
+class ComputeDomainController:
+    """The controller; of all that run in a cluster, the holder of a lease works.
+
+    Args:
+        namespace: where DaemonSets and cliques are.
+    """
+
+    def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace = namespace
+        self._queue: WorkQueue[str] = WorkQueue(clock)
+        self._domains = Informer(client, COMPUTE_DOMAINS, clock=clock)
+        self._domains.add_handler(self._domain_changed, lambda _, new: self._domain_changed(new))
+        self._watched: list[Informer[Any]] = [self._domains]
+        self._daemon_sets = self._watch(DAEMON_SETS, namespace)
+        self._templates = self._watch(RESOURCE_CLAIM_TEMPLATES)
+        self._cliques = self._watch(CLIQUES, namespace)
+        self._pods = self._watch(PODS, namespace)
+        self._nodes = self._watch(NODES)
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._watched:
+                tasks.create_task(informer.run())
+            for informer in self._watched:
+                await informer.synced()
+            await run_workers(self._queue, self.reconcile, workers=_WORKERS, name="compute-domain-controller")
+
+    def _watch(self, resource: Resource[T], namespace: str | None = None) -> Informer[T]:
+        """An informer of what bears a domain's label; each change concerns that domain."""
+        informer = Informer(self._client, resource, namespace, label_selector=api.LABEL, clock=self._clock)
+        informer.add_handler(self._part_changed, self._part_updated, self._part_changed)
+        self._watched.append(informer)
+        return informer
+
+    def _domain_changed(self, domain: ComputeDomain) -> None:
+        self._queue.add(domain.metadata.uid)
+
+    def _part_changed(self, part: Object) -> None:
+        self._queue.add(api.labelled(part.metadata))
+
+    def _part_updated(self, old: Object, new: Object) -> None:
+        for part in (old, new):
+            self._part_changed(part)
+
+    async def reconcile(self, uid: str) -> None:
+        """Bring what belongs to the domain of that UID to its desired state; raises what the API server answers."""
+        domain = next((d for d in self._domains.store.list() if d.metadata.uid == uid), None)
+        if domain is None or domain.metadata.deletion_timestamp is not None:
+            gone = await self._tear_down(uid)
+            if gone and domain is not None and api.FINALIZER in domain.metadata.finalizers:
+                await self._release(COMPUTE_DOMAINS, domain)
+                _log.info("compute domain removed", domain=domain.key)
+            return
+        if api.FINALIZER not in domain.metadata.finalizers:
+            finalizers = (*domain.metadata.finalizers, api.FINALIZER)
+            await self._client.update(COMPUTE_DOMAINS, _with_finalizers(domain, finalizers))
+            # The update's event brings the domain back.
+            return
+        await self._set_up(domain)
+        await self._report(domain)
+
+    async def _set_up(self, domain: ComputeDomain) -> None:
+        uid = domain.metadata.uid
+        targets = {
+            template.metadata.labels.get(api.TARGET_LABEL) for template in self._own(self._templates, uid)
+        }
+        if not self._own(self._daemon_sets, uid):
+            if api.DAEMON_TARGET not in targets:
+                template = objects.daemon_template(domain, self._namespace)
+                await self._create(RESOURCE_CLAIM_TEMPLATES, template)
+            await self._create(DAEMON_SETS, objects.daemon_set(domain, self._namespace))
+        if api.WORKLOAD_TARGET not in targets:
+            await self._create(RESOURCE_CLAIM_TEMPLATES, objects.workload_template(domain))
+
+    async def _create(self, resource: Resource[T], obj: T) -> None:
+        """Create it, unless it was created already and the informer lags behind.
+
+        Raises:
+            AlreadyExists: an object of that name belongs to something else.
+        """
+        metadata = obj.metadata
+        try:
+            await self._client.create(resource, obj)
+        except AlreadyExists:
+            found = await self._client.get(resource, metadata.name, metadata.namespace)
+            if api.labelled(found.metadata) != api.labelled(metadata):
+                raise
+
+    async def _report(self, domain: ComputeDomain) -> None:
+        uid = domain.metadata.uid
+        pods = self._own(self._pods, uid)
+        nodes = {pod.spec.node_name for pod in pods}
+        cliques = []
+        for clique in self._own(self._cliques, uid):
+            left = status.without_stale(clique, nodes)
+            if left != clique.daemons:
+                clique = await self._client.update(CLIQUES, replace(clique, daemons=left))
+            cliques.append(clique)
+        found = status.status_of(domain, sorted(cliques, key=lambda clique: clique.key), pods)
+        if found != domain.status:
+            await self._client.update(COMPUTE_DOMAINS, replace(domain, status=found), subresource="status")
+
+    async def _tear_down(self, uid: str) -> bool:
+        """Take away what belongs to the domain; gives whether all of it is gone."""
+        owned: list[tuple[Resource[Any], Any]] = [
+            *((RESOURCE_CLAIM_TEMPLATES, template) for template in self._own(self._templates, uid)),
+            *((DAEMON_SETS, daemon_set) for daemon_set in self._own(self._daemon_sets, uid)),
+        ]
+        for resource, part in owned:
+            if part.metadata.deletion_timestamp is None:
+                await self._client.delete(resource, part.metadata.name, part.metadata.namespace)
+        for node in self._own(self._nodes, uid):
+            # With the version: another domain's label stays.
+            metadata = {"labels": {api.LABEL: None}, "resourceVersion": node.metadata.resource_version}
+            await self._client.patch(NODES, node.metadata.name, {"metadata": metadata})
+        for resource, part in owned:
+            if part.metadata.deletion_timestamp is not None and api.FINALIZER in part.metadata.finalizers:
+                await self._release(resource, part)
+        return not owned
+
+    async def _release(self, resource: Resource[T], obj: T) -> None:
+        """Remove the finalizer."""
+        metadata = obj.metadata
+        body = {
+            "metadata": {
+                "finalizers": [name for name in metadata.finalizers if name != api.FINALIZER] or None,
+                "resourceVersion": metadata.resource_version,
+            }
+        }
+        try:
+            await self._client.patch(resource, metadata.name, body, metadata.namespace)
+        except NotFound:
+            return
+
+    def _own(self, informer: Informer[T], uid: str) -> list[T]:
+        return [part for part in informer.store.list() if api.labelled(part.metadata) == uid]
+
+
+def _with_finalizers(domain: ComputeDomain, finalizers: tuple[str, ...]) -> ComputeDomain:
+    return replace(domain, metadata=replace(domain.metadata, finalizers=finalizers))

@@ -1,0 +1,79 @@
+"""What a process with the driver needs once for all of its nodes: the kinds, their informer, and the controller.
+
+The controller works in one process of the cluster, which has the lease of the chart's controller.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import AsyncIterator
+
+import httpx
+from dra_shared.client.errors import ApiError
+from dra_shared.client.informer import Informer
+from dra_shared.client.leader import LeaderElector, LeadershipLost
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.drivers.nvidia.computedomain.api import COMPUTE_DOMAINS, ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomainController
+from dra_node_agent.drivers.nvidia.computedomain.install import install
+
+_LEASE = "dra-driver-nvidia-gpu-controller"
+_RETRY_SECONDS = 0.5
+
+_log = logger(__name__)
+
+
+class ControlPlane:
+    """Runs from the first node that joins in this process until the last leaves.
+
+    Args:
+        namespace: where the driver's own objects are.
+    """
+
+    def __init__(self, namespace: str) -> None:
+        self._namespace = namespace
+        self._members = 0
+        self._task: asyncio.Task[None] | None = None
+        self._informer: Informer[ComputeDomain] | None = None
+
+    @contextlib.asynccontextmanager
+    async def joined(self, client: Client, clock: Clock) -> AsyncIterator[Informer[ComputeDomain]]:
+        """Take part for a node; gives the informer of all domains."""
+        if self._informer is None:
+            self._informer = Informer(client, COMPUTE_DOMAINS, clock=clock)
+            work = self._run(client, clock, self._informer)
+            self._task = asyncio.create_task(work, name="compute domains")
+        self._members += 1
+        try:
+            yield self._informer
+        finally:
+            self._members -= 1
+            if not self._members and self._task is not None:
+                task, self._task, self._informer = self._task, None, None
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def _run(self, client: Client, clock: Clock, informer: Informer[ComputeDomain]) -> None:
+        while True:
+            try:
+                await install(client, self._namespace)
+                break
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+                _log.info("compute domains are not installed, trying again", error=str(error))
+            await clock.sleep(_RETRY_SECONDS)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informer.run())
+            tasks.create_task(self._compete(client, clock))
+
+    async def _compete(self, client: Client, clock: Clock) -> None:
+        identity = f"{socket.gethostname()}_{os.getpid()}"
+        while True:
+            elector = LeaderElector(client, _LEASE, identity, namespace=self._namespace, clock=clock)
+            try:
+                await elector.run(ComputeDomainController(client, clock, self._namespace).run)
+            except LeadershipLost as error:
+                _log.warning("the controller works elsewhere", error=str(error))

@@ -1,0 +1,24 @@
+"""The devices that the driver publishes on each node: an IMEX channel, and the one that a domain's daemon has.
+
+Claims get channel 0, whichever mode they ask for, so the others are not published (computeDomainPublishedDevices).
+"""
+
+from dra_shared.api.resource import Device, DeviceAttribute
+
+from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
+
+CHANNEL, DAEMON = "channel", "daemon"
+#: How many channels a node has.
+CHANNELS = 2048
+
+#: The devices' types by their names.
+TYPES = {f"{CHANNEL}-0": CHANNEL, f"{DAEMON}-0": DAEMON}
+
+
+def resources(node_name: str) -> DriverResources:
+    """What the node's driver publishes."""
+    devices = tuple(
+        Device(name=name, attributes={"type": DeviceAttribute(string=type_), "id": DeviceAttribute(int_=0)})
+        for name, type_ in TYPES.items()
+    )
+    return DriverResources({node_name: Pool((PoolSlice(devices),))})

@@ -1,0 +1,92 @@
+"""What a node's driver does at the API server for a domain (cmd/compute-domain-kubelet-plugin/computedomain.go)."""
+
+from dra_shared.api.resources import NODES
+from dra_shared.client.errors import NotFound
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.drivers.nvidia.computedomain import api
+from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, READY, ComputeDomain
+
+
+class Domains:
+    """The domains, as a node sees them.
+
+    Args:
+        informer: of all domains.
+        namespace: where their cliques are.
+        clique: the NVLink domain of the node's GPUs; empty without one.
+    """
+
+    def __init__(
+        self, client: Client, informer: Informer[ComputeDomain], namespace: str, node_name: str, clique: str
+    ) -> None:
+        self.clique = clique
+        self._client = client
+        self._informer = informer
+        self._namespace = namespace
+        self._node = node_name
+
+    def find(self, uid: str) -> ComputeDomain | None:
+        """The domain of that UID."""
+        return next((d for d in self._informer.store.list() if d.metadata.uid == uid), None)
+
+    def check_namespace(self, uid: str, namespace: str) -> None:
+        """Raises PrepareError unless the domain exists in that namespace."""
+        if self._found(uid).metadata.namespace != namespace:
+            raise PrepareError(
+                "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
+            )
+
+    async def join(self, uid: str) -> None:
+        """Label the node, so that the domain's daemon comes.
+
+        Raises:
+            PrepareError: the node is in another domain.
+            ApiError: the node cannot be changed.
+        """
+        node = await self._client.get(NODES, self._node)
+        label = node.metadata.labels.get(api.LABEL)
+        if label == uid:
+            return
+        if label is not None:
+            raise PrepareError("label already exists for a different ComputeDomain")
+        await self._label(uid, node.metadata.resource_version)
+
+    async def leave(self, uid: str) -> None:
+        """Take the domain's label from the node, if it has it; raises ApiError."""
+        try:
+            node = await self._client.get(NODES, self._node)
+        except NotFound:
+            return
+        if node.metadata.labels.get(api.LABEL) == uid:
+            await self._label(None, node.metadata.resource_version)
+
+    async def check_ready(self, uid: str) -> None:
+        """Raises PrepareError until the domain's daemon on this node is ready; ApiError."""
+        domain = self._found(uid)
+        if not (await self._ready_in_clique(uid) or self._ready_in_status(domain)):
+            raise PrepareError("current node not ready in ComputeDomain")
+
+    async def _ready_in_clique(self, uid: str) -> bool:
+        if not self.clique:
+            return False
+        try:
+            clique = await self._client.get(CLIQUES, api.clique_name(uid, self.clique), self._namespace)
+        except NotFound:
+            return False
+        return any(d.node_name == self._node and d.status == READY for d in clique.daemons)
+
+    def _ready_in_status(self, domain: ComputeDomain) -> bool:
+        return any(node.name == self._node and node.status == READY for node in domain.status.nodes)
+
+    def _found(self, uid: str) -> ComputeDomain:
+        domain = self.find(uid)
+        if domain is None:
+            raise PrepareError(f"ComputeDomain not found: {uid}")
+        return domain
+
+    async def _label(self, value: str | None, version: str) -> None:
+        metadata = {"labels": {api.LABEL: value}, "resourceVersion": version}
+        await self._client.patch(NODES, self._node, {"metadata": metadata})

@@ -1,0 +1,131 @@
+"""The driver as it runs on a node (cmd/compute-domain-kubelet-plugin/driver.go)."""
+
+import contextlib
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+import httpx
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.client.errors import ApiError
+from dra_shared.client.informer import Informer
+from dra_shared.log import logger
+
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_node_agent.driverkit.locks import FileLock, LockTimeout
+from dra_node_agent.driverkit.server import DriverServer
+from dra_node_agent.drivers.base import DriverNode
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, devices
+from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
+from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState, PermanentError
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
+
+_LOCK_FILE = "pu.lock"
+# As long as the kubelet waits for an answer. A daemon's claim must be prepared before a channel's can be.
+_RETRY_SECONDS = 45.0
+_FIRST_DELAY, _LONGEST_DELAY = 0.25, 3.0
+
+_log = logger(__name__)
+
+
+class ComputeDomainDriver:
+    """``compute-domain.nvidia.com`` on one node: an ``async with`` object that serves and publishes.
+
+    Raises (on entering):
+        DriverConfigError: NVML failed, or the checkpoint is damaged.
+    """
+
+    def __init__(self, library: DeviceLibrary, node: DriverNode, plane: ControlPlane, namespace: str) -> None:
+        self._library = library
+        self._node = node
+        self._plane = plane
+        self._namespace = namespace
+        self._directories = node.directories(DRIVER_NAME)
+        self._lock = FileLock(self._directories.plugin / _LOCK_FILE, node.clock)
+        # A channel's preparation waits for a daemon's: the lock above is held for each attempt alone.
+        self.server = DriverServer(
+            DRIVER_NAME,
+            node.name,
+            self._directories,
+            self,
+            node.client,
+            node.clock,
+            serialize=False,
+            slices=node.slices,
+        )
+        self._stack = contextlib.AsyncExitStack()
+        self._domains: Informer[ComputeDomain]
+        self.state: ComputeDomainState
+
+    async def __aenter__(self) -> Self:
+        node = self._node
+        self._directories.make(DRIVER_NAME)
+        async with contextlib.AsyncExitStack() as stack:
+            self._domains = await stack.enter_async_context(self._plane.joined(node.client, node.clock))
+            try:
+                clique = self._library.clique() or ""
+                domains = Domains(node.client, self._domains, self._namespace, node.name, clique)
+                self.state = ComputeDomainState(self._library, domains, self._directories)
+                self.state.open()
+            except (CheckpointError, DiscoveryError, OSError) as error:
+                raise DriverConfigError(f"driver {DRIVER_NAME} on node {node.name}: {error}") from error
+            self._domains.add_handler(on_delete=self._domain_deleted)
+            await self.server.start()
+            stack.push_async_callback(self.server.stop)
+            self._stack = stack.pop_all()
+        self.server.publish(devices.resources(node.name))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    async def published(self) -> None:
+        """Wait until the slices are in the API server, and the kinds are served."""
+        await self._domains.synced()
+        await self.server.published()
+
+    async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
+        where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
+        clock = self._node.clock
+        until = clock.monotonic() + _RETRY_SECONDS
+        delay = _FIRST_DELAY
+        while True:
+            try:
+                found = await self._prepare_once(claim)
+                _log.info("prepared", claim=where, devices=[device.device for device in found])
+                return found
+            except PrepareError as error:
+                if isinstance(error, PermanentError) or clock.monotonic() + delay >= until:
+                    raise PrepareError(f"error preparing devices for claim '{where}': {error}") from error
+            await clock.sleep(delay)
+            delay = min(2 * delay, _LONGEST_DELAY)
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        try:
+            async with self._lock.held():
+                await self.state.unprepare(claim)
+        except LockTimeout as error:
+            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
+        except (PrepareError, ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            raise PrepareError(f"error unpreparing devices for claim '{claim}': {error}") from error
+        _log.info("unprepared", claim=str(claim))
+
+    async def _prepare_once(self, claim: ResourceClaim) -> list[PreparedDevice]:
+        try:
+            async with self._lock.held():
+                return await self.state.prepare(claim)
+        except LockTimeout as error:
+            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            raise PrepareError(f"prepare devices failed: {error}") from error
+
+    def _domain_deleted(self, domain: ComputeDomain) -> None:
+        self.state.forget(domain.metadata.uid)

@@ -1,0 +1,61 @@
+"""Setting the driver for compute domains up on nodes, with real or simulated GPUs."""
+
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
+
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
+
+from dra_node_agent.drivers.base import DriverNode, DriverOptions
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
+from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
+from dra_node_agent.drivers.nvidia.computedomain.driver import ComputeDomainDriver
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.machines import NvidiaMachines
+from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+
+_NAMESPACE = "compute-domain-namespace"
+_ATTRIBUTES = f"device.attributes['{DRIVER_NAME}']"
+_SELECTORS = {
+    api.DAEMON_CLASS: f"device.driver == '{DRIVER_NAME}' && {_ATTRIBUTES}.type == 'daemon'",
+    api.CHANNEL_CLASS: (
+        f"device.driver == '{DRIVER_NAME}' && {_ATTRIBUTES}.type == 'channel' && {_ATTRIBUTES}.id == 0"
+    ),
+}
+
+
+def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The options that the chart sets on the container: where the driver's objects are."""
+    return {_NAMESPACE: environment.get("NAMESPACE", "")}
+
+
+class ComputeDomainFactory(NvidiaMachines):
+    """The driver with its options, to be started on any number of nodes.
+
+    Raises:
+        DriverConfigError: an option is wrong.
+    """
+
+    name = DRIVER_NAME
+    by_environment = False
+
+    def __init__(self, options: DriverOptions) -> None:
+        self._own = NvidiaOptions.parse(options.values)
+        super().__init__(options, self._own.gates)
+        self._namespace = options.values.get(_NAMESPACE) or api.NAMESPACE
+        self._plane = ControlPlane(self._namespace)
+
+    def device_classes(self) -> list[DeviceClass]:
+        return [
+            DeviceClass(
+                metadata=ObjectMeta(name=name),
+                spec=DeviceClassSpec(
+                    selectors=(DeviceSelector(cel=CELDeviceSelector(expression=expression)),)
+                ),
+            )
+            for name, expression in _SELECTORS.items()
+        ]
+
+    def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[ComputeDomainDriver]:
+        library = DeviceLibrary(self.host(node.name), self._own.gates)
+        return ComputeDomainDriver(library, node, self._plane, self._namespace)

@@ -1,0 +1,333 @@
+"""Preparing and unpreparing claims (cmd/compute-domain-kubelet-plugin/device_state.go).
+
+A channel makes its node join the domain, and is ready once the domain's daemon is: preparing it fails until then.
+"""
+
+import shutil
+from dataclasses import dataclass
+from typing import Any
+
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+
+from dra_node_agent.cdi import (
+    CdiDevice,
+    ContainerEdits,
+    Spec,
+    qualified_name,
+    remove_spec,
+    transient_name,
+    write_spec,
+)
+from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.driverkit.opaque import applies_to, configs_for
+from dra_node_agent.drivers.gojson import claim_status
+from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api, devices, edits
+from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.config import (
+    ComputeDomainChannelConfig,
+    ComputeDomainDaemonConfig,
+    DomainConfig,
+    decode_domain,
+)
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+
+_KINDS: dict[type[DomainConfig], str] = {
+    ComputeDomainChannelConfig: devices.CHANNEL,
+    ComputeDomainDaemonConfig: devices.DAEMON,
+}
+_DIRECTORY = "domains"
+#: The settings that an IMEX daemon of a domain starts with.
+_SETTINGS = """\
+LOG_LEVEL=4
+SERVER_PORT=50000
+IMEX_NODE_CONFIG_FILE=/imexd/nodes.cfg
+IMEX_CMD_ENABLED=1
+IMEX_CMD_PORT=50005
+IMEX_WAIT_FOR_QUORUM=RECOVERY
+"""
+
+
+class PermanentError(PrepareError):
+    """Trying again would not help."""
+
+
+@dataclass
+class _Group:
+    """The devices that one config applies to; ``edits`` is None where containers get nothing."""
+
+    type: str
+    config: DomainConfig
+    results: list[DeviceRequestAllocationResult]
+    edits: ContainerEdits | None = None
+
+
+class ComputeDomainState:
+    """The claims that hold channels and daemon devices on a node."""
+
+    def __init__(self, library: DeviceLibrary, domains: Domains, directories: Directories) -> None:
+        self._library = library
+        self._domains = domains
+        self._cdi = directories.cdi
+        self._root = directories.plugin / _DIRECTORY
+        self._checkpoint = Checkpoint(directories.plugin / FILE_NAME)
+
+    def open(self) -> None:
+        """Take the checkpoint over and write the CDI file of all GPUs.
+
+        Raises:
+            CheckpointError: the checkpoint is damaged.
+            DiscoveryError: NVML failed.
+            OSError: a file cannot be written.
+        """
+        edits.write_base_spec(self._cdi, self._library)
+        self._checkpoint.open(self._library.host.nvml.boot_id())
+
+    def prepared(self) -> dict[str, PreparedClaim]:
+        """The checkpoint's claims by UID."""
+        return self._checkpoint.claims()
+
+    def forget(self, domain_uid: str) -> None:
+        """Remove the files of a domain that is gone."""
+        shutil.rmtree(self._root / domain_uid, ignore_errors=True)
+
+    async def prepare(self, claim: ResourceClaim) -> list[PreparedDevice]:
+        """Make the claim's devices ready.
+
+        Raises:
+            PrepareError: it cannot be done, or not yet.
+            ApiError: the API server refuses something.
+        """
+        uid = claim.metadata.uid
+        claims = self._checkpoint.claims()
+        before = claims.get(uid)
+        if before is not None and before.state == COMPLETED:
+            return _answers(before)
+        if claim.status.allocation is None:
+            raise PermanentError("no allocation set in ResourceClaim")
+        self._check_overlap(claim, claims)
+        status = claim_status(claim.status)
+        name, namespace = claim.metadata.name, claim.metadata.namespace
+        self._put(uid, PreparedClaim(STARTED, status, [], name, namespace))
+        try:
+            groups = await self._groups(claim)
+        except PrepareError as error:
+            raise type(error)(f"prepare devices failed: {error}") from error
+        self._write(uid, groups)
+        done = PreparedClaim(COMPLETED, status, [_saved(uid, group) for group in groups], name, namespace)
+        self._put(uid, done)
+        return _answers(done)
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        """Take the devices back: a node whose channel goes leaves the domain.
+
+        Raises:
+            PrepareError: the checkpoint is damaged.
+            ApiError: the API server refuses something.
+        """
+        prepared = self._checkpoint.claims().get(claim.uid)
+        if prepared is None:
+            return
+        for domain in _channel_domains(prepared):
+            await self._domains.leave(domain)
+        remove_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, claim.uid))
+        self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
+
+    def _put(self, uid: str, prepared: PreparedClaim) -> None:
+        self._checkpoint.update(lambda claims: claims.__setitem__(uid, prepared))
+
+    def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
+        uid = claim.metadata.uid
+        wanted = {result.device for result in _results(claim) if not result.admin_access}
+        for other_uid, other in sorted(claims.items()):
+            if other_uid == uid or other.state != COMPLETED:
+                continue
+            held = {r["device"] for r in other.results(DRIVER_NAME) if not r.get("adminAccess")}
+            for name in sorted(wanted & held):
+                raise PrepareError(
+                    f"unable to prepare claim {uid}: requested device {name} is already allocated "
+                    f"to different claim {other_uid}"
+                )
+
+    async def _groups(self, claim: ResourceClaim) -> list[_Group]:
+        groups: dict[int, _Group] = {}
+        try:
+            every = _configs(claim)
+            for result in _results(claim):
+                type_ = devices.TYPES.get(result.device)
+                if type_ is None:
+                    raise PrepareError(f"requested device is not allocatable: {result.device}")
+                number = _choose(every, result, type_)
+                groups.setdefault(number, _Group(type_, every[number][1], [])).results.append(result)
+        except PrepareError as error:
+            raise type(error)(f"error generating configResultsMap: {error}") from error
+        for group in groups.values():
+            if not group.config.domain_id:
+                raise PrepareError("error validating config: domainID cannot be empty")
+            try:
+                group.edits = await self._apply(group, claim)
+            except (PrepareError, OSError) as error:
+                kind = PermanentError if isinstance(error, PermanentError) else PrepareError
+                raise kind(f"error applying config: {error}") from error
+        return list(groups.values())
+
+    async def _apply(self, group: _Group, claim: ResourceClaim) -> ContainerEdits | None:
+        if isinstance(group.config, ComputeDomainChannelConfig):
+            return await self._apply_channel(group.config, claim)
+        return self._apply_daemon(group.config)
+
+    async def _apply_channel(
+        self, config: ComputeDomainChannelConfig, claim: ResourceClaim
+    ) -> ContainerEdits | None:
+        uid = config.domain_id
+        self._check_channel_free()
+        try:
+            self._domains.check_namespace(uid, claim.metadata.namespace)
+        except PrepareError as error:
+            raise PermanentError(f"error asserting ComputeDomain's namespace: {error}") from error
+        try:
+            await self._domains.join(uid)
+        except PrepareError as error:
+            raise PrepareError(f"error adding Node label for ComputeDomain: {error}") from error
+        try:
+            await self._domains.check_ready(uid)
+        except PrepareError as error:
+            raise PrepareError(f"error asserting ComputeDomain Ready: {error}") from error
+        if not self._domains.clique:
+            return None
+        count = devices.CHANNELS if config.allocation_mode == api.ALL_CHANNELS else 1
+        return edits.channel_edits(self._library.host, count)
+
+    def _check_channel_free(self) -> None:
+        """Channel 0 is all that a node has to give."""
+        for uid, prepared in sorted(self._checkpoint.claims().items()):
+            if prepared.state == COMPLETED and any(entry.get("channel") for entry in prepared.devices()):
+                raise PrepareError(
+                    f"allocation failed: channel 0 already allocated by claim {uid} (according to checkpoint)"
+                )
+
+    def _apply_daemon(self, config: ComputeDomainDaemonConfig) -> ContainerEdits:
+        domain = self._domains.find(config.domain_id)
+        if domain is None:
+            raise PrepareError(
+                f"error getting common container edits for ComputeDomain daemon '{config.domain_id}': "
+                f"compute domain not found: {config.domain_id}"
+            )
+        directory = self._root / config.domain_id
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "imexd.cfg.tmpl").write_text(_SETTINGS)
+        found = edits.daemon_edits(domain, self._domains.clique, directory)
+        if self._domains.clique:
+            found = found.merged(edits.management_edits(self._library.host))
+        return found
+
+    def _write(self, uid: str, groups: list[_Group]) -> None:
+        found = tuple(
+            CdiDevice(_cdi_name(uid, result), container_edits=group.edits)
+            for group in groups
+            if group.edits is not None
+            for result in group.results
+        )
+        if not found:
+            return
+        try:
+            spec = Spec(f"{edits.VENDOR}/{edits.CLASS}", found)
+            write_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, uid), spec)
+        except (OSError, ValueError) as error:
+            raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
+
+
+def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    assert claim.status.allocation is not None
+    return [result for result in claim.status.allocation.devices.results if result.driver == DRIVER_NAME]
+
+
+def _configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
+    """The defaults, then what class and claim say; raises PrepareError."""
+    assert claim.status.allocation is not None
+    found: list[tuple[tuple[str, ...], DomainConfig]] = [
+        ((), ComputeDomainDaemonConfig()),
+        ((), ComputeDomainChannelConfig()),
+    ]
+    try:
+        for requests, parameters in configs_for(DRIVER_NAME, claim.status.allocation.devices.config):
+            try:
+                found.append((requests, decode_domain(parameters)))
+            except PrepareError as error:
+                raise PermanentError(f"error decoding config parameters: {error}") from error
+    except PrepareError as error:
+        raise type(error)(f"error getting opaque device configs: {error}") from error
+    return found
+
+
+def _choose(
+    configs: list[tuple[tuple[str, ...], DomainConfig]], result: DeviceRequestAllocationResult, type_: str
+) -> int:
+    """Which config counts: the last that names the request, or names none and is for this type of device."""
+    for number in range(len(configs) - 1, -1, -1):
+        requests, config = configs[number]
+        fits = _KINDS[type(config)] == type_
+        if requests and applies_to(requests, result.request):
+            if not fits:
+                raise PrepareError(f"cannot apply {type(config).__name__} to request: {result.request}")
+            return number
+        if not requests and fits:
+            return number
+    raise LookupError(result.request)
+
+
+def _channel_domains(prepared: PreparedClaim) -> list[str]:
+    """The domains that the claim's channels are for, also of one whose preparation did not end."""
+    allocation = prepared.status.get("allocation") or {}
+    found = []
+    for config in (allocation.get("devices") or {}).get("config") or []:
+        opaque = config.get("opaque") or {}
+        parameters = opaque.get("parameters") or {}
+        is_channel = parameters.get("kind") == ComputeDomainChannelConfig.__name__
+        if opaque.get("driver") == DRIVER_NAME and is_channel and parameters.get("domainID"):
+            found.append(str(parameters["domainID"]))
+    return found
+
+
+def _cdi_name(uid: str, result: DeviceRequestAllocationResult) -> str:
+    return f"{uid}-{result.device}"
+
+
+def _saved(uid: str, group: _Group) -> dict[str, Any]:
+    """The group in the checkpoint's form, fields in Go's order."""
+    entries = []
+    for result in group.results:
+        ids = []
+        if group.type == devices.DAEMON:
+            ids.append(qualified_name(edits.VENDOR, edits.DEVICE_CLASS, edits.ALL_DEVICES))
+        if group.edits is not None:
+            ids.append(qualified_name(edits.VENDOR, edits.CLASS, _cdi_name(uid, result)))
+        device = {
+            "Requests": [result.request],
+            "PoolName": result.pool,
+            "DeviceName": result.device,
+            "CDIDeviceIDs": ids,
+        }
+        entry = {"info": {"id": 0}, "device": device}
+        entries.append(
+            {kind: entry if kind == group.type else None for kind in (devices.CHANNEL, devices.DAEMON)}
+        )
+    state = {"Type": group.type, "ComputeDomain": group.config.domain_id}
+    return {"devices": entries, "configState": state}
+
+
+def _answers(prepared: PreparedClaim) -> list[PreparedDevice]:
+    found = []
+    for entry in prepared.devices():
+        device = (entry.get(devices.CHANNEL) or entry[devices.DAEMON])["device"]
+        found.append(
+            PreparedDevice(
+                requests=tuple(device.get("Requests") or ()),
+                pool=device["PoolName"],
+                device=device["DeviceName"],
+                cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
+            )
+        )
+    return found

@@ -1,0 +1,72 @@
+"""A domain's status, from its cliques and its daemons' pods (cmd/compute-domain-controller/cdstatus.go). Pure."""
+
+from collections.abc import Collection, Iterable
+
+from dra_shared.api.pod import Pod
+
+from dra_node_agent.drivers.nvidia.computedomain.api import (
+    CLIQUE_LABEL,
+    NOT_READY,
+    READY,
+    ComputeDomain,
+    ComputeDomainClique,
+    ComputeDomainNode,
+    ComputeDomainStatus,
+    DaemonInfo,
+)
+
+
+def status_of(
+    domain: ComputeDomain, cliques: Iterable[ComputeDomainClique], pods: Iterable[Pod]
+) -> ComputeDomainStatus:
+    """The domain's status as it should be.
+
+    Args:
+        cliques: those of the domain, in which the nodes with a fabric are.
+        pods: its daemons; the nodes without a fabric follow from them.
+    """
+    nodes = [_from_daemon(daemon) for clique in cliques for daemon in clique.daemons]
+    nodes += [_from_pod(pod) for pod in pods if _outside(pod) and pod.spec.node_name and pod.status.pod_ip]
+    # As long as nothing changes the list stays, in whichever order it was written.
+    if {node.name: node for node in nodes} == {node.name: node for node in domain.status.nodes}:
+        nodes = list(domain.status.nodes)
+    enough = len(nodes) >= domain.spec.num_nodes
+    ready = enough and all(node.status != NOT_READY for node in nodes)
+    return ComputeDomainStatus(status=READY if ready else NOT_READY, nodes=tuple(nodes))
+
+
+def without_stale(clique: ComputeDomainClique, nodes: Collection[str]) -> tuple[DaemonInfo, ...]:
+    """The clique's daemons but for those on nodes that have no pod of the domain any more."""
+    return tuple(daemon for daemon in clique.daemons if daemon.node_name in nodes)
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether the pod runs and is ready."""
+    return pod.status.phase == "Running" and any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
+
+
+def _from_daemon(daemon: DaemonInfo) -> ComputeDomainNode:
+    return ComputeDomainNode(
+        name=daemon.node_name,
+        ip_address=daemon.ip_address,
+        clique_id=daemon.clique_id,
+        index=daemon.index,
+        status=daemon.status,
+    )
+
+
+def _from_pod(pod: Pod) -> ComputeDomainNode:
+    return ComputeDomainNode(
+        name=pod.spec.node_name,
+        ip_address=pod.status.pod_ip,
+        clique_id="",
+        index=-1,
+        status=READY if is_ready(pod) else NOT_READY,
+    )
+
+
+def _outside(pod: Pod) -> bool:
+    """Whether the pod's daemon has labelled it as one without a fabric."""
+    return pod.metadata.labels.get(CLIQUE_LABEL) == ""

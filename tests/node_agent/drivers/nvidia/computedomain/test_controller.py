@@ -1,0 +1,204 @@
+"""The controller and the daemons against a real API server."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_node_agent.drivers.nvidia.computedomain import api
+from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOMAINS, ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomainController
+from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaemon
+from dra_node_agent.drivers.nvidia.computedomain.install import install
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from dra_shared.client.errors import ApiError, Invalid, NotFound
+from dra_shared.clock import SystemClock
+
+from tests.controller.cluster import Cluster, api_server
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.system
+
+SPACE = api.NAMESPACE
+CLIQUE = "0e9a8d24-0000-4000-8000-000000000001.32766"
+Json = dict[str, Any]
+
+
+class Lab(Cluster):
+    async def domain(self, name: str = "d", template: str = "channel", **spec: Any) -> ComputeDomain:
+        body = {"channel": {"resourceClaimTemplate": {"name": template}}, **spec}
+        obj = convert(COMPUTE_DOMAINS, {"metadata": {"name": name, "namespace": "default"}, "spec": body})
+        made = await self.client.create(COMPUTE_DOMAINS, obj)
+
+        async def found() -> ComputeDomain | None:
+            domain = await self.now(made)
+            return domain if domain is not None and domain.status.status else None
+
+        return await until(found)
+
+    async def now(self, domain: ComputeDomain) -> ComputeDomain | None:
+        try:
+            return await self.client.get(COMPUTE_DOMAINS, domain.metadata.name, "default")
+        except NotFound:
+            return None
+
+    async def status(self, domain: ComputeDomain, wanted: str, nodes: int) -> ComputeDomain:
+        async def reached() -> ComputeDomain | None:
+            found = await self.now(domain)
+            same = found and (found.status.status, len(found.status.nodes)) == (wanted, nodes)
+            return found if same else None
+
+        async def describe() -> str:
+            return str(await self.now(domain))
+
+        return await until(reached, 20.0, describe=describe)
+
+    async def parts(self, uid: str) -> list[str]:
+        """The names of what belongs to a domain."""
+        found = []
+        for resource in (DAEMON_SETS, RESOURCE_CLAIM_TEMPLATES, CLIQUES):
+            listed: Any = await self.client.list(resource, label_selector=f"{api.LABEL}={uid}")
+            found += [
+                f"{resource.kind} {item.metadata.namespace}/{item.metadata.name}" for item in listed.items
+            ]
+        return sorted(found)
+
+    async def daemon_pod(self, domain: ComputeDomain, node: str, address: str) -> dict[str, str]:
+        """A daemon's pod, as the DaemonSet makes it; gives its container's environment."""
+        uid = domain.metadata.uid
+        pod = await self.create(
+            "Pod",
+            f"daemon-{node}",
+            SPACE,
+            metadata={"labels": {api.LABEL: uid}},
+            spec={"nodeName": node, "containers": [{"name": "c", "image": "i"}]},
+        )
+        await self.set_status("Pod", pod, podIP=address, podIPs=[{"ip": address}])
+        return {
+            "COMPUTE_DOMAIN_UUID": uid,
+            "CLIQUE_ID": CLIQUE,
+            "NODE_NAME": node,
+            "POD_IP": address,
+            "POD_UID": pod.metadata.uid,
+            "POD_NAME": pod.metadata.name,
+            "POD_NAMESPACE": SPACE,
+        }
+
+    async def ready(self, node: str, ready: bool = True) -> None:
+        pod = await self.client.get(PODS, f"daemon-{node}", SPACE)
+        condition = {"type": "Ready", "status": "True" if ready else "False"}
+        await self.set_status("Pod", pod, phase="Running", conditions=[condition])
+
+
+@pytest.fixture
+async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
+    async with api_server(tmp_path) as cluster, contextlib.AsyncExitStack() as stack:
+        await install(cluster.client, SPACE)
+        work = ComputeDomainController(cluster.client, SystemClock(), SPACE).run()
+        task = asyncio.create_task(work)
+        stack.callback(task.cancel)
+        yield Lab(cluster.url, cluster.client)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def daemon(lab: Lab, environment: dict[str, str]) -> AsyncIterator[ComputeDomainDaemon]:
+    ended = asyncio.Event()
+    found = ComputeDomainDaemon(lab.client, SystemClock(), environment)
+    task = asyncio.create_task(found.run(ended))
+    try:
+        yield found
+    finally:
+        ended.set()
+        await task
+
+
+async def test_a_domain_from_its_start_to_its_end(lab: Lab) -> None:
+    await install(lab.client, SPACE)
+    domain = await lab.domain(numNodes=2)
+    uid = domain.metadata.uid
+    assert domain.metadata.finalizers == (api.FINALIZER,)
+    assert domain.status.status == api.NOT_READY
+    assert domain.spec.channel is not None
+    assert domain.spec.channel.allocation_mode == "Single"
+    assert await lab.parts(uid) == [
+        f"DaemonSet {SPACE}/computedomain-daemon-{uid}",
+        "ResourceClaimTemplate default/channel",
+        f"ResourceClaimTemplate {SPACE}/computedomain-daemon-{uid}",
+    ]
+    a, b = await lab.daemon_pod(domain, "a", "10.0.0.1"), await lab.daemon_pod(domain, "b", "10.0.0.2")
+    async with daemon(lab, a):
+        await lab.status(domain, api.NOT_READY, 1)
+        async with daemon(lab, b) as second:
+            await lab.ready("a")
+            await lab.ready("b")
+            whole = await lab.status(domain, api.READY, 2)
+            assert second.serving
+            assert [(n.name, n.index, n.ip_address, n.clique_id) for n in whole.status.nodes] == [
+                ("a", 0, "10.0.0.1", CLIQUE),
+                ("b", 1, "10.0.0.2", CLIQUE),
+            ]
+            await lab.ready("b", ready=False)
+            await lab.status(domain, api.NOT_READY, 2)
+        # It leaves when it ends.
+        await lab.status(domain, api.NOT_READY, 1)
+        async with daemon(lab, b):
+            await lab.ready("b")
+            await lab.status(domain, api.READY, 2)
+            # The node is lost: its pod goes, and its daemon does not leave the clique.
+            await lab.delete("Pod", "daemon-a", SPACE, grace_period=0)
+            left = await lab.status(domain, api.NOT_READY, 1)
+            assert [(node.name, node.index) for node in left.status.nodes] == [("b", 1)]
+
+    await lab.create("Node", "b", metadata={"labels": {api.LABEL: uid, "keep": "me"}})
+    await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
+
+    async def gone() -> bool:
+        return await lab.now(domain) is None
+
+    await until(gone)
+    # What is left is the garbage collector's: its owners are the daemons' pods.
+    assert await lab.parts(uid) == [f"ComputeDomainClique {SPACE}/{uid}.{CLIQUE}"]
+    assert (await lab.client.get(NODES, "b")).metadata.labels.get(api.LABEL) is None
+
+
+async def test_edges(lab: Lab) -> None:
+    ready = await lab.domain("no-nodes")
+    assert ready.status.status == api.READY
+
+    await _refused(lab.domain("wrong", numNodes=-1), "spec.numNodes")
+    await _refused(lab.domain("wrong", channel={"resourceClaimTemplate": {}}), "name: Required value")
+    with pytest.raises(Invalid, match=r"A computeDomain\.spec is immutable"):
+        await lab.client.patch(COMPUTE_DOMAINS, "no-nodes", {"spec": {"numNodes": 4}}, "default")
+
+    # Somebody else's template of that name stays, and the domain comes no further.
+    spec = {"spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "c"}}]}}}
+    await lab.create("ResourceClaimTemplate", "taken", spec=spec)
+    obj = {"channel": {"resourceClaimTemplate": {"name": "taken"}}}
+    made = await lab.client.create(
+        COMPUTE_DOMAINS,
+        convert(COMPUTE_DOMAINS, {"metadata": {"name": "late", "namespace": "default"}, "spec": obj}),
+    )
+
+    async def parts() -> bool:
+        return len(await lab.parts(made.metadata.uid)) == 2
+
+    await until(parts)
+    await lab.delete("ResourceClaimTemplate", "taken")
+    await lab.status(made, api.READY, 0)
+
+    environment = await lab.daemon_pod(ready, "a", "10.0.0.1")
+    async with daemon(lab, {**environment, "CLIQUE_ID": ""}) as outside:
+        assert outside.serving
+        await lab.ready("a")
+        found = await lab.status(ready, api.READY, 1)
+        assert (found.status.nodes[0].clique_id, found.status.nodes[0].index) == ("", -1)
+
+
+async def _refused(attempt: Awaitable[object], message: str) -> None:
+    with pytest.raises(ApiError, match=message):
+        await attempt

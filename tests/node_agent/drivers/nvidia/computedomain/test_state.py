@@ -1,0 +1,244 @@
+"""Preparing channels and daemon devices, with the API server's part played by a table."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any, cast
+
+import msgspec
+import pytest
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.errors import CheckpointError, PrepareError
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
+from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState, PermanentError
+from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
+from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.nvml.node import open_system
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resource import ResourceClaim
+
+from tests.node_agent.cdi.schema import check_file
+from tests.node_agent.driverkit.claims import claim, opaque, ref
+
+CLIQUE = "0e9a8d24-0000-4000-8000-000000000001.32766"
+
+
+class Api:
+    """What :class:`Domains` finds at the API server."""
+
+    def __init__(self, clique: str) -> None:
+        self.clique = clique
+        self.label: str | None = None
+        self.ready = False
+        self.domain = ComputeDomain(metadata=ObjectMeta(name="d", namespace="ns", uid="dom"))
+
+    def find(self, uid: str) -> ComputeDomain | None:
+        return self.domain if uid == "dom" else None
+
+    def check_namespace(self, uid: str, namespace: str) -> None:
+        if self.find(uid) is None:
+            raise PrepareError(f"ComputeDomain not found: {uid}")
+        if namespace != self.domain.metadata.namespace:
+            raise PrepareError(
+                "the ResourceClaim's namespace is different than the ComputeDomain's namespace"
+            )
+
+    async def join(self, uid: str) -> None:
+        if self.label not in (None, uid):
+            raise PrepareError("label already exists for a different ComputeDomain")
+        self.label = uid
+
+    async def leave(self, uid: str) -> None:
+        if self.label == uid:
+            self.label = None
+
+    async def check_ready(self, uid: str) -> None:
+        if not self.ready:
+            raise PrepareError("current node not ready in ComputeDomain")
+
+
+class Node:
+    def __init__(self, directory: Path, gpus: str = "4xGB200", clique: str = CLIQUE) -> None:
+        self.api = Api(clique)
+        self.directories = Directories.below(DRIVER_NAME, directory / "kubelet", directory / "cdi")
+        self.directories.make(DRIVER_NAME)
+        self.host = SimulatedHost(open_system(gpus, "node-0"), directory / "driver")
+        self.state = self.start()
+
+    def start(self) -> ComputeDomainState:
+        library = DeviceLibrary(self.host, NvidiaGates())
+        state = ComputeDomainState(library, cast(Domains, self.api), self.directories)
+        state.open()
+        return state
+
+    def label(self) -> str | None:
+        return self.api.label
+
+    def edits(self, uid: str) -> Any:
+        document: Any = check_file(self.directories.cdi / f"k8s.{DRIVER_NAME}-claim_{uid}.yaml")
+        (device,) = document["devices"]
+        return device["containerEdits"]
+
+    def prepare(self, wanted: ResourceClaim) -> list[tuple[str, ...]]:
+        return [device.cdi_ids for device in asyncio.run(self.state.prepare(wanted))]
+
+    def unprepare(self, wanted: ResourceClaim) -> None:
+        asyncio.run(self.state.unprepare(ref(wanted)))
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def config(kind: str, **fields: Any) -> Any:
+    parameters = {"apiVersion": api.API_VERSION, "kind": f"ComputeDomain{kind}Config", **fields}
+    return opaque(parameters, "r0", driver=DRIVER_NAME)
+
+
+def channel(uid: str = "c1", domain: str = "dom", **fields: Any) -> ResourceClaim:
+    return claim(
+        uid, "channel-0", driver=DRIVER_NAME, configs=(config("Channel", domainID=domain, **fields),)
+    )
+
+
+def daemon(uid: str = "d1", domain: str = "dom") -> ResourceClaim:
+    return claim(uid, "daemon-0", driver=DRIVER_NAME, configs=(config("Daemon", domainID=domain),))
+
+
+def test_a_channel_waits_for_the_daemon_of_its_node(node: Node) -> None:
+    wanted = channel()
+    with pytest.raises(PrepareError, match="error asserting ComputeDomain Ready: current node not ready"):
+        node.prepare(wanted)
+    assert node.label() == "dom"
+    node.api.ready = True
+    (ids,) = node.prepare(wanted)
+    assert ids == (f"k8s.{DRIVER_NAME}/claim=c1-channel-0",)
+    (found,) = node.edits("c1")["deviceNodes"]
+    assert found["path"] == "/dev/nvidia-caps-imex-channels/channel0"
+    node.unprepare(wanted)
+    assert node.label() is None
+    assert node.state.prepared() == {}
+    assert [path.stem for path in node.directories.cdi.iterdir()] == [f"k8s.{DRIVER_NAME}-device_base"]
+
+
+def test_all_channels(node: Node) -> None:
+    node.api.ready = True
+    node.prepare(channel(allocationMode="All"))
+    nodes = node.edits("c1")["deviceNodes"]
+    assert len(nodes) == 2048
+    assert nodes[-1]["path"].endswith("/channel2047")
+
+
+def test_without_a_fabric_there_is_nothing_to_inject(tmp_path: Path) -> None:
+    node = Node(tmp_path, "4xH100", "")
+    node.api.ready = True
+    assert node.prepare(channel()) == [()]
+    node.prepare(daemon())
+    assert "deviceNodes" not in node.edits("d1")
+
+
+def test_a_daemon_gets_its_domain_and_the_way_to_the_fabric(node: Node) -> None:
+    (ids,) = node.prepare(daemon())
+    assert ids == (f"k8s.{DRIVER_NAME}/device=all", f"k8s.{DRIVER_NAME}/claim=d1-daemon-0")
+    edits = node.edits("d1")
+    assert edits["env"] == [
+        f"CLIQUE_ID={CLIQUE}",
+        "COMPUTE_DOMAIN_UUID=dom",
+        "COMPUTE_DOMAIN_NAME=d",
+        "COMPUTE_DOMAIN_NAMESPACE=ns",
+    ]
+    (mount,) = edits["mounts"]
+    assert mount["containerPath"] == "/imexd"
+    assert Path(mount["hostPath"], "imexd.cfg.tmpl").exists()
+    assert edits["deviceNodes"][0]["path"].startswith("/dev/nvidia-caps/nvidia-cap")
+    assert node.label() is None
+    node.state.forget("dom")
+    assert not Path(mount["hostPath"]).exists()
+
+
+def test_preparing_twice_is_one_and_survives_a_restart(node: Node) -> None:
+    node.api.ready = True
+    first = node.prepare(channel())
+    node.api.ready = False
+    node.state = node.start()
+    assert node.prepare(channel()) == first
+    (saved,) = node.state.prepared().values()
+    assert saved.groups[0]["configState"] == {"Type": "channel", "ComputeDomain": "dom"}
+
+
+def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
+    with pytest.raises(PrepareError):
+        node.prepare(channel())
+    node.state = node.start()
+    node.unprepare(channel())
+    assert node.label() is None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "message"),
+    [
+        (channel(domain="none"), "error asserting ComputeDomain's namespace: ComputeDomain not found: none"),
+        (channel(domain=""), "error validating config: domainID cannot be empty"),
+        (claim("c1", "channel-0", driver=DRIVER_NAME), "error validating config: domainID cannot be empty"),
+        (
+            claim("c1", "channel-0", driver=DRIVER_NAME, configs=(config("Daemon", domainID="dom"),)),
+            "error generating configResultsMap: cannot apply ComputeDomainDaemonConfig to request: r0",
+        ),
+        (channel(domian="dom"), 'strict decoding error: unknown field "domian"'),
+        (
+            claim("c1", "channel-7", driver=DRIVER_NAME, configs=(config("Channel", domainID="dom"),)),
+            "requested device is not allocatable: channel-7",
+        ),
+        (daemon(domain="none"), "compute domain not found: none"),
+        (
+            claim("c1", "channel-0", driver=DRIVER_NAME, configs=(config("Gpu", domainID="dom"),)),
+            'no kind "ComputeDomainGpuConfig" is registered',
+        ),
+    ],
+)
+def test_refused(node: Node, wanted: ResourceClaim, message: str) -> None:
+    node.api.ready = True
+    with pytest.raises(PrepareError) as raised:
+        node.prepare(wanted)
+    assert str(raised.value).startswith("prepare devices failed: ")
+    assert message in str(raised.value)
+
+
+def test_what_no_retry_can_mend(node: Node) -> None:
+    node.api.domain = msgspec.structs.replace(
+        node.api.domain, metadata=ObjectMeta(namespace="else", uid="dom")
+    )
+    with pytest.raises(PermanentError, match="namespace is different than the ComputeDomain's namespace"):
+        node.prepare(channel())
+    with pytest.raises(PermanentError, match="error decoding config parameters"):
+        node.prepare(channel(wrong=1))
+
+
+def test_one_channel_is_for_one_claim(node: Node) -> None:
+    node.api.ready = True
+    node.prepare(channel())
+    with pytest.raises(PrepareError, match="device channel-0 is already allocated to different claim c1"):
+        node.prepare(channel("c2"))
+
+
+def test_a_node_is_in_one_domain(node: Node) -> None:
+    node.api.label = "other"
+    with pytest.raises(PrepareError, match="label already exists for a different ComputeDomain"):
+        node.prepare(channel())
+    node.unprepare(channel())
+    assert node.label() == "other"
+
+
+def test_a_damaged_checkpoint_is_refused(node: Node) -> None:
+    node.api.ready = True
+    node.prepare(channel())
+    path = node.directories.plugin / "checkpoint.json"
+    content = json.loads(path.read_bytes())
+    content["v2"]["checksum"] += 1
+    path.write_text(json.dumps(content))
+    with pytest.raises(CheckpointError, match="corrupted"):
+        node.start()
