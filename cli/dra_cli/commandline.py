@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "warm": "Run a command that starts many clusters: dralab warm -- COMMAND; each is ready in half the time.",
         "down": "Stop a cluster; its state stays for the next `up`.",
         "status": "Show a cluster's processes and whether each is ready.",
+        "snapshot": "Save a whole cluster and have it back as it was: save, restore, list, delete.",
         "node": "Add, remove, cordon, uncordon or drain nodes, also while pods run.",
         "kubeconfig": "Print the path of a cluster's kubeconfig.",
         "certificates": "Print the Secrets of a control plane in a Kubernetes cluster.",

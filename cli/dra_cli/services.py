@@ -14,6 +14,7 @@ from dra_shared.api.resources import NODES, RESOURCE_SLICES, Resource
 from dra_shared.clock import SPEED
 from dra_shared.features import with_defaults
 
+from dra_cli import snapshots
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
@@ -76,6 +77,8 @@ class ClusterOptions:
     without: Sequence[str] = field(default_factory=tuple)
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
     """Objects that the cluster starts with."""
+    snapshot: Path | None = None
+    """The file of a snapshot that the cluster starts from."""
 
     @property
     def pools(self) -> list[Pool]:
@@ -171,7 +174,7 @@ class ClusterServices:
         async with contextlib.AsyncExitStack() as stack:
             specs = self._specify(stack)
             server = specs[0].port.url
-            later = specs[1:] if self._options.restored else []
+            later = specs[1:] if self._options.restored or self._options.snapshot else []
             del specs[len(specs) - len(later) :]
             supervisor = Supervisor(
                 specs,
@@ -184,16 +187,17 @@ class ClusterServices:
             protection = self._protection
             self.cluster.write_kubeconfig(server, protection.administrator, protection.trusted)
             self._publish(specs, supervisor)
+            if later:
+                await supervisor.ready(only=("apiserver",))
+                await self._restore()
             if self._options.has_roles:
                 await supervisor.ready(only=("apiserver",))
                 async with self.cluster.client("dralab") as client:
                     await protection.grant(client)
+            for spec in later:
+                specs.append(spec)
+                await supervisor.add(spec)
             if later:
-                await supervisor.ready(only=("apiserver",))
-                await self._restore()
-                for spec in later:
-                    specs.append(spec)
-                    await supervisor.add(spec)
                 self._publish(specs, supervisor)
             await supervisor.ready(progress=self._grown)
             self._ready = True
@@ -217,6 +221,11 @@ class ClusterServices:
 
     async def _restore(self) -> None:
         """Write the objects that the cluster starts with, before anything but the API server runs."""
+        if self._options.snapshot is not None:
+            async with self.cluster.client("dralab") as client:
+                done = await snapshots.put(client, snapshots.content(self._options.snapshot))
+            self._report(f"snapshot restored: {done['added']} objects added, {done['changed']} changed")
+            return
         problems: list[str] = []
         async with self.cluster.client("dralab") as client:
             written = await Writer(client, problems).write(self._options.restored)

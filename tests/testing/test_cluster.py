@@ -15,6 +15,11 @@ from tests.testing.manifests import POD
 pytestmark = pytest.mark.system
 
 
+def _devices(cluster: Cluster) -> list[str]:
+    claims = cluster.list("resourceclaims")
+    return [one["device"] for claim in claims for one in claim["status"]["allocation"]["devices"]["results"]]
+
+
 @pytest.mark.dra_cluster(scope="module")
 def test_a_pod_gets_a_device(dra_cluster: Cluster) -> None:
     dra_cluster.apply(POD)
@@ -41,7 +46,7 @@ def test_a_rollback_undoes_changes_and_deletions(dra_cluster: Cluster) -> None:
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-0", "labels": {"zone": "a"}}},
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}},
     )
-    before = dra_cluster.get("deviceclass/gpu.nvidia.com")
+    before = dra_cluster.get("deviceclass/gpu.nvidia.com")["spec"]
     dra_cluster.delete("deviceclass/gpu.nvidia.com")
     kept = dra_cluster.snapshot()
     dra_cluster.delete("namespace/team")
@@ -49,8 +54,26 @@ def test_a_rollback_undoes_changes_and_deletions(dra_cluster: Cluster) -> None:
     assert dra_cluster.get("namespace/team")["status"]["phase"] == "Active"
     dra_cluster.rollback()
     assert "zone" not in dra_cluster.get("node/node-0")["metadata"]["labels"]
-    assert dra_cluster.get("deviceclass/gpu.nvidia.com")["metadata"]["uid"] == before["metadata"]["uid"]
+    assert dra_cluster.get("deviceclass/gpu.nvidia.com")["spec"] == before
     assert "team" not in {one["metadata"]["name"] for one in dra_cluster.list("namespaces")}
+
+
+@pytest.mark.dra_cluster(scope="module")
+def test_a_pod_that_was_removed_runs_again_where_another_has_its_device(dra_cluster: Cluster) -> None:
+    dra_cluster.apply(POD)
+    dra_cluster.pod("p").wait_for()
+    kept, before = dra_cluster.snapshot(), _devices(dra_cluster)
+    dra_cluster.delete("pod/p")
+    dra_cluster.apply(POD.replace("{name: p}", "{name: q}"))
+    dra_cluster.pod("q").wait_for()
+    assert _devices(dra_cluster) == before
+    dra_cluster.rollback(kept)
+    dra_cluster.pod("p").wait_for()
+    assert "NVIDIA A100" in dra_cluster.pod("p").logs()
+    assert (_devices(dra_cluster), [one["metadata"]["name"] for one in dra_cluster.list("pods")]) == (
+        before,
+        ["p"],
+    )
 
 
 @pytest.mark.dra_cluster(scope="module")

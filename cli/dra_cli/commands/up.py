@@ -39,7 +39,7 @@ def _size(parser: Parser) -> None:
         "--from",
         dest="source",
         metavar="SOURCE",
-        help="go on from a dump, or from the cluster of a kubeconfig, which is only read",
+        help="go on from a snapshot, by name or file, from a dump, or from a kubeconfig's cluster, which is only read",
     )
     parser.add_argument(
         "--driver",
@@ -200,12 +200,16 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     from dra_cli import fleet
     from dra_cli.restore.reading import restored
     from dra_cli.services import ClusterOptions
+    from dra_cli.snapshots import find, pools_of
 
-    pools, objects = restored(chosen.source, chosen.data) if chosen.source else ([], [])
+    snapshot = find(chosen.source, chosen.data) if chosen.source else None
+    pools, objects = restored(chosen.source, chosen.data) if chosen.source and not snapshot else ([], [])
+    pools = pools_of(snapshot) if snapshot else pools
     return ClusterOptions(
         nodes=0 if chosen.source else chosen.nodes,
         fleet=(*pools, *(fleet.read(chosen.filename) if chosen.filename else ())),
         restored=tuple(objects),
+        snapshot=snapshot,
         gpus=chosen.gpus,
         port=chosen.port,
         listen=chosen.listen,

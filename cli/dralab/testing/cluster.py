@@ -298,7 +298,7 @@ class AsyncCluster:
         """
         if not isinstance(self._services, Services):
             raise RuntimeError("only a cluster in this process can be rolled back")
-        return Snapshot(self._services.server.store)
+        return Snapshot(self._services.server)
 
     async def rollback(self, to: Snapshot | None = None) -> None:
         """Make all objects as they were in the snapshot, or when the cluster was new.

@@ -28,7 +28,7 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.faults import Faults
 from dra_apiserver.front.paths import MOUNTED, PATHS
-from dra_apiserver.handlers import faults, views
+from dra_apiserver.handlers import faults, snapshots, views
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
 from dra_apiserver.handlers.options import manager_of
@@ -337,6 +337,8 @@ class Application:
             await views.bounds(self._api, request)
         elif request.path == "/faults":
             await faults.answer(self._faults, request)
+        elif request.path == snapshots.PATH:
+            await snapshots.answer(self._api, request)
         elif await self._documents.answer(request, parts):
             return
         elif parts[0] in PATHS and MOUNTED not in request.scope and request.view is None:

@@ -73,10 +73,10 @@ def _cut(warnings: Collection[str]) -> Collection[str]:
     return kept
 
 
-def _unpacked(body: bytes) -> bytes:
+def _unpacked(body: bytes, limit: int) -> bytes:
     """What was packed with gzip, of which no more is unpacked than a body may have."""
     parts: list[bytes] = []
-    left = BODY_LIMIT + 1
+    left = limit + 1
     while body:
         unpacker = zlib.decompressobj(_GZIP_ONLY)
         try:
@@ -85,7 +85,7 @@ def _unpacked(body: bytes) -> bytes:
             raise bad_request(f"unable to decompress the body: {error}") from None
         left -= len(parts[-1])
         if left <= 0:
-            raise too_large(f"limit is {BODY_LIMIT}")
+            raise too_large(f"limit is {limit}")
         if not unpacker.eof:
             raise bad_request("unable to decompress the body: unexpected EOF")
         body = unpacker.unused_data
@@ -230,20 +230,20 @@ class Request:
         value = self.query.get(name)
         return value is not None and value.lower() not in {"false", "0"}
 
-    async def body(self) -> bytes:
+    async def body(self, limit: int = BODY_LIMIT) -> bytes:
         """The whole body, unpacked.
 
         Raises:
-            StatusError: 413, it is longer than 3 MiB; 504, it takes longer than a minute.
+            StatusError: 413, it is longer than `limit`, 3 MiB as a rule; 504, it takes longer than a minute.
             Disconnected: it ended early.
         """
         body = self._direct.read(self.scope) if self._direct is not None else None
         if body is None:
-            body = await self._awaited_body()
-        elif len(body) > BODY_LIMIT:
-            raise too_large(f"limit is {BODY_LIMIT}")
+            body = await self._awaited_body(limit)
+        elif len(body) > limit:
+            raise too_large(f"limit is {limit}")
         if self.header(b"content-encoding") == "gzip":
-            body = _unpacked(body)
+            body = _unpacked(body, limit)
         if len(body) > _YAML_FROM and "yaml" in (content_type := self.header(b"content-type")):
             from dra_apiserver.schema.yamlbody import read_ahead
 
@@ -252,7 +252,7 @@ class Request:
             self.audit.asked(body, self.header(b"content-type"))
         return body
 
-    async def _awaited_body(self) -> bytes:
+    async def _awaited_body(self, limit: int) -> bytes:
         task = asyncio.current_task()
         assert task is not None
         late = False
@@ -265,7 +265,7 @@ class Request:
         # asyncio.timeout does the same at several times the cost, which every write would pay.
         alarm = asyncio.get_running_loop().call_later(_BODY_TIMEOUT, give_up)
         try:
-            return await self._raw_body()
+            return await self._raw_body(limit)
         except asyncio.CancelledError:
             if not late or task.uncancel() > 0:
                 raise
@@ -273,7 +273,7 @@ class Request:
         finally:
             alarm.cancel()
 
-    async def _raw_body(self) -> bytes:
+    async def _raw_body(self, limit: int) -> bytes:
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -282,8 +282,8 @@ class Request:
                 raise Disconnected
             chunk = bytes(message.get("body", b""))
             size += len(chunk)
-            if size > BODY_LIMIT:
-                raise too_large(f"limit is {BODY_LIMIT}")
+            if size > limit:
+                raise too_large(f"limit is {limit}")
             if not message.get("more_body"):
                 return b"".join([*chunks, chunk]) if chunks else chunk
             chunks.append(chunk)

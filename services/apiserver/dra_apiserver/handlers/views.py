@@ -108,7 +108,7 @@ async def bounds(api: Api, request: Request) -> None:
         "newest": _shown(await timeline.moment(api.store.revision)),
     }
     if "at" in request.query:
-        answer["at"] = _shown(await _moment(api, request.query["at"]))
+        answer["at"] = _shown(await moment_of(api, request.query["at"]))
     await request.respond(200, orjson.dumps(answer))
 
 
@@ -123,7 +123,12 @@ def _time(milliseconds: int) -> str | None:
     return text.replace("+00:00", "Z")
 
 
-async def _moment(api: Api, text: str) -> Moment:
+async def moment_of(api: Api, text: str) -> Moment:
+    """The moment that a text means.
+
+    Raises:
+        StatusError: 400, 410 or 504, there is no such moment.
+    """
     try:
         wanted = parse_moment(text, api.clock.now())
     except ValueError as error:
@@ -133,7 +138,7 @@ async def _moment(api: Api, text: str) -> Moment:
 
 async def _still(api: Api, request: Request, target: Target, text: str) -> tuple[Moment, Presenter]:
     """The moment, and how objects look then: ages are as of it."""
-    moment = await _moment(api, text)
+    moment = await moment_of(api, text)
     usual = api.presenter(target, request)
     now = datetime.fromtimestamp(moment.time / 1000, UTC) if moment.time else api.clock.now()
     clock = FakeClock(now)
@@ -195,7 +200,7 @@ async def _changes(api: Api, request: Request, target: Target) -> None:
     """The changes of an object or of a collection, oldest first: who changed which fields, and when."""
     query = request.query
     after = await _begin(api, query["from"], request.flag("net")) if "from" in query else 0
-    until = (await _moment(api, query["to"])).revision if "to" in query else api.store.revision
+    until = (await moment_of(api, query["to"])).revision if "to" in query else api.store.revision
     limit = _number(request, "limit") or _LIMIT
     if request.flag("net"):
         if "from" not in query:
@@ -232,7 +237,7 @@ async def _changes(api: Api, request: Request, target: Target) -> None:
 async def _begin(api: Api, text: str, exact: bool) -> int:
     """The revision of a moment; unless it must be `exact`, one that is not kept means all that is."""
     try:
-        return (await _moment(api, text)).revision
+        return (await moment_of(api, text)).revision
     except StatusError as error:
         if exact or error.code != 410:
             raise

@@ -123,6 +123,26 @@ class Printer:
     row_conditions: Callable[[Object], list[Object] | None] | None = None
 
 
+def _nothing(_: Object) -> None:
+    """Leave the object as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rewind:
+    """How objects are put back as they were (`rest/rewind.py`). No counterpart upstream.
+
+    ``stays`` says by its key which object is left as it is now; ``passing`` takes out of an object what changes as
+    time passes, which is no difference. ``ended``, given an object as it is now and as it was, says whether what it
+    stands for is over, so that it has to begin again; ``begin`` makes an object one that has not begun yet.
+    """
+
+    stays: Callable[[str], bool] = lambda _: False
+    passing: Callable[[Object], None] = _nothing
+    ended: Callable[[Object, Object], bool] = lambda _now, _then: False
+    begin: Callable[[Object], bool] = lambda _: False
+    """Gives whether there was something to begin."""
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Kind:
     """One kind as it is served and as it behaves.
@@ -214,6 +234,7 @@ class Kind:
     """Changes the body of a write before it is read; None leaves it."""
     field_label_error: FieldLabelError | None = None
     """Why a field selector can't name a label; None for the conversion that most kinds have."""
+    rewind: Rewind = Rewind()
 
     unstructured: bool = field(init=False)
     """Whether the objects have no types of their own, as those of custom resources."""

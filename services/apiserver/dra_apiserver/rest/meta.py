@@ -24,7 +24,8 @@ def generate_name(base: str) -> str:
     return base[:_GENERATED_BASE] + "".join(random.choices(_ALPHABET, k=5))
 
 
-def _new_uid() -> str:
+def new_uid() -> str:
+    """A uid that no object has."""
     # What uuid.uuid4 makes, without a system call each time.
     digits = f"{random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
@@ -37,7 +38,7 @@ def fill_system_fields(obj: JsonObject, now: str) -> None:
     for field in _SYSTEM_FIELDS:
         meta.pop(field, None)
     meta["creationTimestamp"] = now
-    meta["uid"] = _new_uid()
+    meta["uid"] = new_uid()
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = generate_name(meta["generateName"])
 

@@ -47,6 +47,9 @@ from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
 from dra_node_agent.tasks import Tasks
 
+# How often is looked whether pods that are to be removed can be, in seconds.
+_LEAVING = 1.0
+
 _log = logger(__name__)
 
 
@@ -136,6 +139,7 @@ class Kubelet:
             most_grace=config.most_grace,
         )
         self._workers: dict[str, PodWorker] = {}
+        self._left = asyncio.Event()
         self._tasks = Tasks()
         self._ready = False
         self._sources_ready = False
@@ -279,6 +283,7 @@ class Kubelet:
         finally:
             if self._workers.get(worker.pod.metadata.uid) is worker:
                 del self._workers[worker.pod.metadata.uid]
+            self._left.set()
 
     async def _register_drivers(self) -> None:
         # Slices of the node's last life mislead the scheduler: their drivers may never come back.
@@ -316,6 +321,7 @@ class Kubelet:
 
     async def _admit(self, pod: Pod) -> None:
         await self.reporter.synced.wait()
+        await self._removals(pod.metadata.uid)
         await self._topology.admit(pod, self.devices.allocate)
         others = [
             worker.pod
@@ -331,6 +337,18 @@ class Kubelet:
             # The node may have got the label a moment ago, as nodes of compute domains do.
             await self.reporter.refresh()
             admit(pod, self._node_for(pod), others, claims=claims)
+
+    async def _removals(self, uid: str) -> None:
+        """Wait for pods whose objects were removed: what they have is free for this one once they are gone.
+
+        One that cannot be removed now, because a driver does not answer, is not waited for.
+        """
+        own = self._workers.get(uid)
+        while (own is None or not own.object_deleted) and any(
+            worker.object_deleted and worker.settled for worker in self._workers.values()
+        ):
+            self._left.clear()
+            await wait_for(self._left.wait(), _LEAVING, self._clock)
 
     def _topology_hints(self, pod: Pod, container: Container) -> Hints:
         self.devices.update_allocated_devices()

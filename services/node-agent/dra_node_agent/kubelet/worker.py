@@ -122,6 +122,11 @@ class PodWorker:
         return self._life.has_been(PodState.TERMINATED)
 
     @property
+    def object_deleted(self) -> bool:
+        """Whether the pod's object is deleted, so that all of the pod goes."""
+        return self._object_deleted
+
+    @property
     def settled(self) -> bool:
         """Whether the last sync succeeded: nothing waits for another try."""
         return self._retry == _FIRST_RETRY

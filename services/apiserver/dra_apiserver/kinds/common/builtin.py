@@ -19,6 +19,7 @@ from dra_apiserver.kinds.kind import (
     Object,
     Plugin,
     Printer,
+    Rewind,
     Route,
     Warn,
 )
@@ -26,6 +27,7 @@ from dra_apiserver.kinds.names import named_kind
 from dra_apiserver.kinds.strategy import Strategy
 
 _GENERIC: Strategy = GenericStrategy()
+_PLAIN_REWIND = Rewind()
 _SPEC: tuple[FieldPath, ...] = (("f:spec",),)
 _STATUS: tuple[FieldPath, ...] = (("f:status",),)
 STATUS_ALONE: tuple[FieldPath, ...] = (("f:metadata",), ("f:spec",))
@@ -69,6 +71,7 @@ def builtin(
     check_escalation: CheckEscalation | None = None,
     reset_fields: Mapping[str, Sequence[FieldPath]] | None = None,
     field_label_error: FieldLabelError | None = None,
+    rewind: Rewind = _PLAIN_REWIND,
 ) -> Kind:
     """A kind of the schema data with the behaviour given; what is left out is upstream's usual.
 
@@ -113,4 +116,5 @@ def builtin(
         check_escalation=check_escalation,
         reset_fields=usual | dict(reset_fields or {}),
         field_label_error=field_label_error,
+        rewind=rewind,
     )

@@ -11,6 +11,7 @@ from dra_apiserver.kinds.common.builtin import builtin
 from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.coordination import columns, lease
+from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
 KINDS = (
@@ -29,5 +30,7 @@ KINDS = (
         mutating_admission=(NODE_RESTRICTION,),
         allow_create_on_update=True,
         allow_unconditional_update=False,
+        # Who leads and which nodes are alive is so now, whatever was then.
+        rewind=Rewind(stays=lambda _: True),
     ),
 )

@@ -33,6 +33,7 @@ from dra_apiserver.kinds.core import (
     warnings,
 )
 from dra_apiserver.kinds.core.namespacestrategy import NamespaceStrategy
+from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import binding
 
@@ -102,6 +103,7 @@ KINDS = (
         mutating_admission=(NODE_RESTRICTION, ("TaintNodesByCondition", nodeadmission.not_ready)),
         keeps_status_on_create=True,
         field_label_error=unsupported_field_label,
+        rewind=Rewind(passing=nodes.without_heartbeats),
     ),
     builtin(
         "",

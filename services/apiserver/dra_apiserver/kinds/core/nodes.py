@@ -80,3 +80,9 @@ def check_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
     for index in sorted(repeated(addresses)):
         errors.append(duplicate(f"status.addresses[{index}]", show(addresses[index], _ADDRESS)))
     return errors
+
+
+def without_heartbeats(node: JsonObject) -> None:
+    """Leave out when the node last reported each condition."""
+    for condition in (node.get("status") or {}).get("conditions") or ():
+        condition.pop("lastHeartbeatTime", None)

@@ -15,6 +15,7 @@ from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.connect import proxy
+from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.networking import (
     admission,
     columns,
@@ -26,6 +27,9 @@ from dra_apiserver.kinds.networking import (
 )
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
 
+# They lead to the API server, which may have had another port then.
+_OWN_ENDPOINTS = Rewind(stays=lambda key: key == "default/kubernetes")
+
 KINDS = (
     builtin(
         "",
@@ -34,6 +38,7 @@ KINDS = (
         printer=printer("Name|Endpoints|Age", columns.endpoints),
         warnings={"": warnings.endpoints},
         allow_create_on_update=True,
+        rewind=_OWN_ENDPOINTS,
     ),
     builtin(
         "",
@@ -57,6 +62,7 @@ KINDS = (
         printer=printer("Name|AddressType|Ports|Endpoints|Age", columns.endpoint_slice),
         warnings={"": warnings.endpoint_slice},
         counts_generation=True,
+        rewind=_OWN_ENDPOINTS,
     ),
     builtin(
         "networking.k8s.io",

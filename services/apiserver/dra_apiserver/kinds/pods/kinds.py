@@ -12,6 +12,7 @@ from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.connect import logs, proxy, streaming
+from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import (
     admission,
@@ -23,6 +24,7 @@ from dra_apiserver.kinds.pods import (
     limits,
     podcells,
     priority,
+    rewind,
     runtimeclass,
     template,
     warnings,
@@ -74,6 +76,7 @@ KINDS = (
         counts_generation=True,
         return_deleted_object=True,
         field_label_error=unsupported_field_label,
+        rewind=Rewind(ended=rewind.ended, begin=rewind.begin),
         reset_fields={
             "status": [
                 ("f:spec",),

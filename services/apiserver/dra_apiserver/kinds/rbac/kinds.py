@@ -7,8 +7,16 @@ from dra_shared.names import path_segment_name
 from dra_apiserver.kinds.common.builtin import builtin
 from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.kind import Object, Rewind
 from dra_apiserver.kinds.rbac import columns, defaults, validation
 from dra_apiserver.kinds.rbac.escalation import check_escalation
+
+
+def _without_aggregated_rules(role: Object) -> None:
+    """Leave out what a controller gathers from other roles."""
+    if "aggregationRule" in role:
+        role.pop("rules", None)
+
 
 KINDS = (
     builtin(
@@ -28,6 +36,7 @@ KINDS = (
         strategy=CheckedStrategy(validation.check_cluster_role),
         name_rule=path_segment_name,
         allow_create_on_update=True,
+        rewind=Rewind(passing=_without_aggregated_rules),
     ),
     builtin(
         "rbac.authorization.k8s.io",

@@ -6,6 +6,7 @@ from dra_apiserver.kinds.common import objectcells
 from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.kinds.common.fieldlabels import unsupported_version_label
 from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.kind import Object, Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass
 from dra_apiserver.kinds.resource.strategy import (
@@ -17,6 +18,13 @@ from dra_apiserver.kinds.resource.strategy import (
     ResourcePoolStatusRequestStrategy,
     ResourceSliceStrategy,
 )
+
+
+def _allocated_otherwise(now: Object, then: Object) -> bool:
+    """Whether the claim has other devices than then: what schedulers know of an allocation never changes."""
+    one, other = ((obj.get("status") or {}).get("allocation") for obj in (now, then))
+    return one is not None and other is not None and one != other
+
 
 KINDS = (
     builtin(
@@ -51,6 +59,7 @@ KINDS = (
         return_deleted_object=True,
         reset_fields={"status": STATUS_ALONE},
         has_expressions=True,
+        rewind=Rewind(ended=_allocated_otherwise),
     ),
     builtin(
         "resource.k8s.io",

@@ -1,0 +1,69 @@
+"""``dralab snapshot``: save a whole cluster, and have it back as it was."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+from dra_cli.access import data_option
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+if TYPE_CHECKING:
+    from dra_cli.snapshots import Snapshots
+
+_ACTIONS = ("save", "restore", "list", "delete")
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument("action", choices=_ACTIONS, help=", ".join(_ACTIONS))
+    parser.add_argument("name", nargs="?", default="", help="the snapshot's name")
+    parser.add_argument(
+        "--at",
+        default="",
+        metavar="MOMENT",
+        help="save: as the cluster was: -5m, a time or a revision; see docs/history.md",
+    )
+    parser.switch("--force", help="save: in place of a snapshot of that name")
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, help="restore: how long to wait for pods, in seconds (60)"
+    )
+    data_option(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Do it.
+
+    Raises:
+        CommandError: no name is given, there is no such snapshot, or it cannot be restored here.
+    """
+    from dra_cli.snapshots import Snapshots
+
+    snapshots = Snapshots(chosen.data)
+    if chosen.action == "list":
+        _list(snapshots)
+        return
+    if not chosen.name:
+        raise CommandError(f"say which: dralab snapshot {chosen.action} NAME", 2)
+    if chosen.action == "save":
+        count = snapshots.save(chosen.name, chosen.at, force=chosen.force)
+        print(f"snapshot {chosen.name} saved: {count} objects")
+    elif chosen.action == "delete":
+        snapshots.delete(chosen.name)
+        print(f"snapshot {chosen.name} deleted")
+    else:
+        done = snapshots.restore(chosen.name, chosen.timeout)
+        print(
+            f"snapshot {chosen.name} restored in {done.seconds:.2f} s: {done.added} objects added, "
+            f"{done.changed} changed, {done.removed} removed; {done.pods} pods started again"
+        )
+
+
+def _list(snapshots: "Snapshots") -> None:
+    from dra_cli.tables import Table
+
+    found = snapshots.list()
+    if not found:
+        print("No snapshots found.")
+        return
+    rows = [[one.name, one.time, one.revision, one.kubernetes, f"{one.size >> 10} KiB"] for one in found]
+    print(Table(["NAME", "TIME", "REVISION", "KUBERNETES", "SIZE"]).text(rows))

@@ -1,0 +1,312 @@
+"""Snapshots of a cluster of ours: files below its directory, from which all of it becomes as it was.
+
+A snapshot is a List of all objects as the API server has stored them (its ``/snapshot``), with the pools of nodes that
+the cluster had, packed with gzip.
+"""
+
+import asyncio
+import gzip
+import json
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from dra_shared.api.resources import NODES, PODS
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client
+
+from dra_cli.cluster import Cluster, replace
+from dra_cli.errors import CommandError
+from dra_cli.fleet import Pool, Pools, pool
+
+_SUFFIX = ".json.gz"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_ITEMS = b'"items":['
+_HEAD = 1 << 16
+_POLL = 0.02
+_PATH = "/snapshot"
+_OVER = ("Succeeded", "Failed")
+
+
+class _About(msgspec.Struct):
+    kubernetes: str
+    revision: str
+    time: str
+
+
+class _Saved(msgspec.Struct):
+    """What is read of a snapshot's file; objects stay as they are."""
+
+    snapshot: _About
+    items: list[msgspec.Raw]
+    pools: list[dict[str, Any]] = []
+
+
+class _Meta(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+
+
+class _Status(msgspec.Struct):
+    phase: str = ""
+    conditions: list[_Condition] = []
+
+
+class _Kind(msgspec.Struct, rename="camel"):
+    kind: str
+    api_version: str
+    metadata: _Meta
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_saved = msgspec.json.Decoder(_Saved).decode
+_kind = msgspec.json.Decoder(_Kind).decode
+_pod = msgspec.json.Decoder(_Pod).decode
+
+
+@dataclass(frozen=True)
+class Restored:
+    """What a restore did, and the seconds until all pods ran again that ran then."""
+
+    added: int
+    changed: int
+    removed: int
+    pods: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A snapshot's name, when the cluster was so, the Kubernetes that it followed, and the file's size in bytes."""
+
+    name: str
+    time: str
+    revision: str
+    kubernetes: str
+    size: int
+
+
+class Snapshots:
+    """The snapshots of the cluster in a directory."""
+
+    def __init__(self, data: Path) -> None:
+        self._cluster = Cluster(data)
+        self._folder = self._cluster.data / "snapshots"
+
+    def file(self, name: str) -> Path:
+        """The file of a snapshot, which may not be there.
+
+        Raises:
+            CommandError: it cannot be a snapshot's name.
+        """
+        if not _NAME.fullmatch(name):
+            raise CommandError(f"{name!r} cannot be a snapshot's name: letters, digits, '-', '_' and '.'", 2)
+        return self._folder / f"{name}{_SUFFIX}"
+
+    def save(self, name: str, at: str = "", *, force: bool = False) -> int:
+        """Save the cluster, as it is or as it was ``at`` a moment; gives how many objects it has.
+
+        Raises:
+            CommandError: there is one of that name, or the file cannot be written.
+            ApiError: there is no such moment.
+        """
+        file = self.file(name)
+        if file.exists() and not force:
+            raise CommandError(f"there is a snapshot {name} already: choose another name, or say --force")
+        body = asyncio.run(self._read(f"/at/{at}{_PATH}" if at else _PATH))
+        pools = json.dumps([json.loads(one.text()) for one in Pools(self._cluster.data).read().values()])
+        body = body.replace(_ITEMS, b'"pools":%b,%b' % (pools.encode(), _ITEMS), 1)
+        try:
+            file.parent.mkdir(exist_ok=True)
+            replace(file, gzip.compress(body, 1))
+        except OSError as error:
+            raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
+        return len(_saved(body).items)
+
+    async def _read(self, path: str) -> bytes:
+        async with self._cluster.client("dralab") as client:
+            response = await client.raw("GET", path)
+        if response.status_code >= 400:
+            raise from_response(response.status_code, response.content)
+        return response.content
+
+    def list(self) -> list[Listed]:
+        """The snapshots, the oldest moment first."""
+        found = []
+        for file in sorted(self._folder.glob(f"*{_SUFFIX}")):
+            about = header(file)
+            if about is not None:
+                name = file.name.removesuffix(_SUFFIX)
+                size = file.stat().st_size
+                found.append(Listed(name, about.time, about.revision, about.kubernetes, size))
+        return sorted(found, key=lambda one: (one.time, one.name))
+
+    def delete(self, name: str) -> None:
+        """Delete one.
+
+        Raises:
+            CommandError: there is none of that name.
+        """
+        try:
+            self.file(name).unlink()
+        except FileNotFoundError:
+            raise CommandError(self._unknown(name)) from None
+
+    def restore(self, name: str, timeout: float) -> Restored:
+        """Make the running cluster as it was, and wait until pods run that ran then.
+
+        Raises:
+            CommandError: there is no such snapshot, the cluster has other nodes, or pods do not run again.
+            ApiError: the API server refuses.
+        """
+        file = self.file(name)
+        if not file.exists():
+            raise CommandError(self._unknown(name))
+        began = time.monotonic()
+        body = content(file)
+        return asyncio.run(self._restore(name, body, began, timeout))
+
+    def _unknown(self, name: str) -> str:
+        names = ", ".join(one.name for one in self.list())
+        return f"there is no snapshot {name} in {self._folder}{f'; there are {names}' if names else ''}"
+
+    async def _restore(self, name: str, body: bytes, began: float, timeout: float) -> Restored:
+        items = _saved(body).items
+        async with self._cluster.client("dralab") as client:
+            await self._check_nodes(client, name, items)
+            done = await put(client, body)
+            begun = {
+                one["key"] for one in done["begun"] if (one["group"], one["resource"]) == ("", PODS.plural)
+            }
+            await _running(client, _as_then(items, begun), began + timeout)
+        return Restored(done["added"], done["changed"], done["removed"], len(begun), time.monotonic() - began)
+
+    async def _check_nodes(self, client: Client, name: str, items: Sequence[msgspec.Raw]) -> None:
+        """Refuse what a restore cannot do: machines neither come nor go with it."""
+        heads = (_kind(item) for item in items)
+        then = {head.metadata.name for head in heads if head.kind == NODES.kind and head.api_version == "v1"}
+        agents = {node for one in Pools(self._cluster.data).read().values() for node in one.nodes}
+        response = await client.raw("GET", NODES.path())
+        now = agents | {node["metadata"]["name"] for node in response.json().get("items") or ()}
+        hint = f"or start a cluster from it: dralab up --from {name} --data ANOTHER"
+        if come := sorted(agents - then):
+            raise CommandError(
+                f"the snapshot has no node {', '.join(come)}: `dralab node remove {' '.join(come)}` first, {hint}"
+            )
+        if gone := sorted(then - now):
+            raise CommandError(f"this cluster has no node {', '.join(gone)}: add it first, {hint}")
+
+
+async def put(client: Client, body: bytes) -> Mapping[str, Any]:
+    """Have the API server make all objects as they are in a snapshot; gives what it says of it.
+
+    Raises:
+        ApiError: it refuses.
+    """
+    response = await client.raw("PUT", _PATH, content=body)
+    if response.status_code >= 400:
+        raise from_response(response.status_code, response.content)
+    found: Mapping[str, Any] = response.json()
+    return found
+
+
+def content(file: Path) -> bytes:
+    """What the API server takes of a snapshot's file.
+
+    Raises:
+        CommandError: it cannot be read, or is none.
+    """
+    try:
+        body = gzip.decompress(file.read_bytes())
+        _saved(body)
+    except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+        raise CommandError(f"cannot read the snapshot {file}: {error}") from error
+    return body
+
+
+def header(file: Path) -> _About | None:
+    """What a file says of the snapshot in it; None where it has none."""
+    try:
+        with gzip.open(file) as packed:
+            start = packed.read(_HEAD)
+    except (OSError, EOFError):
+        return None
+    found = re.search(rb'"snapshot":(\{[^{}]*\})', start.partition(_ITEMS)[0])
+    if found is None:
+        return None
+    try:
+        return msgspec.json.decode(found[1], type=_About)
+    except msgspec.DecodeError:
+        return None
+
+
+def find(source: str, data: Path) -> Path | None:
+    """The snapshot that ``up --from`` means: a file, or the name of one of the directory's; None where it is none."""
+    path = Path(source)
+    if not path.exists() and _NAME.fullmatch(source):
+        path = Snapshots(data).file(source)
+    return path if path.is_file() and header(path) is not None else None
+
+
+def pools_of(file: Path) -> list[Pool]:
+    """The pools of nodes that a snapshot's cluster had.
+
+    Raises:
+        CommandError: it cannot be read.
+    """
+    return [pool(given, str(file)) for given in _saved(content(file)).pools]
+
+
+def _as_then(items: Sequence[msgspec.Raw], begun: set[str]) -> dict[str, tuple[str, bool]]:
+    """Of the pods that begin again, by key: the phase, and whether it was ready."""
+    found = {}
+    for raw in items if begun else ():
+        if _kind(raw).kind != PODS.kind:
+            continue
+        pod = _pod(raw)
+        key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+        if key in begun:
+            ready = any(one.type == "Ready" and one.status == "True" for one in pod.status.conditions)
+            found[key] = (pod.status.phase, ready)
+    return found
+
+
+async def _running(client: Client, wanted: Mapping[str, tuple[str, bool]], deadline: float) -> None:
+    """Wait until the pods are as far as they were."""
+    while True:
+        late = await _late(client, wanted) if wanted else []
+        if not late:
+            return
+        if time.monotonic() > deadline:
+            raise CommandError(f"restored, but these pods are not as far as they were: {', '.join(late)}")
+        await asyncio.sleep(_POLL)
+
+
+async def _late(client: Client, wanted: Mapping[str, tuple[str, bool]]) -> list[str]:
+    listed = (await client.raw("GET", PODS.path())).json()["items"]
+    now = {}
+    for one in listed:
+        meta, status = one["metadata"], one.get("status") or {}
+        ready = any(c["type"] == "Ready" and c["status"] == "True" for c in status.get("conditions") or ())
+        now[f"{meta['namespace']}/{meta['name']}"] = (status.get("phase", ""), ready)
+    return [key for key, state in wanted.items() if not _reached(now.get(key), state)]
+
+
+def _reached(now: tuple[str, bool] | None, then: tuple[str, bool]) -> bool:
+    """Whether a pod is as far as it was, or further; one that is gone is not waited for."""
+    if now is None or now[0] in _OVER:
+        return True
+    return now == then or then[0] == "Pending" or (now[0] == then[0] and now[1])

@@ -1,0 +1,191 @@
+"""All objects as they were at another moment, in one transaction. No counterpart upstream.
+
+etcd's backup is restored below a stopped API server, whose revisions then run backwards. Here it is a write like any
+other: each object that was added, changed or removed since gets a new revision, and watchers see what they see of any
+change. What has to be made again gets a new uid, as controllers remember which uids are gone; references follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+
+from dra_apiserver.api import Api
+from dra_apiserver.kinds.kind import Rewind
+from dra_apiserver.rest.meta import new_uid
+from dra_apiserver.storage import Put, Record, Remove, Resource
+
+Object = dict[str, Any]
+Objects = Mapping[Resource, Mapping[str, bytes]]
+"""Objects as they are stored, by resource and key."""
+Place = tuple[Resource, str]
+
+# Set by the API server at each write.
+_PASSING = ("resourceVersion", "managedFields")
+# Also in labels and annotations such as batch.kubernetes.io/controller-uid.
+_UIDS = re.compile(rb'(uid":\s*")([0-9a-f-]{36})"')
+
+
+@dataclass(slots=True)
+class Rewound:
+    """How many objects were added, changed and removed, and the places of those that have to begin again."""
+
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+    begun: list[Place] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """An object as it was, which is not as it is; ``anew``: it is made again, in place of what is there."""
+
+    place: Place
+    then: bytes
+    now: Record | None
+    anew: bool
+
+
+def stored(api: Api) -> dict[Resource, dict[str, bytes]]:
+    """All objects as they are, without those that stay as they are."""
+    return lasting(
+        api,
+        {
+            resource: {record.key: record.data for record in api.store.collection(resource).records.values()}
+            for resource in api.store.resources()
+        },
+    )
+
+
+def lasting(api: Api, objects: Objects) -> dict[Resource, dict[str, bytes]]:
+    """The objects without those that stay as they are now."""
+    found = {}
+    for resource, of in objects.items():
+        stays = _rules(api, resource).stays
+        found[resource] = {key: data for key, data in of.items() if not stays(key)}
+    return found
+
+
+async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Rewound:
+    """Make all objects as they were, at once, but those that are `left`; nothing is written where nothing differs.
+
+    Raises:
+        StatusError: 500, the database refused.
+    """
+    done = Rewound()
+    gone: list[Place] = []
+    entries: list[_Entry] = []
+    for resource in {*api.store.resources(), *objects}:
+        rules, then = _rules(api, resource), objects.get(resource, {})
+        now = {record.key: record for record in api.store.newest_in(resource, "")}
+        gone += [(resource, key) for key in now if key not in then and not rules.stays(key)]
+        entries += [
+            _entry(rules, (resource, key), data, now.get(key))
+            for key, data in then.items()
+            if not rules.stays(key) and (resource, key) not in left
+        ]
+    done.removed = len(gone)
+    uids = _new_uids(entries)
+    puts = []
+    for entry in entries:
+        obj = _wanted(_rules(api, entry.place[0]), entry, uids, done)
+        if obj is not None:
+            puts.append((entry.place, obj))
+        if entry.anew and entry.now is not None:
+            gone.append(entry.place)
+    write = api.store.write
+    await asyncio.gather(
+        *(write(*place, _remove) for place in gone), *(write(*place, _put(obj)) for place, obj in puts)
+    )
+    return done
+
+
+def _rules(api: Api, resource: Resource) -> Rewind:
+    kind = api.registry.get(*resource)
+    return Rewind() if kind is None else kind.rewind
+
+
+def _entry(rules: Rewind, place: Place, then: bytes, now: Record | None) -> _Entry:
+    if now is None:
+        return _Entry(place, then, None, anew=True)
+    if now.data == then or not _differ(rules, _without_uids(now.data), _without_uids(then)):
+        return _Entry(place, then, now, anew=False)
+    current, before = now.object(), orjson.loads(then)
+    same = current["metadata"].get("uid") == before["metadata"].get("uid")
+    return _Entry(place, then, now, anew=not same or rules.ended(current, before))
+
+
+def _new_uids(entries: Collection[_Entry]) -> dict[bytes, bytes]:
+    """The uids that others take the place of."""
+    uids = {}
+    for entry in entries:
+        if entry.now is not None and not entry.anew and entry.now.data == entry.then:
+            continue
+        old = _uid(entry.then)
+        new = new_uid().encode() if entry.anew or entry.now is None else _uid(entry.now.data)
+        if old and old != new:
+            uids[old] = new
+    return uids
+
+
+def _uid(data: bytes) -> bytes:
+    uid: str = orjson.loads(data)["metadata"].get("uid", "")
+    return uid.encode()
+
+
+def _wanted(rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rewound) -> Object | None:
+    """The object to store; None where it is stored already."""
+    data, now = _mapped(entry.then, uids), entry.now
+    if now is not None and not entry.anew and (now.data == data or not _differ(rules, now.data, data)):
+        return None
+    if entry.now is None:
+        done.added += 1
+    else:
+        done.changed += 1
+    obj: Object = orjson.loads(data)
+    if entry.anew and rules.begin(obj):
+        done.begun.append(entry.place)
+    return obj
+
+
+def _mapped(data: bytes, uids: Mapping[bytes, bytes]) -> bytes:
+    if not uids:
+        return data
+    return _UIDS.sub(lambda found: b'%b%b"' % (found[1], uids.get(found[2], found[2])), data)
+
+
+def _without_uids(data: bytes) -> bytes:
+    return _UIDS.sub(rb'\1"', data)
+
+
+def _differ(rules: Rewind, *versions: bytes) -> bool:
+    """Whether more differs than what passes with time."""
+    one, other = (_lasting(rules, data) for data in versions)
+    return one != other
+
+
+def _lasting(rules: Rewind, data: bytes) -> Object:
+    obj: Object = orjson.loads(data)
+    for name in _PASSING:
+        obj["metadata"].pop(name, None)
+    rules.passing(obj)
+    return obj
+
+
+def _remove(current: Record | None) -> Remove | None:
+    if current is None:
+        return None
+    last = current.object()
+    # Nothing is waited for: containers stop at once.
+    last["metadata"].setdefault("deletionTimestamp", last["metadata"]["creationTimestamp"])
+    last["metadata"]["deletionGracePeriodSeconds"] = 0
+    return Remove(last)
+
+
+def _put(obj: Object) -> Callable[[Record | None], Put]:
+    return lambda _: Put(obj)
