@@ -43,12 +43,13 @@ class Rewound:
 
 @dataclass(slots=True)
 class _Entry:
-    """An object as it was, which is not as it is; ``anew``: it is made again, in place of what is there."""
+    """An object as it was and is; ``anew``: it is made again, in place of what is there; ``left``: it stays so."""
 
     place: Place
     then: bytes
     now: Record | None
     anew: bool
+    left: bool = False
 
 
 def stored(api: Api) -> dict[Resource, dict[str, bytes]]:
@@ -85,9 +86,11 @@ async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Re
         now = {record.key: record for record in api.store.newest_in(resource, "")}
         gone += [(resource, key) for key in now if key not in then and not rules.stays(key)]
         entries += [
-            _entry(rules, (resource, key), data, now.get(key))
+            _Entry((resource, key), data, now.get(key), anew=False, left=True)
+            if (resource, key) in left
+            else _entry(rules, (resource, key), data, now.get(key))
             for key, data in then.items()
-            if not rules.stays(key) and (resource, key) not in left
+            if not rules.stays(key)
         ]
     done.removed = len(gone)
     uids = _new_uids(entries)
@@ -140,6 +143,8 @@ def _uid(data: bytes) -> bytes:
 
 def _wanted(rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rewound) -> Object | None:
     """The object to store; None where it is stored already."""
+    if entry.left:
+        return None
     data, now = _mapped(entry.then, uids), entry.now
     if now is not None and not entry.anew and (now.data == data or not _differ(rules, now.data, data)):
         return None
