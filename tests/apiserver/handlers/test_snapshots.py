@@ -19,7 +19,7 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 NODE = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "8"}}}
 POD = {"metadata": {"name": "p"}, "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "x"}]}}
 MERGE = {"Content-Type": "application/merge-patch+json"}
-RUNS = {
+RUNS: Json = {
     "phase": "Running",
     "podIP": "10.0.0.1",
     "conditions": [{"type": "Ready", "status": "True"}, {"type": "PodScheduled", "status": "True"}],
@@ -124,7 +124,7 @@ async def test_a_pod_whose_containers_are_gone_starts_again_and_its_claim_follow
     allocated = {"allocation": {"devices": {}}, "reservedFor": reserved}
     await _patch(client, f"{CLAIMS}/c/status", {"status": allocated})
     saved = (await client.get("/snapshot")).content
-    other = {**RUNS["containerStatuses"][0], "containerID": "fake://2", "restartCount": 1}  # type: ignore[index]
+    other = {**RUNS["containerStatuses"][0], "containerID": "fake://2", "restartCount": 1}
     await _patch(client, f"{PODS}/p/status", {"status": {"containerStatuses": [other]}})
     done = await _restore(client, saved)
     assert done["begun"] == [{"group": "", "resource": "pods", "key": "default/p"}]
