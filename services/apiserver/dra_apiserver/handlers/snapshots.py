@@ -1,7 +1,7 @@
 """``/snapshot``: the whole cluster as one List, and all objects as such a List has them. No counterpart upstream.
 
 GET gives every object as it is stored, of a past moment below ``/at/MOMENT``; PUT makes the cluster so. As with etcd's
-backups, no rule of a kind is asked: whoever may PUT this path may do everything.
+backups, no rule of a kind is asked: who may PUT this path may do everything.
 """
 
 from __future__ import annotations

@@ -43,12 +43,12 @@ class Rewound:
 
 @dataclass(slots=True)
 class _Entry:
-    """An object as it was and is; ``anew``: it is made again, in place of what is there; ``left``: it stays so."""
+    """An object as it was and is; ``again``: it is made again, in place of what is there; ``left``: it stays so."""
 
     place: Place
     then: bytes
     now: Record | None
-    anew: bool
+    again: bool
     left: bool = False
 
 
@@ -86,7 +86,7 @@ async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Re
         now = {record.key: record for record in api.store.newest_in(resource, "")}
         gone += [(resource, key) for key in now if key not in then and not rules.stays(key)]
         entries += [
-            _Entry((resource, key), data, now.get(key), anew=False, left=True)
+            _Entry((resource, key), data, now.get(key), again=False, left=True)
             if (resource, key) in left
             else _entry(rules, (resource, key), data, now.get(key))
             for key, data in then.items()
@@ -99,7 +99,7 @@ async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Re
         obj = _wanted(_rules(api, entry.place[0]), entry, uids, done)
         if obj is not None:
             puts.append((entry.place, obj))
-        if entry.anew and entry.now is not None:
+        if entry.again and entry.now is not None:
             gone.append(entry.place)
     write = api.store.write
     await asyncio.gather(
@@ -115,22 +115,22 @@ def _rules(api: Api, resource: Resource) -> Rewind:
 
 def _entry(rules: Rewind, place: Place, then: bytes, now: Record | None) -> _Entry:
     if now is None:
-        return _Entry(place, then, None, anew=True)
+        return _Entry(place, then, None, again=True)
     if now.data == then or not _differ(rules, _without_uids(now.data), _without_uids(then)):
-        return _Entry(place, then, now, anew=False)
+        return _Entry(place, then, now, again=False)
     current, before = now.object(), orjson.loads(then)
     same = current["metadata"].get("uid") == before["metadata"].get("uid")
-    return _Entry(place, then, now, anew=not same or rules.ended(current, before))
+    return _Entry(place, then, now, again=not same or rules.ended(current, before))
 
 
 def _new_uids(entries: Collection[_Entry]) -> dict[bytes, bytes]:
     """The uids that others take the place of."""
     uids = {}
     for entry in entries:
-        if entry.now is not None and not entry.anew and entry.now.data == entry.then:
+        if entry.now is not None and not entry.again and entry.now.data == entry.then:
             continue
         old = _uid(entry.then)
-        new = new_uid().encode() if entry.anew or entry.now is None else _uid(entry.now.data)
+        new = new_uid().encode() if entry.again or entry.now is None else _uid(entry.now.data)
         if old and old != new:
             uids[old] = new
     return uids
@@ -146,14 +146,14 @@ def _wanted(rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rew
     if entry.left:
         return None
     data, now = _mapped(entry.then, uids), entry.now
-    if now is not None and not entry.anew and (now.data == data or not _differ(rules, now.data, data)):
+    if now is not None and not entry.again and (now.data == data or not _differ(rules, now.data, data)):
         return None
     if entry.now is None:
         done.added += 1
     else:
         done.changed += 1
     obj: Object = orjson.loads(data)
-    if entry.anew and rules.begin(obj):
+    if entry.again and rules.begin(obj):
         done.begun.append(entry.place)
     return obj
 
