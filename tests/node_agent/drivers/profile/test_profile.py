@@ -13,8 +13,9 @@ from dra_node_agent.drivers.profile import Profile, known_profiles, load_profile
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.devices import resources
 from dra_node_agent.drivers.profile.state import ProfileState
+from dra_node_agent.drivers.profile.versions import of_version
 from dra_shared.api.resource import Device
-from dra_shared.version import V1_36, V1_37, Version
+from dra_shared.version import V1_34, V1_36, V1_37, Version
 
 from tests.node_agent.cdi.schema import check_file
 from tests.node_agent.driverkit.claims import claim, opaque, ref, result
@@ -428,10 +429,62 @@ class TestLife:
 
 
 @pytest.mark.parametrize(("kubernetes", "mapped"), [(V1_36, (True, False)), (V1_37, (False, True))])
+@pytest.mark.parametrize("name", ["cpu.example.com", "cpu.example.com:two-cpus"])
 def test_what_devices_take_of_their_node_has_another_field_since_1_37(
-    kubernetes: Version, mapped: tuple[bool, bool]
+    name: str, kubernetes: Version, mapped: tuple[bool, bool]
 ) -> None:
-    pool = resources(load_profile("cpu.example.com"), "n", kubernetes).pools["n"]
-    for device in pool.slices[0].devices:
+    profile = of_version(load_profile(name), kubernetes)
+    for device in resources(profile, "n").pools["n"].slices[0].devices:
         found = device.node_allocatable_resource_mappings, device.node_allocatable_resources
         assert tuple(map(bool, found)) == mapped
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes"),
+    [
+        ("cpu.example.com", {0, 1, 2, 3, 4, 5, 6, 7}),
+        ("dra.cpu", {0, 1}),
+        ("dra.cpu:individual", {0, 1}),
+        ("dra.net", {0, 1}),
+    ],
+)
+def test_the_standard_numa_node_is_published_since_1_37(name: str, nodes: set[int]) -> None:
+    profile, key = load_profile(name), "resource.kubernetes.io/numaNode"
+    for kubernetes in (V1_36, V1_37):
+        (pool,) = resources(of_version(profile, kubernetes), "n").pools.values()
+        devices = [device for part in pool.slices for device in part.devices]
+        found = {device.attributes[key].int_ for device in devices if key in device.attributes}
+        assert found == (nodes if kubernetes is V1_37 else set())
+        assert kubernetes is V1_36 or all(key in device.attributes for device in devices)
+
+
+def test_a_version_that_is_not_known(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text('driver: d\ncdiClass: c\ndevices: [{device: {name: a}, since: {"9.9": {}}}]\n')
+    with pytest.raises(DriverConfigError, match=r"since: unknown Kubernetes version '9\.9'"):
+        of_version(load_profile(str(path)), V1_37)
+
+
+def test_later_versions_come_last_and_null_takes_away(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(
+        """
+driver: d
+cdiClass: c
+pools:
+- name: "{node}/p"
+  devices:
+  - each: {i: 1}
+    devices:
+    - device: {name: "a{i}", attributes: {x: {int: 1}, z: {int: 1}}}
+      since:
+        "1.37": {attributes: {x: {int: 3}, z: null}}
+        "1.35": {attributes: {x: {int: 2}}}
+"""
+    )
+    found = []
+    for version in (V1_34, V1_36, V1_37):
+        pools = resources(of_version(load_profile(str(path)), version), "n").pools
+        (device,) = pools["n/p"].slices[0].devices
+        found.append({name: value.int_ for name, value in device.attributes.items()})
+    assert found == [{"x": 1, "z": 1}, {"x": 2, "z": 1}, {"x": 3}]

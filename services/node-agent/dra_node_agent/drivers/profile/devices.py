@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 from dra_shared.api.node import NodeSelector
 from dra_shared.api.resource import Counter, CounterSet, Device
-from dra_shared.version import DEFAULT, V1_37, Version
 
 from dra_node_agent.driverkit.devices import pool
 from dra_node_agent.driverkit.errors import DriverConfigError
@@ -20,10 +19,8 @@ from dra_node_agent.drivers.profile.template import MissingValue, fill
 _SERIAL_DIGITS = 18
 
 
-def resources(profile: Profile, node_name: str, kubernetes: Version = DEFAULT) -> DriverResources:
+def resources(profile: Profile, node_name: str) -> DriverResources:
     """What a node with this profile publishes: its own pool, which is called like the node, and further ones.
-
-    Of what devices take of their nodes it is what that version of Kubernetes has.
 
     Raises:
         DriverConfigError: the profile's devices are not devices, or its pools contradict themselves.
@@ -34,22 +31,7 @@ def resources(profile: Profile, node_name: str, kubernetes: Version = DEFAULT) -
     for template in profile.pools:
         if not _of_cluster(template):
             _add(profile, pools, template, base)
-    found = _checked(profile, pools)
-    return DriverResources({name: _of_version(one, kubernetes) for name, one in found.pools.items()})
-
-
-def _of_version(whole: Pool, kubernetes: Version) -> Pool:
-    """The pool whose devices have one of the two fields that say what they take of their node."""
-    other = "node_allocatable_resource_mappings" if kubernetes >= V1_37 else "node_allocatable_resources"
-    if not any(getattr(device, other) for part in whole.slices for device in part.devices):
-        return whole
-    slices = (
-        dataclasses.replace(
-            part, devices=tuple(msgspec.structs.replace(device, **{other: {}}) for device in part.devices)
-        )
-        for part in whole.slices
-    )
-    return dataclasses.replace(whole, slices=tuple(slices))
+    return _checked(profile, pools)
 
 
 def cluster_resources(profile: Profile) -> DriverResources:

@@ -26,6 +26,7 @@ from dra_node_agent.drivers.profile.devices import cluster_resources, loop_value
 from dra_node_agent.drivers.profile.metadata import metadata_writer
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
+from dra_node_agent.drivers.profile.versions import of_version
 
 _STATUS_ATTEMPTS = 5
 
@@ -50,10 +51,10 @@ class ProfileDriver:
         slices: Informer[SliceHead] | None = None,
         kubernetes: Version = DEFAULT,
     ) -> None:
-        self._profile = profile
+        self._profile = profile = of_version(profile, kubernetes)
         self._node = node_name
         self._client = client
-        self._resources = resources(profile, node_name, kubernetes)
+        self._resources = resources(profile, node_name)
         everywhere = {**self._resources.pools, **cluster_resources(profile).pools}
         self._devices = {
             (name, device.name): device

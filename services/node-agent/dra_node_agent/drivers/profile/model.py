@@ -26,12 +26,14 @@ class DeviceTemplate(_Data, kw_only=True):
         rows: the template is made once for each row, whose values have the names of its columns; for what follows no
             rule, such as addresses. With both, all loops are made for each row.
         device: a device in the API's form, with placeholders.
+        since: by version of Kubernetes, what is merged into ``device`` from it on; null takes away.
         devices: templates inside the loop, in order; instead of ``device``.
     """
 
     each: dict[str, int] = msgspec.field(default_factory=dict)
     rows: tuple[dict[str, str | int], ...] = ()
     device: dict[str, Any] | None = None
+    since: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
     devices: tuple["DeviceTemplate", ...] = ()
 
 

@@ -145,7 +145,7 @@ class DeviceManager:
         for device in devices:
             # A device that is new may have been there before, and be some pod's.
             if device.id not in old or old[device.id].health != device.health:
-                pod = self.state.pod_devices.find_pod(device.id)
+                pod = self.state.pod_devices.find_pod(resource, device.id)
                 if pod is not None:
                     changed.add(pod)
         self.state.set_devices(resource, devices)

@@ -89,9 +89,10 @@ class PodDevices:
             found.setdefault(resource, set()).update(allocation.devices)
         return found
 
-    def find_pod(self, device: str) -> str | None:
-        """A pod that holds a device of that id, of whatever resource."""
-        return next((pod for pod, _, _, allocation in self if device in allocation.devices), None)
+    def find_pod(self, resource: str, device: str) -> str | None:
+        """The pod that holds the device; devices of other resources may have its id (kubernetes/kubernetes#140323)."""
+        holders = (pod for pod, _, name, held in self if name == resource and device in held.devices)
+        return next(holders, None)
 
     def run_container_options(self, pod_uid: str, container: str) -> DeviceRunContainerOptions | None:
         """What the container's devices add to it; None where nothing is known of it."""

@@ -1,0 +1,14 @@
+"""Which pod holds a device."""
+
+from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
+from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+
+
+def test_health_goes_to_the_pod_of_the_resource() -> None:
+    """Kubernetes 1.36 takes whichever pod it finds first (kubernetes/kubernetes#140323)."""
+    devices = PodDevices()
+    for pod, resource in (("one", "example.com/a"), ("two", "example.com/b")):
+        devices.insert(pod, "c", resource, Allocation({0: ["d0"]}, pb.ContainerAllocateResponse()))
+    assert devices.find_pod("example.com/a", "d0") == "one"
+    assert devices.find_pod("example.com/b", "d0") == "two"
+    assert devices.find_pod("example.com/c", "d0") is None
