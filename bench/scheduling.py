@@ -7,6 +7,7 @@ placed before the clock starts, then ``--pods``. With ``--workload steady-state`
 import argparse
 import asyncio
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -59,8 +60,10 @@ _WITHOUT = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition
 
 
 @contextlib.asynccontextmanager
-async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subprocess.Popen[bytes]]]]:
-    """The three services, ready; the API server's URL and the processes by name."""
+async def processes(
+    directory: Path, apiservers: int = 1
+) -> AsyncIterator[tuple[list[str], dict[str, subprocess.Popen[bytes]]]]:
+    """The services, ready; the API servers' URLs and the processes by name. Each service reads from a reader."""
     running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str, module: str, *arguments: str) -> None:
@@ -71,18 +74,29 @@ async def processes(directory: Path) -> AsyncIterator[tuple[str, dict[str, subpr
 
     ports = contextlib.ExitStack()
     try:
-        port, health = ports.enter_context(Port()), ports.enter_context(Port())
-        server = port.url
-        start(
-            "apiserver", "dra_apiserver.main", "--port", str(port.number), "--data", str(directory), *_WITHOUT
-        )
-        async with Client(server) as client:
-            await _until_ready(client)
-        start("controller", "dra_controller.main", "--server", server, "--controllers", _CONTROLLERS)
-        start("scheduler", "dra_scheduler.main", "--server", server, "--health-port", str(health.number))
+        health = ports.enter_context(Port())
+        servers = [ports.enter_context(Port()) for _ in range(apiservers)]
+        first, *readers = [server.url for server in servers]
+        for number, server in enumerate(servers, 1):
+            more = ["--reader"] if number > 1 else ["--serve-readers"] if readers else []
+            start(
+                f"apiserver-{number}" if number > 1 else "apiserver",
+                "dra_apiserver.main",
+                *("--port", str(server.number), "--data", str(directory)),
+                *_WITHOUT,
+                *more,
+            )
+        for server in servers:
+            async with Client(server.url) as client:
+                await _until_ready(client)
+        reading = itertools.cycle([["--read-server", url] for url in readers] or [[]])
+        own = ["--controllers", _CONTROLLERS]
+        start("controller", "dra_controller.main", "--server", first, *own, *next(reading))
+        own = ["--health-port", str(health.number)]
+        start("scheduler", "dra_scheduler.main", "--server", first, *own, *next(reading))
         async with Client(health.url) as client:
             await _until_ready(client)
-        yield server, running
+        yield [first, *readers], running
     finally:
         for process in running.values():
             process.terminate()
@@ -236,7 +250,10 @@ async def measure(options: argparse.Namespace) -> Json:
     """One run with these options; its figures."""
     workload = WORKLOADS[options.workload]
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as directory:
-        async with processes(Path(directory)) as (server, running), Client(server) as client:
+        async with (
+            processes(Path(directory), options.apiservers) as (servers, running),
+            Client(servers[0], read_url=servers[-1] if servers[1:] else "") as client,
+        ):
             cluster = Cluster(client, workload)
             await cluster.fill(options.nodes, options.devices_per_node)
             watching = asyncio.create_task(cluster.follow())
@@ -257,6 +274,7 @@ async def measure(options: argparse.Namespace) -> Json:
             return {
                 "benchmark": "scheduling",
                 "workload": options.workload,
+                "apiservers": options.apiservers,
                 "nodes": options.nodes,
                 "devicesPerNode": options.devices_per_node,
                 "initPods": options.init_pods,
@@ -296,6 +314,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--init-pods", type=int, default=2500)
     options.add_argument("--pods", type=int, default=2500)
     options.add_argument("--workload", choices=sorted(WORKLOADS), default="template")
+    options.add_argument(
+        "--apiservers", type=int, default=1, help="one, and readers: the services read from them"
+    )
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     options.add_argument("--logs", action="store_true", help="show the end of the services' logs")
     return options

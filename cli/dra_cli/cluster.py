@@ -124,8 +124,8 @@ class Cluster:
         """Replace what the cluster says of itself."""
         replace(self._record, json.dumps(asdict(record), indent=2).encode())
 
-    def client(self, user_agent: str) -> "Client":
-        """A client of the running cluster, with the administrator's rights.
+    def client(self, user_agent: str, server: str = "") -> "Client":
+        """A client of the running cluster's API server, or of the one at ``server``, with the administrator's rights.
 
         Raises:
             CommandError: none is running here, or its kubeconfig is of no use.
@@ -137,7 +137,7 @@ class Cluster:
             access = load(self.kubeconfig)
         except KubeconfigError as error:
             raise CommandError(str(error)) from error
-        return replace_fields(access, server=record.server).client(user_agent)
+        return replace_fields(access, server=server or record.server).client(user_agent)
 
     def service_client(self, service: str, user_agent: str) -> "Client":
         """A client of one of the running cluster's services, by its own port.

@@ -168,7 +168,12 @@ async def status(data: Path) -> None:
     failing = []
     widest = max(map(len, record.services), default=0)
     for name, service in record.services.items():
-        reached = cluster.client("dralab") if name == "apiserver" else cluster.service_client(name, "dralab")
+        # The API servers know the administrator; the others have a token of their own.
+        reached = (
+            cluster.client("dralab", service.url)
+            if name.startswith("apiserver")
+            else cluster.service_client(name, "dralab")
+        )
         async with reached as client:
             try:
                 response = await client.raw("GET", "/readyz", params={"verbose": ""})

@@ -2,9 +2,10 @@
 
 import asyncio
 import contextlib
+import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,6 +42,8 @@ class ClusterOptions:
     """What ``dralab up`` was asked for."""
 
     nodes: int = 2
+    apiservers: int = 1
+    """How many API servers; the first one has the database's file, and the others are its readers."""
     fleet: Sequence[Pool] = ()
     """Pools of nodes, in place of ``nodes``, ``gpus`` and ``drivers``."""
     gpus: str = "8xA100-SXM4-40GB"
@@ -139,6 +142,7 @@ class ClusterServices:
         self._versions = _versions(options, self.names)
         self._ready = False
         self._server = ""
+        self._read_urls: Iterator[str] = iter(())
         self._environment = {SPEED: f"{options.speed:g}@{time.time():.3f}"} if options.speed != 1 else {}
         nodes = [name for pool in options.pools for name in pool.nodes]
         self._protection = Protection(cluster.data / "auth", options.protection, nodes)
@@ -293,6 +297,8 @@ class ClusterServices:
             apiserver += ["--database", options.database]
         if options.history:
             apiserver += ["--history", options.history]
+        others = [stack.enter_context(Port(0, self._protection.scheme)) for _ in range(1, options.apiservers)]
+        self._read_urls = itertools.cycle([other.url for other in others])
         for pool in options.pools:
             self._identify(pool)
         clients = [
@@ -305,20 +311,29 @@ class ClusterServices:
             if spec.name == "scheduler"
             for word in ("--scheduler-url", spec.port.url)
         ]
+        # PostgreSQL has equal servers.
+        first, more = ([], []) if options.database else (["--serve-readers"], ["--reader"])
         return [
-            ServiceSpec(
-                "apiserver",
-                "dra_apiserver.main",
-                port,
-                apiserver,
-                port_flag="--port",
-                known=True,
-                environment=self._environment,
-                token=self._protection.administrator.get("token", ""),
-                tls=self._protection.context(),
+            self._apiserver("apiserver", port, [*apiserver, *(first if others else [])]),
+            *(
+                self._apiserver(f"apiserver-{number}", other, [*apiserver, *more])
+                for number, other in enumerate(others, 2)
             ),
             *clients,
         ]
+
+    def _apiserver(self, name: str, port: Port, arguments: Sequence[str]) -> ServiceSpec:
+        return ServiceSpec(
+            name,
+            "dra_apiserver.main",
+            port,
+            arguments,
+            port_flag="--port",
+            known=True,
+            environment=self._environment,
+            token=self._protection.administrator.get("token", ""),
+            tls=self._protection.context(),
+        )
 
     def _identify(self, pool: Pool) -> None:
         """Give the pool's node agent its credentials."""
@@ -342,6 +357,7 @@ class ClusterServices:
         """A service that is a client of the API server."""
         protection = self._protection
         flags = [*protection.of_client(name, self._server), *arguments, *self._common(name)]
+        flags += [word for url in itertools.islice(self._read_urls, 1) for word in ("--read-server", url)]
         port = stack.enter_context(Port(scheme=protection.service_scheme))
         tls = protection.service_context()
         return ServiceSpec(name, module, port, flags, environment=self._environment, tls=tls)

@@ -93,6 +93,11 @@ class Options(argparse.ArgumentParser):
             help="file with the token that requests to this service need, but for health and metrics",
         )
         self.option("--server", default="http://127.0.0.1:8080", help="the API server's URL")
+        self.option(
+            "--read-server",
+            default="",
+            help="URL of a reader of the API server: lists and watches go there while it answers",
+        )
         self.option("--token", default=None, help="bearer token for the API server")
         self.option(
             "--kubeconfig",
@@ -148,10 +153,12 @@ def connect(options: argparse.Namespace, user_agent: str) -> "Client":
     from dra_shared.client.rest import Client
 
     if not options.kubeconfig:
-        return Client(options.server, user_agent=user_agent, token=options.token)
+        return Client(
+            options.server, user_agent=user_agent, token=options.token, read_url=options.read_server
+        )
     from dra_shared.client import kubeconfig
 
-    client = kubeconfig.load(Path(options.kubeconfig)).client(user_agent)
+    client = kubeconfig.load(Path(options.kubeconfig)).client(user_agent, options.read_server)
     return client.with_token(options.token) if options.token else client
 
 

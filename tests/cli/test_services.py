@@ -34,6 +34,31 @@ def test_a_cluster_without_nodes_has_no_node_agent(tmp_path: Path) -> None:
     assert services.names == ["apiserver", "controller", "scheduler"]
 
 
+async def test_services_read_from_the_readers_in_turn(tmp_path: Path) -> None:
+    options = ClusterOptions(port=0, nodes=1, apiservers=3)
+    services = ClusterServices(Cluster(tmp_path), options, Reporter())
+    async with contextlib.AsyncExitStack() as stack:
+        specs = {spec.name: (spec.port.url, list(spec.arguments)) for spec in services._specify(stack)}
+    assert list(specs)[:3] == ["apiserver", "apiserver-2", "apiserver-3"]
+    assert "--serve-readers" in specs["apiserver"][1]
+    (one, flags), (other, more) = specs["apiserver-2"], specs["apiserver-3"]
+    assert "--reader" in flags
+    assert "--reader" in more
+    found = []
+    for name in ("controller", "scheduler", "node-agent"):
+        words = specs[name][1]
+        found.append(words[words.index("--read-server") + 1])
+    assert found == [one, other, one]
+
+
+async def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
+    options = ClusterOptions(port=0, nodes=0, apiservers=2, database="postgresql://db/dralab")
+    services = ClusterServices(Cluster(tmp_path), options, Reporter())
+    async with contextlib.AsyncExitStack() as stack:
+        first, second, *_ = (spec.arguments for spec in services._specify(stack))
+    assert first == second
+
+
 @pytest.fixture
 def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The numbers of ports that another program listens on as soon as they are chosen: the first of each kind."""

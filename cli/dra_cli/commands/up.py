@@ -73,6 +73,12 @@ def history(text: str) -> str:
 def _storage(parser: Parser) -> None:
     parser.switch("--relaxed", help="do not wait for the disk at each write")
     parser.add_argument(
+        "--apiservers",
+        type=number(1, 16),
+        default=1,
+        help="how many API servers (1): the services read from those after the first",
+    )
+    parser.add_argument(
         "--database", default="", help="where objects are kept: postgresql://user@host/database"
     )
     parser.add_argument(
@@ -211,6 +217,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         restored=tuple(objects),
         snapshot=snapshot,
         gpus=chosen.gpus,
+        apiservers=chosen.apiservers,
         port=chosen.port,
         listen=chosen.listen,
         drivers=tuple(chosen.driver),

@@ -344,7 +344,11 @@ class NodeAgent:
                 return self._client
             certified = access.ssl_context is not access.bare_context
             # Tokens may share connections, certificates may not.
-            client = access.client(USER_AGENT) if certified else self._client.with_token(access.token or "")
+            client = (
+                access.client(USER_AGENT, self._client.read_url)
+                if certified
+                else self._client.with_token(access.token or "")
+            )
             self._clients[user] = client
             self._stack.push_async_callback(client.aclose)
         return client

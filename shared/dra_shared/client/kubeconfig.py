@@ -38,8 +38,8 @@ class Access:
     token_file: Path | None = None
     """The file that has the token and may get another; None where it stays."""
 
-    def client(self, user_agent: str) -> "Client":
-        """A client of the server that has the credentials."""
+    def client(self, user_agent: str, read_url: str = "") -> "Client":
+        """A client of the server that has the credentials; ``read_url`` is where it lists and watches."""
         from dra_shared.client.rest import Client
 
         return Client(
@@ -49,6 +49,7 @@ class Access:
             ssl_context=self.ssl_context,
             bare_context=self.bare_context,
             server_name=self.server_name,
+            read_url=read_url,
         )
 
 

@@ -5,6 +5,8 @@ import enum
 import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
@@ -22,6 +24,8 @@ from dra_shared.client.transport import HttpTransport
 T = TypeVar("T", bound=Object)
 
 _REQUEST_TIMEOUT = 60.0
+# A watch lasts no longer at the server where lists and watches don't belong.
+_AWAY_SECONDS = 30
 
 
 class PatchType(enum.StrEnum):
@@ -58,8 +62,32 @@ _frames = msgspec.json.Decoder(_Frame)
 _statuses = msgspec.json.Decoder(Status)
 
 
+@dataclass(slots=True)
+class _Server:
+    """An API server's address, and the header fields of requests to it."""
+
+    url: str
+    origin: tuple[str, str, int]
+    base_path: bytes
+    host: str
+    fields: bytes = b""
+
+    @classmethod
+    def at(cls, url: str) -> "_Server":
+        base = httpx.URL(url)
+        port = base.port or (443 if base.scheme == "https" else 80)
+        return cls(url, (base.scheme, base.host, port), base.raw_path.rstrip(b"/"), base.netloc.decode())
+
+
+_Events = tuple[int, AsyncIterator[bytes], Callable[[], Awaitable[None]]]
+"""A watch's status, its body in pieces, and what ends it."""
+
+
 class Client:
     """A client of one API server.
+
+    With a ``read_url`` lists and watches go to the server there, which has the same objects. While it cannot be reached
+    they go where all else goes, watches for half a minute at a time.
 
     Every method raises :class:`~dra_shared.client.errors.ApiError` when the server refuses, and
     ``httpx.TransportError`` when it cannot be reached.
@@ -75,8 +103,11 @@ class Client:
         ssl_context: ssl.SSLContext | None = None,
         server_name: str | None = None,
         bare_context: ssl.SSLContext | None = None,
+        read_url: str = "",
     ) -> None:
         self.base_url = base_url.rstrip("/")
+        self._server = _Server.at(self.base_url)
+        self._reader = _Server.at(read_url.rstrip("/")) if read_url else None
         self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
         # Servers look at a connection's certificate before they look at a request's token.
         identified = bare_context is not None and bare_context is not ssl_context
@@ -86,23 +117,31 @@ class Client:
             else self._transport
         )
         self._user_agent = user_agent
-        base = httpx.URL(self.base_url)
-        self._origin = (base.scheme, base.host, base.port or (443 if base.scheme == "https" else 80))
-        self._base_path = base.raw_path.rstrip(b"/")
-        self._host = base.netloc.decode()
         self.set_token(token)
+
+    @property
+    def read_url(self) -> str:
+        """Where lists and watches go; empty for where all else goes."""
+        return self._reader.url if self._reader is not None else ""
 
     def set_token(self, token: str | None) -> None:
         """Send this token from now on."""
         self._headers = {"user-agent": self._user_agent, "accept": "application/json"}
         if token:
             self._headers["authorization"] = f"Bearer {token}"
-        fields = {"host": self._host, **self._headers}
-        self._fields = b"".join(b"\r\n%b: %b" % (k.encode(), v.encode()) for k, v in fields.items())
+        for server in filter(None, (self._server, self._reader)):
+            fields = {"host": server.host, **self._headers}
+            server.fields = b"".join(b"\r\n%b: %b" % (k.encode(), v.encode()) for k, v in fields.items())
 
     def with_token(self, token: str) -> "Client":
         """A client of the same server for the holder of the token; they all share connections without a certificate."""
-        return Client(self.base_url, user_agent=self._user_agent, token=token, transport=self._bare)
+        return Client(
+            self.base_url,
+            user_agent=self._user_agent,
+            token=token,
+            transport=self._bare,
+            read_url=self.read_url,
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -143,7 +182,11 @@ class Client:
             limit=limit,
             **{"continue": continue_},
         )
-        return decode_list(resource, await self._send("GET", resource.path(namespace), params))
+        path = resource.path(namespace)
+        if self._reader is not None:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return decode_list(resource, await self._send("GET", path, params, server=self._reader))
+        return decode_list(resource, await self._send("GET", path, params))
 
     async def create(
         self,
@@ -259,7 +302,7 @@ class Client:
             sendInitialEvents=send_initial_events or None,
             resourceVersionMatch="NotOlderThan" if send_initial_events else None,
         )
-        status, chunks, close = await self._events(resource.path(namespace), params)
+        status, chunks, close = await self._watched(resource.path(namespace), params)
         try:
             if status != 200:
                 raise from_response(status, b"".join([chunk async for chunk in chunks]))
@@ -278,13 +321,19 @@ class Client:
         finally:
             await close()
 
-    async def _events(
-        self, path: str, params: Mapping[str, str]
-    ) -> tuple[int, AsyncIterator[bytes], Callable[[], Awaitable[None]]]:
-        """A watch's status, its body in pieces, and what ends it."""
+    async def _watched(self, path: str, params: Mapping[str, str]) -> _Events:
+        if self._reader is not None:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):
+                return await self._events(path, params, self._reader)
+            # The reader is wanted again when it is back.
+            seconds = min(int(params.get("timeoutSeconds", _AWAY_SECONDS)), _AWAY_SECONDS)
+            params = {**params, "timeoutSeconds": str(seconds)}
+        return await self._events(path, params, self._server)
+
+    async def _events(self, path: str, params: Mapping[str, str], server: _Server) -> _Events:
         if isinstance(self._transport, HttpTransport):
-            request = self._request("GET", path, params, None, "")
-            status, _, stream = await self._transport.stream(self._origin, "GET", request)
+            request = _request(server, "GET", path, params, None, "")
+            status, _, stream = await self._transport.stream(server.origin, "GET", request)
             return status, aiter(stream), stream.aclose
         response = await self._open("GET", path, params)
         return response.status_code, response.aiter_bytes(), response.aclose
@@ -318,11 +367,13 @@ class Client:
         params: Mapping[str, str] | None = None,
         content: bytes | None = None,
         content_type: str = "application/json",
+        server: _Server | None = None,
     ) -> bytes:
+        server = server or self._server
         if isinstance(self._transport, HttpTransport):
-            request = self._request(method, path, params, content, content_type)
+            request = _request(server, method, path, params, content, content_type)
             code, body = await self._transport.exchange(
-                self._origin, method, request, timeout=_REQUEST_TIMEOUT
+                server.origin, method, request, timeout=_REQUEST_TIMEOUT
             )
         else:
             response = await self.raw(method, path, params=params, content=content, content_type=content_type)
@@ -330,27 +381,6 @@ class Client:
         if code >= 400:
             raise from_response(code, body)
         return body
-
-    def _request(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        content: bytes | None,
-        content_type: str,
-    ) -> bytes:
-        target = path if path.isascii() and "%" not in path and " " not in path else quote(path)
-        if params:
-            target += "?" + _query(tuple(params.items()))
-        head = b"%b %b%b HTTP/1.1%b" % (method.encode(), self._base_path, target.encode(), self._fields)
-        if content is None:
-            return head + b"\r\n\r\n"
-        return b"%b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
-            head,
-            content_type.encode(),
-            len(content),
-            content,
-        )
 
     async def _open(
         self,
@@ -370,6 +400,28 @@ class Client:
             method, self.base_url + path, params=params or None, content=content, headers=headers
         )
         return await self._transport.handle_async_request(request)
+
+
+def _request(
+    server: _Server,
+    method: str,
+    path: str,
+    params: Mapping[str, str] | None,
+    content: bytes | None,
+    content_type: str,
+) -> bytes:
+    target = path if path.isascii() and "%" not in path and " " not in path else quote(path)
+    if params:
+        target += "?" + _query(tuple(params.items()))
+    head = b"%b %b%b HTTP/1.1%b" % (method.encode(), server.base_path, target.encode(), server.fields)
+    if content is None:
+        return head + b"\r\n\r\n"
+    return b"%b\r\ncontent-type: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        head,
+        content_type.encode(),
+        len(content),
+        content,
+    )
 
 
 def _raise_error_event(line: bytes) -> None:

@@ -1,11 +1,14 @@
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 
 import httpx
 import pytest
+from dra_shared.api.resources import NODES
+from dra_shared.client.rest import Client
 from dra_shared.client.transport import HttpTransport
 
-from tests.shared.client.fake_server import CHUNKED, chunk, reply, serving
+from tests.shared.client.fake_server import CHUNKED, Handler, chunk, reply, serving
 
 Send = Callable[[HttpTransport, str, str], Awaitable[bytes]]
 
@@ -162,3 +165,30 @@ async def test_no_server_listens(send: Send) -> None:
     async with HttpTransport() as transport:
         with pytest.raises(httpx.ConnectError):
             await send(transport, url, "GET")
+
+
+async def test_a_reader_gets_lists_and_watches_and_what_it_misses_goes_to_the_server() -> None:
+    asked: list[tuple[str, bytes]] = []
+
+    def server(name: str) -> Handler:
+        async def answer(request: bytes, writer: asyncio.StreamWriter) -> None:
+            asked.append((name, request.split(b"\r\n")[0]))
+            writer.write(reply(b'{"metadata":{"resourceVersion":"1"},"items":[]}'))
+
+        return answer
+
+    async with serving(server("server")) as url, AsyncExitStack() as stack:
+        reader = await stack.enter_async_context(serving(server("reader")))
+        async with Client(url, read_url=reader) as client:
+            await client.list(NODES)
+            await client.with_token("t").list(NODES)
+            assert [event async for event in client.watch(NODES, timeout_seconds=400)] == []
+            await client.get(NODES, "n")
+            assert [name for name, _ in asked] == ["reader", "reader", "reader", "server"]
+        # One that has ended: what is asked again at the server finds the way back within half a minute.
+        await stack.aclose()
+        async with Client(url, read_url=reader) as client:
+            await client.list(NODES)
+            assert [event async for event in client.watch(NODES, timeout_seconds=400)] == []
+        assert [name for name, _ in asked[4:]] == ["server", "server"]
+        assert b"timeoutSeconds=30" in asked[-1][1]
