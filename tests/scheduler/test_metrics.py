@@ -1,8 +1,11 @@
 from dra_scheduler.framework.cache import Cache
-from dra_scheduler.metrics import count_attempt, watch_cache
+from dra_scheduler.metrics import count_attempt, count_claim, watch_cache, watch_entities
 from dra_scheduler.queue.entry import QueuedPod
+from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS
+from dra_shared.clock import FakeClock
+from dra_shared.version import V1_36, V1_37
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import node_json, pod_json
@@ -40,3 +43,28 @@ def test_the_cache_tells_its_size() -> None:
     cache.assume(convert(PODS, pod_json("assumed", nodeName="n")), "n")
     sizes = {kind: _value("scheduler_cache_size", type=kind) for kind in ("nodes", "pods", "assumed_pods")}
     assert sizes == {"nodes": 1, "pods": 2, "assumed_pods": 1}
+
+
+def test_claims_count_with_their_owner_since_1_37() -> None:
+    old, new = (
+        "scheduler_resourceclaim_creates_total",
+        "dynamic_resource_allocation_resourceclaim_creates_total",
+    )
+    owner = {"admin_access": "false", "owner_api_group": "", "owner_api_kind": "Pod"}
+    before = _value(old, status="failure"), _value(new, status="success", **owner)
+    count_claim(V1_36, success=False)
+    count_claim(V1_37, success=True)
+    after = _value(old, status="failure"), _value(new, status="success", **owner)
+    assert after == (before[0] + 1, before[1] + 1)
+
+
+def test_pods_in_groups_are_one_entity() -> None:
+    queue = SchedulingQueue(FakeClock())
+    watch_entities(queue)
+    for name in ("a", "b"):
+        queue.add(convert(PODS, pod_json(name)))
+        queue.add(convert(PODS, pod_json(f"m-{name}", schedulingGroup={"podGroupName": "g"})))
+    found = {
+        kind: _value("scheduler_queued_entities", queue="active", type=kind) for kind in ("pod", "podgroup")
+    }
+    assert found == {"pod": 2, "podgroup": 1}

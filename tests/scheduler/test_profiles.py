@@ -10,6 +10,7 @@ from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
@@ -120,6 +121,10 @@ async def test_binding_conditions_are_given_up_after_the_profiles_time() -> None
         await clock.advance(6)
         await eventually(lambda: condition(api, "p"))
     assert any("device binding timeout" in event for event in events(api, "p"))
+    labels = {"profile": "s", "driver": "gpu.example.com", "status": "timeout"}
+    waits = "scheduler_dra_bindingconditions"
+    assert REGISTRY.get_sample_value(f"{waits}_allocations_total", labels) == 1
+    assert (REGISTRY.get_sample_value(f"{waits}_wait_duration_seconds_sum", labels) or 0) >= 60
 
 
 async def test_affinity_that_the_scheduler_adds() -> None:

@@ -1,7 +1,7 @@
 """The scheduler's metrics, under kube-scheduler's names (upstream's ``pkg/scheduler/metrics``)."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from dra_shared.claimmetrics import CLAIM_CREATES, CLAIM_CREATES_HELP, CLAIM_CREATES_LABELS
 from dra_shared.version import V1_37, Version
@@ -25,8 +25,26 @@ POD_ATTEMPTS = Histogram(
     "How many attempts it took until a pod's node was chosen.",
     buckets=[1, 2, 4, 8, 16],
 )
+CONDITIONS = Counter(
+    "scheduler_dra_bindingconditions_allocations",
+    "Number of allocations using devices with BindingConditions, counted per driver per scheduling attempt",
+    ["profile", "driver", "status"],
+)
+CONDITION_SECONDS = Histogram(
+    "scheduler_dra_bindingconditions_wait_duration_seconds",
+    "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+    ["profile", "driver", "status"],
+    buckets=[0.1 * 2**exponent for exponent in range(14)],
+)
 CACHE_SIZE = Gauge("scheduler_cache_size", "What the scheduler keeps in mind, by type.", ["type"])
 PENDING = Gauge("scheduler_pending_pods", "Pods without a node, by where in the queue they are.", ["queue"])
+
+
+def count_wait(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
+    """Count an attempt that waited for conditions of devices; status: ``success``, ``failure`` or ``timeout``."""
+    for driver in drivers:
+        CONDITIONS.labels(profile, driver, status).inc()
+        CONDITION_SECONDS.labels(profile, driver, status).observe(seconds)
 
 
 def count_claim(kubernetes: Version, *, success: bool) -> None:
@@ -49,6 +67,21 @@ def watch_queue(queue: SchedulingQueue) -> None:
     """Show the queue's lengths whenever metrics are read."""
     for place in ("active", "backoff", "unschedulable", "gated"):
         PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]  # a default binds the loop's value
+
+
+def watch_entities(queue: SchedulingQueue) -> None:
+    """Show how many pods and groups wait whenever metrics are read (Kubernetes 1.37)."""
+    for place in ("active", "backoff", "unschedulable", "gated"):
+        for kind in ("pod", "podgroup"):
+            _queued_entities().labels(place, kind).set_function(
+                lambda key=(place, kind): queue.entities().get(key, 0)  # type: ignore[misc]  # a default binds the loop's value
+            )
+
+
+@functools.cache
+def _queued_entities() -> Gauge:
+    text = "Pods that are in no group, and pod groups, without a node, by where in the queue they are."
+    return Gauge("scheduler_queued_entities", text, ["queue", "type"])
 
 
 def watch_cache(cache: Cache) -> None:

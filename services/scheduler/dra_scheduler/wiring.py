@@ -19,7 +19,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.podgroups import gangs_wait
 from dra_shared.taintrules import taint_rules
-from dra_shared.version import Version
+from dra_shared.version import V1_37, Version
 
 from dra_scheduler.allocator import Features
 from dra_scheduler.binding import Binder, NominationWriter
@@ -39,6 +39,7 @@ from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.status import Status
 from dra_scheduler.groupcycle import GroupCycle
+from dra_scheduler.metrics import watch_entities
 from dra_scheduler.placement import Placement
 from dra_scheduler.plugins.dynamicresources.hints import claim_keys
 from dra_scheduler.plugins.dynamicresources.immediate import ImmediateClaims
@@ -175,6 +176,8 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
     gates = config.gates
     initial, most = config.backoff
     cache, queue = Cache(), SchedulingQueue(clock, initial_backoff=initial, max_backoff=most)
+    if gates.version >= V1_37:
+        watch_entities(queue)
     return _Base(
         config,
         client,

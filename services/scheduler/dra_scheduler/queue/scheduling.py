@@ -8,6 +8,7 @@ After five minutes it is tried again anyway. After an error it backs off at once
 import asyncio
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
@@ -128,6 +129,19 @@ class SchedulingQueue:
         for entry in self._pods.values():
             counted["gated" if entry.gated else entry.place.value] += 1
         return counted
+
+    def entities(self) -> dict[tuple[str, str], int]:
+        """How many pods without a group, and how many groups, are where: by place and ``pod`` or ``podgroup``."""
+        pods: Counter[tuple[str, str]] = Counter()
+        groups: set[tuple[str, str, str]] = set()
+        for entry in self._pods.values():
+            place, pod = "gated" if entry.gated else entry.place.value, entry.pod
+            group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
+            if group:
+                groups.add((place, pod.metadata.namespace, group))
+            else:
+                pods[place, "pod"] += 1
+        return pods + Counter((place, "podgroup") for place, _, _ in groups)
 
     # Attempts
 

@@ -16,14 +16,24 @@ class BindingFailed(Exception):
     """A failure condition is true."""
 
 
+class BindingTimeout(Exception):
+    """The conditions have not become true in time."""
+
+
 def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
     """Whether any allocated device has binding conditions."""
-    return any(
-        result.binding_conditions
+    return bool(drivers_with_conditions(claims))
+
+
+def drivers_with_conditions(claims: Iterable[ResourceClaim]) -> set[str]:
+    """The drivers of the allocated devices that have binding conditions."""
+    return {
+        result.driver
         for claim in claims
         if claim.status.allocation is not None
         for result in claim.status.allocation.devices.results
-    )
+        if result.binding_conditions
+    }
 
 
 def is_ready(claim: ResourceClaim) -> bool:

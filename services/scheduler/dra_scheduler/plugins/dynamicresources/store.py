@@ -31,9 +31,11 @@ from dra_shared.version import V1_37
 from dra_scheduler.dra.claimtracker import ClaimNotFound, ClaimOutdated, revision
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.status import Status, error
-from dra_scheduler.metrics import count_claim
+from dra_scheduler.metrics import count_claim, count_wait
 from dra_scheduler.plugins.dynamicresources.bindingconditions import (
     BindingFailed,
+    BindingTimeout,
+    drivers_with_conditions,
     has_conditions,
     has_timed_out,
     is_ready,
@@ -300,16 +302,25 @@ class ClaimStore:
             f"waiting for binding conditions for device on node {node_name}",
             "Scheduling",
         )
-        deadline = self._clock.monotonic() + self._binding_timeout
-        while True:
-            try:
-                if self._all_ready(memory):
-                    return None
-            except (BindingFailed, StoreError) as failure:
-                return error(failure)
+        started, status = self._clock.monotonic(), "failure"
+        drivers = drivers_with_conditions(memory.claims)
+        try:
+            await self._until_ready(memory, started + self._binding_timeout)
+            status = "success"
+        except BindingTimeout as timeout:
+            status = "timeout"
+            return error(f"device binding timeout: {timeout}")
+        except (BindingFailed, StoreError) as failure:
+            return error(failure)
+        finally:
+            count_wait(pod.spec.scheduler_name, drivers, status, self._clock.monotonic() - started)
+        return None
+
+    async def _until_ready(self, memory: AttemptMemory, deadline: float) -> None:
+        while not self._all_ready(memory):
             left = deadline - self._clock.monotonic()
             if left <= 0:
-                return error("device binding timeout: context deadline exceeded")
+                raise BindingTimeout("context deadline exceeded")
             await self._news(tuple(claim.key for claim in memory.claims), min(left, _POLL_INTERVAL))
 
     def _all_ready(self, memory: AttemptMemory) -> bool:
@@ -322,7 +333,7 @@ class ClaimStore:
             memory.claims[index] = latest
             if not is_ready(latest):
                 if has_timed_out(latest, self._clock.now(), self._binding_timeout):
-                    raise StoreError(f"device binding timeout: claim={latest.metadata.name}")
+                    raise BindingTimeout(f"claim={latest.metadata.name}")
                 return False
         return True
 
