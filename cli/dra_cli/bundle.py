@@ -1,4 +1,8 @@
-"""All that a bug report needs of a cluster, as one archive: objects, who changed them, logs and versions."""
+"""All that a bug report needs of a cluster, as one archive: objects, who changed them, logs and versions.
+
+The history is whole from the moment of ``begin.json`` on, whose objects are below ``begin``: who has the archive can
+look at every moment since.
+"""
 
 import io
 import json
@@ -22,12 +26,16 @@ Json = dict[str, Any]
 # A bug report is read by others.
 _SECRET = frozenset({"secrets"})
 _MOST_CHANGES = 5000
+# Who leads and which nodes are alive: of no use in another cluster.
+_PASSING = frozenset({"leases", "leasecandidates"})
 _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
 
 
-def write(reader: Reader, data: Path | None, file: Path) -> list[str]:
+def write(reader: Reader, data: Path | None, file: Path, at: str = "") -> list[str]:
     """Write the archive; gives what could not be read. ``data`` is the directory of a cluster of ours.
+
+    ``at`` is the moment up to which it goes; without one it is now.
 
     Raises:
         CommandError: the file cannot be written, or the API server not reached.
@@ -38,7 +46,7 @@ def write(reader: Reader, data: Path | None, file: Path) -> list[str]:
     part = file.with_name(f"{file.name}.part")
     try:
         with tarfile.open(part, "w:gz") as archive:
-            for name, content in _contents(reader, data, problems):
+            for name, content in _contents(reader, data, problems, at):
                 member = tarfile.TarInfo(f"dralab-bundle/{name}")
                 member.size, member.mtime = len(content), int(time.time())
                 archive.addfile(member, io.BytesIO(content))
@@ -50,25 +58,66 @@ def write(reader: Reader, data: Path | None, file: Path) -> list[str]:
     return problems
 
 
-def _contents(reader: Reader, data: Path | None, problems: list[str]) -> Iterator[tuple[str, bytes]]:
+def _contents(reader: Reader, data: Path | None, problems: list[str], at: str) -> Iterator[tuple[str, bytes]]:
     yield "versions.txt", _versions(reader).encode()
+    end = _moment(reader, at)
+    before = f"/at/{end['revision']}" if end is not None else ""
+    begin = int(end["oldest"]) if end is not None else 0
+    resources: list[ServedResource] = []
     for resource in stored(reader):
         if resource.plural in _SECRET:
             continue
-        name = f"{resource.plural}.{resource.group or 'core'}"
         try:
-            objects = _objects(reader, resource)
+            objects = _objects(reader, resource, before)
             if objects:
-                yield f"objects/{name}.json", _list(objects)
-            changes = _changes(reader, resource)
+                yield f"objects/{_name(resource)}.json", _list(objects)
+            if end is None:
+                continue
+            changes, more = _changes(reader, resource, end["revision"])
             if changes:
-                yield f"history/{name}.jsonl", b"".join(map(_line, changes))
+                yield f"history/{_name(resource)}.jsonl", b"".join(map(_line, changes))
+            if more and resource.plural not in _PASSING:
+                begin = max(begin, int(changes[0]["revision"]))
+            resources.append(resource)
         except ApiError as error:
             if error.code not in _UNREADABLE:
                 raise
             problems.append(f"{resource.title}: {error}")
+    if end is not None and begin < int(end["revision"]):
+        yield from _beginning(reader, resources, str(begin))
     for log in sorted(data.glob("logs/*.log")) if data is not None else ():
         yield f"logs/{log.name}", _end(log)
+
+
+def _beginning(reader: Reader, resources: list[ServedResource], revision: str) -> Iterator[tuple[str, bytes]]:
+    """The moment since which all changes are there, and the objects as they were then."""
+    moment = reader.json("/history", {"at": revision})["at"]
+    yield "begin.json", json.dumps(moment).encode()
+    for resource in resources:
+        objects = [] if resource.plural in _PASSING else _objects(reader, resource, f"/at/{revision}")
+        if objects:
+            yield f"begin/{_name(resource)}.jsonl", b"".join(map(_line, objects))
+
+
+def _moment(reader: Reader, at: str) -> dict[str, str] | None:
+    """The revision of the bundle's end, and the oldest that is kept; None where no history is.
+
+    Raises:
+        CommandError: a moment is wanted, and the API server keeps no history.
+    """
+    try:
+        found = reader.json("/history", {"at": at or "now"})
+    except ApiError as error:
+        if error.code not in _UNREADABLE:
+            raise
+        if at:
+            raise CommandError(f"{reader.server} keeps no history that --at could show") from error
+        return None
+    return {"revision": found["at"]["revision"], "oldest": found["oldest"]["revision"]}
+
+
+def _name(resource: ServedResource) -> str:
+    return f"{resource.plural}.{resource.group or 'core'}"
 
 
 def _versions(reader: Reader) -> str:
@@ -77,11 +126,11 @@ def _versions(reader: Reader) -> str:
     return f"dralab {__version__}\nAPI server {server}\n{python}\n"
 
 
-def _objects(reader: Reader, resource: ServedResource) -> list[Json]:
+def _objects(reader: Reader, resource: ServedResource, before: str) -> list[Json]:
     items: list[Json] = []
     token = ""
     while True:
-        page = reader.json(resource.path(), {"limit": "500", "continue": token})
+        page = reader.json(before + resource.path(), {"limit": "500", "continue": token})
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
         items += ({**kind, **item} for item in page.get("items") or ())
         token = page["metadata"].get("continue", "")
@@ -89,17 +138,11 @@ def _objects(reader: Reader, resource: ServedResource) -> list[Json]:
             return items
 
 
-def _changes(reader: Reader, resource: ServedResource) -> list[Json]:
-    """The newest changes; none where the API server keeps no history."""
-    try:
-        params = {"limit": str(_MOST_CHANGES), "objects": "true"}
-        found = reader.json(f"/history{resource.path()}", params)
-    except ApiError as error:
-        if error.code not in _UNREADABLE:
-            raise
-        return []
-    items: list[Json] = found.get("items") or []
-    return items
+def _changes(reader: Reader, resource: ServedResource, until: str) -> tuple[list[Json], bool]:
+    """The newest changes, and whether there are older ones."""
+    params = {"limit": str(_MOST_CHANGES), "objects": "true", "to": until}
+    found = reader.json(f"/history{resource.path()}", params)
+    return found.get("items") or [], bool(found.get("more"))
 
 
 def _list(items: list[Json]) -> bytes:

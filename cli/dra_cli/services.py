@@ -80,6 +80,8 @@ class ClusterOptions:
     without: Sequence[str] = field(default_factory=tuple)
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
     """Objects that the cluster starts with."""
+    past: Path | None = None
+    """A file with the past with which an empty database begins (:mod:`dra_cli.restore.past`)."""
     snapshot: Path | None = None
     """The file of a snapshot that the cluster starts from."""
 
@@ -295,6 +297,8 @@ class ClusterServices:
             apiserver.append("--relaxed")
         if options.database:
             apiserver += ["--database", options.database]
+        if options.past is not None:
+            apiserver += ["--past", str(options.past)]
         if options.history:
             apiserver += ["--history", options.history]
         others = [stack.enter_context(Port(0, self._protection.scheme)) for _ in range(1, options.apiservers)]

@@ -2,9 +2,10 @@
 
 import argparse
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
 
 
@@ -18,6 +19,7 @@ def options(parser: Parser) -> None:
         metavar="FILE",
         help="where to (default: dralab-bundle.tar.gz)",
     )
+    moment_option(parser)
     cluster_options(parser)
 
 
@@ -25,9 +27,10 @@ def run(chosen: argparse.Namespace) -> None:
     """Write the archive and print its path; what could not be read is named on standard error."""
     from dra_cli import bundle
 
-    cluster = chosen_cluster(chosen)
+    # It reads the present as well: the history up to the moment.
+    cluster = replace(chosen_cluster(chosen), at="")
     with cluster.reader() as reader:
-        problems = bundle.write(reader, cluster.data, chosen.output)
+        problems = bundle.write(reader, cluster.data, chosen.output, chosen.at)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
     print(chosen.output)

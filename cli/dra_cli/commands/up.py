@@ -204,6 +204,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         CommandError: the fleet's file is of no use.
     """
     from dra_cli import fleet
+    from dra_cli.restore.past import past
     from dra_cli.restore.reading import restored
     from dra_cli.services import ClusterOptions
     from dra_cli.snapshots import find, pools_of
@@ -211,10 +212,13 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     snapshot = find(chosen.source, chosen.data) if chosen.source else None
     pools, objects = restored(chosen.source, chosen.data) if chosen.source and not snapshot else ([], [])
     pools = pools_of(snapshot) if snapshot else pools
+    # Another database has its own history.
+    before = past(chosen.source, chosen.data) if objects and not chosen.database else None
     return ClusterOptions(
         nodes=0 if chosen.source else chosen.nodes,
         fleet=(*pools, *(fleet.read(chosen.filename) if chosen.filename else ())),
-        restored=tuple(objects),
+        restored=() if before else tuple(objects),
+        past=before,
         snapshot=snapshot,
         gpus=chosen.gpus,
         apiservers=chosen.apiservers,
@@ -225,7 +229,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         allow_host_access=chosen.allow_host_access,
         relaxed=chosen.relaxed,
         database=chosen.database,
-        history=chosen.history,
+        history=chosen.history or ("all" if before else ""),
         kubernetes_version=chosen.kubernetes_version,
         feature_gates=chosen.feature_gates,
         runtime_config=chosen.runtime_config,

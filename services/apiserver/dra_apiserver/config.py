@@ -54,6 +54,7 @@ class Config:
     `retention` is what stays in the archive; None is what the database had last.
 
     `database` is the URL of the database (`storage/catalog.py`).
+    `past` is a file with the past of another cluster, with which an empty database begins.
     `nodes` is how nodes are reached, and the scheduler at `scheduler_url`.
     `metrics_server` serves metrics.k8s.io.
     `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
@@ -67,6 +68,7 @@ class Config:
     data: Path = Path(".dralab")
     database: str = IN_DIRECTORY
     relaxed: bool = False
+    past: Path | None = None
     history: float = WINDOW
     retention: Retention | None = None
     runtime_config: str = ""

@@ -82,6 +82,12 @@ def options() -> Options:
         help="what is kept of the past: all, 24h, 2Gi or 24h,2Gi; the default is as it was last, and 5m at first",
     )
     made.option(
+        "--past",
+        default=None,
+        type=Path,
+        help="a file with another cluster's past, with which an empty database begins (dralab up --from BUNDLE)",
+    )
+    made.option(
         "--runtime-config", default="", help="versions to serve: api/all=true,resource.k8s.io/v1beta1=true"
     )
     made.feature_options()
@@ -302,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         data=chosen.data,
         database=chosen.database,
         relaxed=chosen.relaxed,
+        past=chosen.past,
         history=chosen.history.window if chosen.history else WINDOW,
         retention=chosen.history,
         runtime_config=chosen.runtime_config,

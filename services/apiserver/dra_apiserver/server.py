@@ -33,7 +33,7 @@ from dra_apiserver.health import Health
 from dra_apiserver.http import Receive, Scope, Send
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
-from dra_apiserver.kinds.bootstrap import Followers, Restorer, make_missing
+from dra_apiserver.kinds.bootstrap import Followers, Restorer, load_past, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.kubelets.authorizer import NodeAuthorizer
 from dra_apiserver.kinds.kubelets.graph import Graph
@@ -92,9 +92,12 @@ class ApiServer:
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
             kubernetesversion.check(config.directory, config.features.version)
+            registry = catalog.registry(config.runtime_config, config.features)
+            if config.past is not None and not config.reader:
+                past = find_engine(self._database())
+                await asyncio.to_thread(load_past, past, registry, config.past, config.retention)
             self.store = await self._stack.enter_async_context(self._open_store())
             metrics = Metrics()
-            registry = catalog.registry(config.runtime_config, config.features)
             authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
             definitions = Definitions(self.api, writes=not config.reader)
@@ -121,12 +124,15 @@ class ApiServer:
             raise
         return self
 
+    def _database(self) -> Database:
+        config = self.config
+        return Database(config.database, config.directory, config.relaxed)
+
     def _open_store(self) -> Store:
         config = self.config
         if config.reader:
             return Replica(config.directory / FEED, self._clock)
-        engine = find_engine(Database(config.database, config.directory, config.relaxed))
-        return store_for(engine, self._clock, config.history, config.retention)
+        return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
     async def _prepare(self, changed: asyncio.Event, port: int) -> None:
         """What the server writes that has the database, and what follows from its objects."""

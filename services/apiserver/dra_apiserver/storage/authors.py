@@ -32,7 +32,7 @@ _current: ContextVar[str] = ContextVar("author", default="")
 
 def set_author(author: Author) -> None:
     """What this task, and those that it starts, write from now on is the author's."""
-    _current.set(_text(author))
+    _current.set(text_of(author))
 
 
 def current_author() -> str:
@@ -41,7 +41,8 @@ def current_author() -> str:
 
 
 @functools.lru_cache(maxsize=4096)
-def _text(author: Author) -> str:
+def text_of(author: Author) -> str:
+    """The author as the database keeps it."""
     return orjson.dumps([author.user, author.agent[:_AGENT], *author[2:]]).decode()
 
 

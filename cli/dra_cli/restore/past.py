@@ -1,0 +1,78 @@
+"""The history in a bundle, as the file with which an API server's empty database begins (its ``--past``)."""
+
+import json
+import tarfile
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import IO, Any
+
+from dra_cli.errors import CommandError
+
+_ROOT = "dralab-bundle"
+_BEGIN, _HISTORY = f"{_ROOT}/begin/", f"{_ROOT}/history/"
+_FIELDS = ("revision", "type", "user", "agent", "manager", "verb", "subresource")
+
+
+def past(source: str, data: Path) -> Path | None:
+    """The past of the cluster that a bundle is of, as a file below ``data``; None where the source has none.
+
+    Raises:
+        CommandError: it cannot be read or written.
+    """
+    path = Path(source)
+    if not path.is_file() or not tarfile.is_tarfile(path):
+        return None
+    try:
+        with tarfile.open(path) as archive:
+            names = set(archive.getnames())
+            if f"{_ROOT}/begin.json" not in names:
+                return None
+            made = data.absolute() / "restored" / "past.jsonl"
+            made.parent.mkdir(parents=True, exist_ok=True)
+            with made.open("w") as file:
+                for line in _lines(archive, sorted(names)):
+                    file.write(json.dumps(line) + "\n")
+    except (OSError, tarfile.TarError, ValueError, KeyError) as error:
+        raise CommandError(f"cannot read the history in {source}: {error}") from error
+    return made
+
+
+def _lines(archive: tarfile.TarFile, names: list[str]) -> Iterator[dict[str, Any]]:
+    """The moment, its objects, and the changes since."""
+    begin = json.load(_file(archive, f"{_ROOT}/begin.json"))
+    revision = int(begin["revision"])
+    yield {"revision": revision, "time": _milliseconds(begin["time"])}
+    for name in names:
+        if name.startswith(_BEGIN):
+            for text in _file(archive, name):
+                obj = json.loads(text)
+                at = int(obj["metadata"]["resourceVersion"])
+                yield {"object": obj, "plural": _plural(name), "revision": at}
+    for name in names:
+        if name.startswith(_HISTORY):
+            for text in _file(archive, name):
+                change = json.loads(text)
+                if int(change["revision"]) > revision:
+                    yield _change(change, _plural(name))
+
+
+def _change(change: dict[str, Any], plural: str) -> dict[str, Any]:
+    known = {name: change[name] for name in _FIELDS if name in change}
+    made = known | {"object": change["object"], "plural": plural, "revision": int(change["revision"])}
+    return made | {"time": _milliseconds(change.get("time"))}
+
+
+def _file(archive: tarfile.TarFile, name: str) -> IO[bytes]:
+    found = archive.extractfile(name)
+    if found is None:
+        raise KeyError(name)
+    return found
+
+
+def _plural(name: str) -> str:
+    return Path(name).name.partition(".")[0]
+
+
+def _milliseconds(time: str | None) -> int:
+    return int(datetime.fromisoformat(time).timestamp() * 1000) if time else 0

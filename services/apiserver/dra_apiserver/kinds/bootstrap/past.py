@@ -1,0 +1,158 @@
+"""A new database that begins with the past of another cluster, as ``dralab bundle`` has packed it.
+
+The past is a file with a JSON object a line: first the moment at which it begins, then the objects of that moment, then
+every change in order. Revisions, times and authors stay; uids do, too. What starts afterwards finds the cluster as
+after a power cut of all its machines: pods that ran are to be started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import orjson
+from dra_shared.jsontext import dumps
+from dra_shared.retention import Retention
+from dra_shared.service import CannotRun
+
+from dra_apiserver.conversion import to_storage
+from dra_apiserver.kinds.kind import Kind, split_api_version
+from dra_apiserver.registry import Registry
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record, Resource, object_key
+from dra_apiserver.storage.archive.keeper import Keeper
+from dra_apiserver.storage.authors import Author, text_of
+from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.records import Change, canonical
+
+_STEP = 500
+_OF_PROCESSES = frozenset({"Lease"})
+
+
+class Begin(msgspec.Struct):
+    """The moment at which a past begins: a revision, and its time in milliseconds since 1970."""
+
+    revision: int
+    time: int
+
+
+class Line(msgspec.Struct):
+    """An object of the first moment (without a ``type``), or a change."""
+
+    object: dict[str, Any]
+    plural: str
+    revision: int
+    type: str = ""
+    time: int = 0
+    user: str = ""
+    agent: str = ""
+    manager: str = ""
+    verb: str = ""
+    subresource: str = ""
+
+
+_begin = msgspec.json.Decoder(Begin).decode
+_line = msgspec.json.Decoder(Line).decode
+
+
+def load_past(engine: Engine, registry: Registry, file: Path, retention: Retention | None) -> bool:
+    """Fill an empty database with the past in a file; False where the database has objects already.
+
+    Raises:
+        CannotRun: the file is no past.
+        OSError: the file cannot be read, or the database not be used.
+    """
+    try:
+        if engine.open().newest:
+            return False
+        with file.open("rb") as lines:
+            begin = _begin(next(lines))
+            loaded = _Past(registry)
+            first = [_line(text) for text in lines]
+        changes = [line for line in first if line.type]
+        _write(engine, loaded.base(line for line in first if not line.type))
+        engine.compact(begin.revision, 0)
+        Keeper.begin(engine, retention, begin.revision, begin.time)
+        _write(engine, loaded.changes(changes))
+        _write(engine, loaded.power_cut(int(time.time() * 1000)))
+    except (StopIteration, msgspec.DecodeError, KeyError, ValueError) as error:
+        raise CannotRun(f"{file} is no past of a cluster: {error!r}") from error
+    finally:
+        engine.close()
+    return True
+
+
+def _write(engine: Engine, changes: Iterator[Change]) -> None:
+    batch: list[Change] = []
+    for change in changes:
+        batch.append(change)
+        if len(batch) == _STEP:
+            engine.write(batch)
+            batch = []
+    if batch:
+        engine.write(batch)
+
+
+class _Past:
+    """Follows the objects through the changes."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._now: dict[tuple[Resource, str], Record] = {}
+        self._kinds: dict[Resource, Kind] = {}
+        self._newest = 0
+
+    def base(self, lines: Iterator[Line]) -> Iterator[Change]:
+        """The objects of the first moment, as if each had been added with the revision that it has."""
+        seen: set[int] = set()
+        for line in sorted(lines, key=lambda one: one.revision):
+            if line.revision not in seen:
+                seen.add(line.revision)
+                yield from self._change(line, ADDED)
+
+    def changes(self, lines: list[Line]) -> Iterator[Change]:
+        """The changes, each once: some kinds are views of the same objects."""
+        for line in sorted(lines, key=lambda one: one.revision):
+            if line.revision > self._newest:
+                yield from self._change(line, line.type)
+
+    def _change(self, line: Line, type: str) -> Iterator[Change]:
+        made = self._stored(line.object, line.plural)
+        if made is None:
+            return
+        resource, obj = made
+        meta = obj["metadata"]
+        meta["resourceVersion"] = str(line.revision)
+        record = Record(object_key(meta.get("namespace", ""), meta["name"]), line.revision, dumps(obj))
+        place = resource, record.key
+        before = self._now.pop(place, None)
+        if type == DELETED and before is None:
+            return
+        if type != DELETED:
+            self._now[place] = record
+            type = ADDED if before is None else MODIFIED
+        self._newest = max(self._newest, line.revision)
+        author = Author(line.user, line.agent, line.manager, line.verb, line.subresource)
+        yield Change(resource, Event(type, record, before), line.time, text_of(author) if line.user else "")
+
+    def _stored(self, obj: dict[str, Any], plural: str) -> tuple[Resource, dict[str, Any]] | None:
+        """The object as it is stored, and where; None for what this server does not know, or what is of a process."""
+        group, version = split_api_version(obj["apiVersion"])
+        kind = self._registry.get(group, plural) or self._registry.known_kind(group, version, obj["kind"])
+        if kind is None or kind.kind in _OF_PROCESSES:
+            return None
+        self._kinds[kind.storage] = kind
+        return kind.storage, canonical(to_storage(kind, obj, version))
+
+    def power_cut(self, now: int) -> Iterator[Change]:
+        """What was running is not."""
+        for (resource, key), record in list(self._now.items()):
+            obj = orjson.loads(record.data)
+            if not self._kinds[resource].rewind.begin(obj):
+                continue
+            self._newest += 1
+            obj["metadata"]["resourceVersion"] = str(self._newest)
+            made = Record(key, self._newest, dumps(obj))
+            yield Change(resource, Event(MODIFIED, made, record), now)
