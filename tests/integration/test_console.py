@@ -133,7 +133,8 @@ def server(cluster: Path) -> Iterator[_Server]:
 def _open(page: Page, server: _Server, view: str = "") -> None:
     page.goto(f"{server.url}/console/{view}")
     # Everything is loaded: the header counts what there is.
-    expect(page.get_by_role("status")).to_have_text(re.compile(r"2 nodes, \d+ devices"))
+    shown = page.get_by_role("banner").get_by_role("status")
+    expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
 
 
 def _shoot(page: Page, name: str) -> None:
@@ -215,6 +216,75 @@ def test_what_more_nodes_would_bring_is_known_before_they_are_bought(page: Page,
     panel.get_by_role("button", name="Add five nodes such as node-0").click()
     expect(panel.locator(".preview")).to_contain_text("5 of 5 pods would be placed, 4 without them")
     assert len(server.get("/api/v1/nodes")["items"]) == 2
+
+
+def test_classes_choose_colour_and_group_devices(page: Page, server: _Server) -> None:
+    _open(page, server)
+    page.get_by_text("As a table").click()
+    rows = page.locator("details.table tbody tr")
+    every = rows.count()
+    page.get_by_label("Devices of").select_option("gpu.nvidia.com")
+    # A GPU in MIG mode has partitions alone, which another class selects.
+    expect(rows.first).to_be_visible()
+    whole = rows.count()
+    assert 0 < whole < every
+    page.get_by_label("Devices of").select_option("mig.nvidia.com")
+    expect(rows).to_have_count(every - whole)
+    page.get_by_label("Devices of").select_option("(none)")
+    expect(rows).to_have_count(0)
+    page.get_by_label("Devices of").select_option("")
+    page.get_by_label("Colour by").select_option("class")
+    expect(page.locator(".legend")).to_contain_text(f"gpu.nvidia.com · {whole}")
+    page.get_by_label("Group by").select_option("namespace")
+    page.get_by_label("Group by").select_option("class")
+    expect(rows).to_have_count(every)
+
+
+_STRANDED = """async () => {
+  const { fleet } = await import("/console/fleet.js");
+  const consumes = (value) => [{ counterSet: "gpu-0", counters: { slices: { value } } }];
+  const part = (name, value) => ({ name, consumesCounters: consumes(value) });
+  const shared = (name, policy) => ({
+    name, allowMultipleAllocations: true, capacity: { bandwidth: { value: "10", requestPolicy: policy } } });
+  const slice = {
+    driver: "d", pool: { name: "n" }, nodeName: "n",
+    sharedCounters: [{ name: "gpu-0", counters: { slices: { value: "7" } } }],
+    devices: [part("a", "4"), part("b", "4"), shared("nic", { validRange: { min: "4" } }), shared("any")] };
+  const result = (device, consumedCapacity) => ({ driver: "d", pool: "n", device, consumedCapacity });
+  const results = [result("a"), result("nic", { bandwidth: "8" }), result("any", { bandwidth: "8" })];
+  const claim = { key: "x/c", namespace: "x", pods: [], results };
+  const made = (claims) => fleet({
+    nodes: new Map(), slices: new Map([["s", slice]]), claims: new Map(claims), pods: new Map(), rules: new Map() });
+  const names = ({ nodes }) => nodes[0].boards.filter((board) => board.stranded).map((board) => board.name);
+  return [names(made([])), names(made([["x/c", claim]]))];
+}"""
+
+
+def test_what_is_left_and_fits_no_request_is_stranded(page: Page, server: _Server) -> None:
+    """A GPU with counters left that no partition fits, and less than the smallest share of a device."""
+    _open(page, server)
+    assert page.evaluate(_STRANDED) == [[], ["gpu-0", "nic"]]
+    page.get_by_role("button", name="stranded 0").click()
+    page.get_by_text("As a table (0)").click()
+
+
+def test_what_a_pod_or_device_less_would_mean_is_shown_first(page: Page, server: _Server) -> None:
+    for number in range(5):
+        server.claim(f"pod-{number}", "true")
+    _open(page, server)
+    page.get_by_role("button", name=re.compile("^used 8$")).click()
+    page.get_by_text("As a table").click()
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    panel.get_by_role("button", name=re.compile("^Lose device ")).click()
+    expect(panel.locator(".preview")).to_contain_text("3 of 5 pods would be placed, 4 now")
+    page.goto(f"{server.url}/console/#/pods/{server.namespace}/pod-0")
+    page.get_by_role("button", name="Delete pod pod-0", exact=True).click()
+    preview = page.locator(".preview")
+    expect(preview).to_contain_text("4 of 4 other pods would be placed, 3 now")
+    assert len(server.pods()) == 5
+    preview.get_by_role("button", name="Delete pod pod-0 now").click()
+    blocking_until(lambda: "pod-0" not in server.pods())
 
 
 def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, server: _Server) -> None:
@@ -418,7 +488,8 @@ def test_any_cluster_has_a_console_by_its_kubeconfig(page: Page, server: _Server
             base = address.partition("/console")[0]
             assert httpx.get(f"{base}/api/v1/nodes").status_code == 401
             page.goto(address)
-            expect(page.get_by_role("status")).to_have_text(re.compile(r"2 nodes, \d+ devices"))
+            shown = page.get_by_role("banner").get_by_role("status")
+            expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
             page.goto(f"{base}/console/#/pods/{server.namespace}/waits")
             expect(page.get_by_text("What would help:")).to_be_visible()
             # A watch comes through, too.

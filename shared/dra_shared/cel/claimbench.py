@@ -98,6 +98,42 @@ def examine(
     return ClaimReport(tuple(requests), constraints)
 
 
+@dataclass(frozen=True, slots=True)
+class ClassMatches:
+    """Which devices a class selects, by their places in the sequence; ``problem`` is why that cannot be known."""
+
+    name: str
+    devices: tuple[int, ...]
+    problem: str = ""
+
+
+def selected(
+    classes: Mapping[str, DeviceClass], candidates: Sequence[Candidate], features: FeatureGates
+) -> list[ClassMatches]:
+    """Try the selectors of each class on the devices; the classes come by their names."""
+    trial = _Trial(candidates, features)
+    found = []
+    for name, one in sorted(classes.items()):
+        tried = [trial.of(text) for text in _expressions(one.spec.selectors)]
+        problem = next((each.message for report, _ in tried for each in report.problems), "")
+        devices = () if problem else _passing(candidates, [by_place for _, by_place in tried])
+        found.append(ClassMatches(name, devices, problem))
+    return found
+
+
+def _passing(candidates: Sequence[Candidate], results: Sequence[Mapping[_Place, Finding]]) -> tuple[int, ...]:
+    return tuple(
+        index
+        for index, one in enumerate(candidates)
+        if all(
+            (found := by_place.get((one.driver, one.pool, one.device.name))) is not None
+            and found.matches
+            and not found.error
+            for by_place in results
+        )
+    )
+
+
 class _Trial:
     """The devices, and what each expression made of them: classes are shared by requests."""
 

@@ -65,3 +65,17 @@ async def test_classes_and_devices_are_those_of_the_store_at_each_question(clien
 )
 async def test_a_manifest_that_is_no_claim(client: httpx.AsyncClient, manifest: str, problem: str) -> None:
     assert problem in (await _ask(client, manifest))["problem"]
+
+
+async def test_the_classes_of_the_store_say_which_devices_they_select(client: httpx.AsyncClient) -> None:
+    assert (await client.post(f"{_DRA}/resourceslices", json=_SLICE)).status_code == 201
+    expression = "device.driver == 'other.example'"
+    for name, selectors in (("all", []), ("none", [{"cel": {"expression": expression}}])):
+        made = {"metadata": {"name": name}, "spec": {"selectors": selectors}}
+        assert (await client.post(f"{_DRA}/deviceclasses", json=made)).status_code == 201
+    answer = (await client.get("/insight/classes")).json()
+    assert answer["devices"] == ["d.example/node-0/x", "d.example/node-0/y"]
+    assert answer["classes"] == [
+        {"name": "all", "devices": [0, 1], "problem": ""},
+        {"name": "none", "devices": [], "problem": ""},
+    ]

@@ -13,7 +13,7 @@ from dra_shared.api.resource import (
     DeviceSubRequest,
     ExactDeviceRequest,
 )
-from dra_shared.cel.claimbench import ClaimReport, examine
+from dra_shared.cel.claimbench import ClaimReport, examine, selected
 from dra_shared.cel.workbench import Candidate
 from dra_shared.features import FeatureGates
 
@@ -99,3 +99,18 @@ def test_a_constraint_chooses_among_the_values_of_the_devices_that_match() -> No
     )
     assert first.without == 1
     assert (second.distinct, second.values, second.without) == (True, {"T4": 1}, 0)
+
+
+def test_a_class_selects_devices_or_has_a_problem() -> None:
+    broken = DeviceClass(spec=DeviceClassSpec(selectors=(_selector("device.nonsense"),)))
+    a100 = DeviceClass(spec=DeviceClassSpec(selectors=(*_CLASSES["gpu"].spec.selectors, _model("A100"))))
+    classes = {"all": DeviceClass(spec=DeviceClassSpec()), "broken": broken, "a100": a100, **_CLASSES}
+    found = {one.name: one for one in selected(classes, _DEVICES, FeatureGates())}
+    assert {name: one.devices for name, one in found.items()} == {
+        "a100": (0, 1),
+        "all": (0, 1, 2, 3),
+        "broken": (),
+        "gpu": (0, 1, 2),
+    }
+    assert "undefined field 'nonsense'" in found["broken"].problem
+    assert found["gpu"].problem == ""

@@ -8,7 +8,7 @@ import msgspec
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import RESOURCE_CLAIMS
-from dra_shared.cel.claimbench import examine
+from dra_shared.cel.claimbench import examine, selected
 from dra_shared.features import FeatureGates
 from dra_shared.yamltext import YamlError, load
 from fastapi import APIRouter
@@ -86,6 +86,21 @@ class ClaimAnswer(Report):
     constraints: list[ConstraintReport] = Field(default_factory=list)
 
 
+class ClassMatchesReport(Report):
+    """Which devices a class selects, by their places in the answer's ``devices``; a problem is why none is known."""
+
+    name: str
+    devices: list[int]
+    problem: str
+
+
+class ClassesAnswer(Report):
+    """All devices, as DRIVER/POOL/DEVICE, and what each class selects of them."""
+
+    devices: list[str]
+    classes: list[ClassMatchesReport]
+
+
 def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRouter:
     """The endpoint, on these devices and classes."""
     made = APIRouter(prefix="/insight", tags=["insight"])
@@ -104,6 +119,16 @@ def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRou
         answer = ClaimAnswer.model_validate(report, from_attributes=True)
         answer.claim = given
         return answer
+
+    @made.get("/classes")
+    async def selections() -> ClassesAnswer:
+        """Which devices each device class selects."""
+        candidates, known = await devices(), await classes()
+        report = await asyncio.to_thread(selected, known, candidates, features)
+        return ClassesAnswer(
+            devices=[f"{one.driver}/{one.pool}/{one.device.name}" for one in candidates],
+            classes=[ClassMatchesReport.model_validate(one, from_attributes=True) for one in report],
+        )
 
     return made
 

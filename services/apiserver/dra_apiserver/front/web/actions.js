@@ -9,6 +9,7 @@ const rules = () => informers.rules.paths[0];
 const MERGE = "application/merge-patch+json";
 
 const COPIES = 5;
+const DRA = "/apis/resource.k8s.io/v1";
 
 /**
  * The actions on a device of a node: `{name, question, body, act(pods)}`; `act` gives what was done, in words. A body that
@@ -27,8 +28,48 @@ export function actionsOn(device) {
     { name: `Lose node ${node}`, question: "remove", body: { nodes: [node] } },
     taint("NoSchedule"),
     taint("NoExecute"),
+    { name: `Lose device ${name}`, question: "change", changes: true, body: () => without(device) },
     { name: `Add five nodes such as ${node}`, question: "change", body: () => copies(node) },
   ];
+}
+
+/** The actions on a pod: what deleting it would make room for. */
+export function actionsOnPod(pod) {
+  const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
+  const act = async () => {
+    await request(path, { method: "DELETE" });
+    return `pod ${pod.key} is deleted`;
+  };
+  return [{ name: `Delete pod ${pod.name}`, question: "change", changes: true, others: "other pods", body: () => ended(path, pod), act }];
+}
+
+/** The pod as one that has ended, which holds nothing, and the claims that it alone has as free. */
+async function ended(path, pod) {
+  const found = await request(path);
+  const claims = await Promise.all(
+    pod.claims.map((name) => request(`${DRA}/namespaces/${pod.namespace}/resourceclaims/${name}`)),
+  );
+  const alone = claims.filter(({ status }) => (status?.reservedFor ?? []).every((one) => one.uid === found.metadata.uid));
+  return {
+    objects: [
+      { ...found, status: { ...found.status, phase: "Succeeded" } },
+      ...alone.map((claim) => ({ ...claim, status: {} })),
+    ],
+  };
+}
+
+/** The device's slice without it. */
+async function without({ driver, pool, name }) {
+  const { items, apiVersion } = await request(`${DRA}/resourceslices?fieldSelector=spec.driver%3D${driver}`);
+  const objects = items
+    .filter(({ spec }) => spec.pool.name === pool && spec.devices?.some((one) => one.name === name))
+    .map((slice) => ({
+      apiVersion,
+      kind: "ResourceSlice",
+      ...slice,
+      spec: { ...slice.spec, devices: slice.spec.devices.filter((one) => one.name !== name) },
+    }));
+  return { objects };
 }
 
 /** Nodes like one that is there, with devices like its own. */

@@ -1,6 +1,7 @@
 // A board's panel: its devices, who holds them, their attributes and what is left of its counters.
 
 import { useState } from "preact/hooks";
+import { actionsOn } from "./actions.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
 import { past } from "./moments.js";
@@ -17,9 +18,10 @@ export function Board({ board, close }) {
   return html`<aside class="panel" aria-label="Device">
     <header><h2>${board.name}</h2><button onClick=${close} aria-label="Close">×</button></header>
     <p>${board.driver} on <b>${board.node}</b> <span class=${`chip ${board.state}`}>${board.state}</span></p>
+    ${board.stranded && html`<p class="note">Stranded: something of it is left, but too little for any request.</p>`}
     ${Object.entries(board.levels).map(([name, { used, total }]) => html`<${Level} name=${name} used=${used} total=${total} />`)}
     ${shown.map((device) => html`<${Device} key=${device.key} device=${device} open=${board.devices.length === 1} />`)}
-    ${board.devices.length > 0 && !past.value && html`<${WhatIf} key=${board.key} device=${first[0]} />`}
+    ${board.devices.length > 0 && !past.value && html`<${WhatIf} key=${board.key} actions=${actionsOn(first[0])} device=${first[0]} />`}
     ${first.length > shown.length && html`<button onClick=${() => setAll(true)}>Show ${first.length - shown.length} more</button>`}
   </aside>`;
 }

@@ -1,10 +1,15 @@
 // What colour a board has: by its state, by the namespace that holds it, or by an attribute's value.
 
+import { classesOf } from "./classes.js";
+
 const HUES = [211, 35, 151, 280, 0, 90, 320, 180, 55, 245];
 
 /** `{base, full}`: of the whole board, and of the part that is taken. */
 export function colourOf(by, board, element) {
-  if (by === "state") return stateColours(board.state, element);
+  if (by === "state") {
+    const colours = stateColours(board.state, element);
+    return board.stranded ? { ...colours, base: stateColours("stranded", element).full } : colours;
+  }
   const hue = hueOf(valueOf(by, board));
   if (hue === undefined) return stateColours("free", element);
   return { base: `hsl(${hue} 45% 50% / 0.35)`, full: `hsl(${hue} 60% 45%)` };
@@ -21,9 +26,16 @@ export function legend(by, boards) {
     .map(([name, count]) => [`${name} · ${count}`, `hsl(${hueOf(name)} 60% 45%)`]);
 }
 
+/** The values of what boards have besides attributes: classes, namespaces, driver and pool. */
+export function ownValues(by, board) {
+  if (by === "class") return [...new Set(board.devices.flatMap(classesOf))].sort();
+  if (by === "namespace") return board.devices.flatMap((device) => device.holders.map((holder) => holder.namespace));
+  return [board.devices[0][by]];
+}
+
 function valueOf(by, board) {
-  if (by === "namespace") return board.devices.flatMap((device) => device.holders)[0]?.namespace ?? "";
-  if (by === "driver" || by === "pool") return board.devices[0][by];
+  if (by === "class") return ownValues(by, board).join(", ");
+  if (by === "namespace" || by === "driver" || by === "pool") return ownValues(by, board)[0] ?? "";
   return String(Object.values(board.devices[0].attributes[by] ?? { none: "" })[0]);
 }
 

@@ -6,10 +6,12 @@
 import { quantity } from "./quantity.js";
 
 export const STATES = ["free", "used", "waiting", "blocked", "tainted", "unhealthy"];
+/** Of a board: something of it is left that no request could get. */
+export const STRANDED = "stranded";
 export const NO_NODE = "(no node)";
 const SERIOUS = Object.fromEntries(STATES.map((state, index) => [state, index]));
 
-/** `{nodes, devices, totals}`; the arguments are maps of what cluster.js keeps. */
+/** `{nodes, devices, totals}`, with the number of boards by `states` and of those that are `stranded`; the arguments are maps of what cluster.js keeps. */
 export function fleet({ nodes, slices, claims, pods, rules }) {
   const holders = holdersOf(claims, pods);
   const health = healthOf(claims, pods);
@@ -181,7 +183,8 @@ function* boards(devices, counters) {
   for (const one of devices) {
     const set = one.consumes[0]?.counterSet;
     if (set === undefined) {
-      yield { ...common(one), key: one.key, name: one.name, state: one.state, fill: filled(one), devices: [one] };
+      const base = { ...common(one), key: one.key, name: one.name, state: one.state, fill: filled(one), devices: [one] };
+      yield { ...base, stranded: restIsTooSmall(one) };
       continue;
     }
     const key = `${one.driver}/${one.pool}/${set}`;
@@ -204,6 +207,27 @@ function filled(one) {
   return Math.min(1, Math.max(0, ...shares));
 }
 
+/** Whether what is left of a shared device is less than the smallest share of one of its capacities. */
+function restIsTooSmall(one) {
+  if (!one.shared || !one.holders.length) return false;
+  let left = false;
+  let tooSmall = false;
+  for (const [name, { value, requestPolicy }] of Object.entries(one.capacity)) {
+    const taken = one.holders.reduce((sum, holder) => sum + quantity(holder.consumed[name] ?? "0"), 0);
+    const rest = quantity(value) - taken;
+    if (rest > 0) left = true;
+    if (rest < smallest(requestPolicy)) tooSmall = true;
+  }
+  return left && tooSmall;
+}
+
+/** The least that a request can take of a capacity. */
+function smallest(policy) {
+  if (policy?.validRange?.min !== undefined) return quantity(policy.validRange.min);
+  const values = (policy?.validValues ?? []).map(quantity);
+  return values.length ? Math.min(...values) : 0;
+}
+
 function partitioned(key, members, totals) {
   const levels = Object.fromEntries(Object.entries(totals).map(([name, total]) => [name, { total, used: 0 }]));
   for (const one of members.filter((member) => member.holders.length)) {
@@ -220,12 +244,22 @@ function partitioned(key, members, totals) {
   const fill = Math.max(0, ...Object.values(levels).map(({ used, total }) => used / (total || 1)));
   const worst = (held.length ? held : members).reduce((a, b) => (SERIOUS[b.state] > SERIOUS[a.state] ? b : a));
   const devices = members.sort((a, b) => natural(a.name, b.name));
-  const state = held.length ? worst.state : devices.some((one) => one.state === "free") ? "free" : worst.state;
-  return { ...common(members[0]), key, name: key.split("/").pop(), state, fill: Math.min(1, fill), levels, devices };
+  const anyFree = devices.some((one) => one.state === "free");
+  const state = held.length ? worst.state : anyFree ? "free" : worst.state;
+  // Counters are left, and yet no partition that is free fits into them.
+  const stranded = held.length > 0 && !anyFree && Object.values(levels).some(({ used, total }) => used < total);
+  const name = key.split("/").pop();
+  return { ...common(members[0]), key, name, state, fill: Math.min(1, fill), levels, devices, stranded };
 }
 
 function totals(nodes) {
   const found = Object.fromEntries(STATES.map((state) => [state, 0]));
-  for (const node of nodes) for (const board of node.boards) found[board.state] += 1;
-  return found;
+  let stranded = 0;
+  for (const node of nodes) {
+    for (const board of node.boards) {
+      found[board.state] += 1;
+      if (board.stranded) stranded += 1;
+    }
+  }
+  return { states: found, stranded };
 }

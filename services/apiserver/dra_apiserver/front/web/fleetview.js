@@ -3,9 +3,10 @@
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Board } from "./board.js";
-import { world } from "./cluster.js";
-import { colourOf, legend } from "./colours.js";
-import { STATES } from "./fleet.js";
+import { classes, world } from "./cluster.js";
+import { colourOf, legend, ownValues } from "./colours.js";
+import { classesOf, selections, unknown, wantSelections } from "./classes.js";
+import { STATES, STRANDED } from "./fleet.js";
 import { html } from "./html.js";
 import { layout } from "./layout.js";
 import { Picture } from "./picture.js";
@@ -18,6 +19,11 @@ const group = signal("");
 const colour = signal("state");
 const filter = signal("");
 const state = signal("");
+const ofClass = signal("");
+// In place of a class's name: devices that no class selects.
+const NO_CLASS = "(none)";
+// What boards have besides attributes.
+const OWN = ["class", "namespace", "driver", "pool"];
 const hovered = signal(undefined);
 
 const attributes = computed(() => {
@@ -34,7 +40,10 @@ const plan = computed(() => {
   const wanted = filter.value.trim().toLowerCase();
   return layout(world.value.nodes, {
     group: (node) => (group.value ? groupOf(node, group.value) : ""),
-    shown: (board, node) => matches(board, node, wanted) && (!state.value || board?.state === state.value),
+    shown: (board, node) =>
+      matches(board, node, wanted) &&
+      (!state.value || (state.value === STRANDED ? board?.stranded : board?.state === state.value)) &&
+      (!ofClass.value || selects(ofClass.value, board)),
   });
 });
 /** The boards in the order of the picture, for the keyboard and the table. */
@@ -49,8 +58,17 @@ const chosen = computed(() => {
   return undefined;
 });
 
+/** Whether a class selects a device of the board, or none does. */
+function selects(name, board) {
+  return (board?.devices ?? []).some((device) => {
+    const classes = classesOf(device);
+    return name === NO_CLASS ? selections.value && !classes.length : classes.includes(name);
+  });
+}
+
 function groupOf(node, by) {
   if (by.startsWith("label:")) return node.labels[by.slice(6)] ?? "";
+  if (by.startsWith("own:")) return [...new Set(node.boards.flatMap((board) => ownValues(by.slice(4), board)))].sort().join(", ");
   const values = node.boards.flatMap((board) => board.devices.slice(0, 1)).map((device) => value(device, by.slice(10)));
   return [...new Set(values)].sort().join(", ");
 }
@@ -78,25 +96,39 @@ export function Fleet() {
   </section>`;
 }
 
+/** Notes what was chosen; what depends on classes is asked for then. */
+function choosing(what, event) {
+  what.value = event.target.value;
+  if (what === ofClass || what.value === "class" || what.value === "own:class") wantSelections();
+}
+
 function Controls() {
   const totals = world.value.totals;
   const choose = (one) => () => (state.value = state.value === one ? "" : one);
   return html`<div class="controls">
     <label>Filter <input type="search" value=${filter} placeholder="node, model, claim, pod" onInput=${(event) => (filter.value = event.target.value)} /></label>
-    <label>Group by <select value=${group} onChange=${(event) => (group.value = event.target.value)}>
+    <label>Group by <select value=${group} onChange=${(event) => choosing(group, event)}>
       <option value="">nothing</option>
+      ${OWN.map((name) => html`<option value=${`own:${name}`}>${name}</option>`)}
       ${labels.value.map((name) => html`<option value=${`label:${name}`}>${name}</option>`)}
       ${attributes.value.map((name) => html`<option value=${`attribute:${name}`}>${name}</option>`)}
     </select></label>
-    <label>Colour by <select value=${colour} onChange=${(event) => (colour.value = event.target.value)}>
+    <label>Colour by <select value=${colour} onChange=${(event) => choosing(colour, event)}>
       <option value="state">state</option>
-      <option value="namespace">namespace</option><option value="driver">driver</option><option value="pool">pool</option>
+      ${OWN.map((name) => html`<option value=${name}>${name}</option>`)}
       ${attributes.value.map((name) => html`<option value=${name}>${name}</option>`)}
     </select></label>
+    <label>Devices of <select value=${ofClass.value} onChange=${(event) => choosing(ofClass, event)}>
+      <option value="">any class</option>
+      ${classes.value.map(({ name }) => html`<option value=${name}>${name}</option>`)}
+      <option value=${NO_CLASS}>no class</option>
+    </select></label>
+    ${unknown.value && html`<span class="bad">classes: ${unknown.value}</span>`}
     <div class="legend" role="group" aria-label="Show only one state">
       ${colour.value === "state"
         ? STATES.map((one) => html`<button class=${`chip ${one}`} aria-pressed=${state.value === one} onClick=${choose(one)}>
-            ${one} <b>${totals[one]}</b></button>`)
+            ${one} <b>${totals.states[one]}</b></button>`).concat(html`<button class=${`chip ${STRANDED}`} aria-pressed=${state.value === STRANDED}
+            title="Something of the device is left that no request could get" onClick=${choose(STRANDED)}>${STRANDED} <b>${totals.stranded}</b></button>`)
         : legend(colour.value, boards.value).map(([name, hue]) => html`<span class="chip" style=${{ "--chip": hue }}>${name}</span>`)}
     </div>
   </div>`;

@@ -28,7 +28,7 @@ function App() {
   const chosen = first in views ? first : "fleet";
   document.title = `${views[chosen].title} · dralab`;
   const waiting = pods.value.filter((pod) => pod.phase === "Pending").length;
-  const devices = Object.values(world.value.totals).reduce((sum, count) => sum + count, 0);
+  const devices = Object.values(world.value.totals.states).reduce((sum, count) => sum + count, 0);
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header class="top"><b>dralab</b>
       <nav aria-label="Views">${Object.entries(views).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>

@@ -1,6 +1,7 @@
 // The pods page: what waits comes first, with the reason in a sentence; and one pod, with its explanation.
 
 import { computed, signal } from "@preact/signals";
+import { actionsOnPod } from "./actions.js";
 import { claims, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
@@ -10,6 +11,7 @@ import { Link } from "./links.js";
 import { Logs } from "./logs.js";
 import { Terminal } from "./terminal.js";
 import { instant, past } from "./moments.js";
+import { WhatIf } from "./preview.js";
 import { podPhases, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
@@ -66,6 +68,7 @@ export function PodPage({ name }) {
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
     <h2>Phases</h2><${Timeline} phases=${podPhases(pod, mine)} />
+    ${!past.value && html`<${WhatIf} key=${pod.key} actions=${actionsOnPod(pod)} />`}
     <h2>Containers</h2><${Containers} pod=${pod} />
   </section>`;
 }

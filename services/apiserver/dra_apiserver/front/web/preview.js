@@ -1,14 +1,15 @@
-// "What if": an action on a node or device, what the scheduler would do then, and only after that the button that does it.
+// "What if": an action on a node, device or pod, what the scheduler would do then, and only after that the button that does it.
 
 import { useState } from "preact/hooks";
-import { actionsOn, cordon, untaint } from "./actions.js";
+import { cordon, untaint } from "./actions.js";
 import { request } from "./api.js";
 import { pods, world } from "./cluster.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
 import { readOnly } from "./moments.js";
 
-export function WhatIf({ device }) {
+/** `device` is the one of which something may be undone, if it is about one. */
+export function WhatIf({ actions, device }) {
   const [preview, setPreview] = useState(undefined);
   const [outcome, setOutcome] = useState("");
   const report = (work) => work.then(setOutcome, (error) => setOutcome(error.message));
@@ -28,16 +29,16 @@ export function WhatIf({ device }) {
     report(preview.action.act(pods.value));
   };
   return html`<section class="whatif" aria-label="What if"><h3>What if…</h3>
-    <p class="controls">${actionsOn(device).map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
+    <p class="controls">${actions.map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
     ${preview && html`<${Preview} preview=${preview} act=${act} />`}
-    ${!readOnly.value && html`<${Undo} device=${device} report=${report} />`}
+    ${device && !readOnly.value && html`<${Undo} device=${device} report=${report} />`}
     <p role="status">${outcome}</p></section>`;
 }
 
 function Preview({ preview: { action, answer, problem }, act }) {
   if (problem) return html`<p class="bad">No preview: ${problem}</p>`;
   if (!answer) return html`<p class="note">Asking the scheduler…</p>`;
-  if (action.question === "change") return html`<${Comparison} answer=${answer} />`;
+  if (action.question === "change") return html`<${Comparison} action=${action} answer=${answer} act=${act} />`;
   const moves = answer.moves ?? [];
   return html`<div class="preview"><p><b>${answer.moved ?? 0}</b> pods would move, <b>${answer.stuck ?? 0}</b> would be stuck.</p>
     ${moves.length > 0 && html`<table><thead><tr><th>Pod</th><th>From</th><th>To</th></tr></thead><tbody>
@@ -47,11 +48,12 @@ function Preview({ preview: { action, answer, problem }, act }) {
 }
 
 /** Who would be placed then: all pods with claims, and those that wait, are placed again. */
-function Comparison({ answer }) {
+function Comparison({ action, answer, act }) {
   const place = ({ node, message }) => node || html`<span class="bad">${message}</span>`;
-  return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} pods would be placed, <b>${answer.before}</b> without them.</p>
-    ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th><th>Without</th><th>With</th></tr></thead><tbody>
+  return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} ${action.others ?? "pods"} would be placed, <b>${answer.before}</b> ${action.changes ? "now" : "without them"}.</p>
+    ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th>${(action.changes ? ["Now", "Then"] : ["Without", "With"]).map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>
       ${answer.changed.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${place(one.before)}</td><td>${place(one.after)}</td></tr>`)}</tbody></table>`}
+    ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}
   </div>`;
 }
 
