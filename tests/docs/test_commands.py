@@ -69,7 +69,8 @@ def _script(shown: Page) -> tuple[str, dict[int, Command]]:
             number = len(checks)
             checks[number] = command
             wanted = f"! {{ {command.text}; }}" if command.fails else command.text
-            parts += [f"echo '<{number}>'", f"{wanted} 2>&1", f"echo '</{number}>'"]
+            # Not every command ends its last line.
+            parts += [f"echo '<{number}>'", f"{wanted} 2>&1", f"printf '\\n</{number}>\\n'"]
     return "\n".join(parts) + "\n", checks
 
 

@@ -10,6 +10,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from dralab.testing import grpcimport  # noqa: F401  # before others import gRPC
+
+# isort: split
+
 import httpx
 import uvloop
 from dra_node_agent.driverkit.program import Surroundings

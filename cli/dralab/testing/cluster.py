@@ -11,6 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dralab.testing import grpcimport  # noqa: F401  # before others import gRPC
+
+# isort: split
+
 import httpx
 import orjson
 from dra_cli import manifests, objects

@@ -1,0 +1,37 @@
+"""A test that starts programs while its cluster runs reads nothing of gRPC's."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.system
+
+_PROGRAM = """
+import asyncio, os, subprocess, sys
+import dralab.testing.{module}
+from grpc import aio
+
+async def main():
+    server = aio.server()
+    server.add_insecure_port(f"unix:{{sys.argv[1]}}")
+    await server.start()
+    async with aio.insecure_channel(f"unix:{{sys.argv[1]}}") as channel:
+        await channel.channel_ready()
+        for _ in range(10):
+            await asyncio.sleep(0.01)
+            # A real fork, as uvloop's: subprocess uses vfork otherwise.
+            subprocess.run(["true"], check=True, preexec_fn=lambda: None)
+    await server.stop(None)
+
+asyncio.run(main())
+assert "GRPC_ENABLE_FORK_SUPPORT" not in os.environ
+"""
+
+
+@pytest.mark.parametrize("module", ["blocking", "cluster"])
+def test_forks_are_silent(module: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _PROGRAM.format(module=module), str(tmp_path / "s")]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert (result.returncode, result.stderr) == (0, "")
