@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dra_shared.features import FeatureGates, read, with_defaults
+from dra_shared.podgroups import pod_groups
 from dra_shared.version import DEFAULT, V1_36, Version, release
 
 # How many minor versions older than the API server a service may be.
@@ -40,13 +41,16 @@ LAB_GATES = dict.fromkeys(
     True,
 )
 
-# Those that need a kind which older versions lack: in 1.35 workloads have no PodGroups of their own.
-_POD_GROUPS = ("GangScheduling", "GenericWorkload")
+# Those that need PodGroups: in 1.35 there are none apart from workloads, and services of 1.36 read them in a version
+# that an API server of 1.37 does not serve.
+_POD_GROUPS = ("CompositePodGroup", "DRAWorkloadResourceClaims", "GangScheduling", "GenericWorkload")
 
 
-def lab_gates(version: Version) -> dict[str, bool]:
-    """The gates of ours that can be on in a version."""
-    return {name: on for name, on in LAB_GATES.items() if version >= V1_36 or name not in _POD_GROUPS}
+def lab_gates(version: Version, cluster: Version | None = None) -> dict[str, bool]:
+    """The gates of ours that can be on in a version, where the API server has that of ``cluster``."""
+    groups = pod_groups(version)
+    known = version >= V1_36 and release(cluster or version).serves(groups.api_version, groups.plural)
+    return {name: on for name, on in LAB_GATES.items() if known or name not in _POD_GROUPS}
 
 
 @dataclass(frozen=True)
@@ -91,7 +95,7 @@ class Versions:
         version = self.of(service)
         if version != self.cluster:
             wanted = _known(wanted, version)
-        gates = with_defaults(lab_gates(version), wanted, version)
+        gates = with_defaults(lab_gates(version, self.cluster), wanted, version)
         FeatureGates.parse(gates, version)
         return gates
 

@@ -53,6 +53,13 @@ def test_all_of_dra_is_on_where_a_version_has_it(version: Version) -> None:
     assert gates.enabled("GenericWorkload") is (version >= V1_36)
 
 
+def test_pod_groups_are_off_in_a_service_that_could_not_read_them() -> None:
+    versions = Versions.parse("1.37,scheduler=1.36")
+    assert "GenericWorkload" not in versions.gates("scheduler", "")
+    assert "GenericWorkload=true" in versions.gates("controller", "")
+    assert "GenericWorkload=true" in Versions.parse("1.36").gates("scheduler", "")
+
+
 def test_gates_that_an_older_service_lacks_are_left_out_for_it() -> None:
     versions = Versions.parse("1.36,node-agent=1.34")
     wanted = "DRAListTypeAttributes=false,DRADeviceTaints=false"

@@ -97,6 +97,7 @@ class ApiServer:
                 past = find_engine(self._database())
                 await asyncio.to_thread(load_past, past, registry, config.past, config.retention)
             self.store = await self._stack.enter_async_context(self._open_store())
+            kubernetesversion.check_objects(self.store, config.directory, config.features.version)
             metrics = Metrics()
             authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)

@@ -10,7 +10,7 @@ from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import kubernetesversion
 from dra_shared.features import FeatureGates
 from dra_shared.service import CannotRun
-from dra_shared.version import V1_34, V1_35, V1_36, Version
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _CLAIM = {
@@ -21,8 +21,17 @@ _CLAIM = {
 }
 
 
-async def _ask(data: Path, version: Version, method: str, path: str, body: Any = None) -> httpx.Response:
-    config = Config(port=0, data=data, relaxed=True, features=FeatureGates(version))
+async def _ask(
+    data: Path,
+    version: Version,
+    method: str,
+    path: str,
+    body: Any = None,
+    gates: FeatureGates | None = None,
+    served: str = "",
+) -> httpx.Response:
+    features = gates or FeatureGates(version)
+    config = Config(port=0, data=data, relaxed=True, features=features, runtime_config=served)
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         return await client.request(method, path, json=body)
 
@@ -39,6 +48,22 @@ async def test_objects_of_an_older_version_stay(tmp_path: Path) -> None:
         CannotRun, match=r"is of Kubernetes 1\.36, and 1\.35 is older: start it with --kubernetes"
     ):
         await _ask(tmp_path, V1_35, "GET", _CLAIMS)
+
+
+async def test_objects_that_only_the_older_version_can_read_are_named(tmp_path: Path) -> None:
+    groups = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
+    body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"basic": {}}}}
+    gates = FeatureGates(V1_36, GenericWorkload=True)
+    served = "scheduling.k8s.io/v1alpha2=true"
+    assert (await _ask(tmp_path, V1_36, "POST", groups, body, gates, served)).status_code == 201
+    with pytest.raises(CannotRun) as raised:
+        await _ask(tmp_path, V1_37, "GET", _CLAIMS)
+    assert str(raised.value) == (
+        "Kubernetes 1.37 cannot read podgroups of scheduling.k8s.io/v1alpha2 in "
+        f"{tmp_path / 'apiserver'} (default/g): delete them with the version that the data is of"
+    )
+    # The directory is still one of 1.36.
+    assert (await _ask(tmp_path, V1_36, "GET", f"{groups}/g", None, gates, served)).status_code == 200
 
 
 def test_a_directory_that_says_nothing_is_of_1_36(tmp_path: Path) -> None:

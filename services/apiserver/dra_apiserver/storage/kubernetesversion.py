@@ -8,7 +8,9 @@ policy); here the directory remembers it.
 from pathlib import Path
 
 from dra_shared.service import CannotRun
-from dra_shared.version import V1_36, Version
+from dra_shared.version import V1_36, Version, release
+
+from dra_apiserver.storage.store import Store
 
 _FILE = "kubernetes-version"
 # What directories are of that say nothing: there was no other choice.
@@ -31,6 +33,28 @@ def check(directory: Path, kubernetes: Version) -> None:
             f"the data in {directory} is of Kubernetes {text}, and {kubernetes} is older: start it with "
             f"--kubernetes-version {text} or a newer one, or with another --data"
         )
+
+
+def check_objects(store: Store, directory: Path, kubernetes: Version) -> None:
+    """See that ``kubernetes`` can read what is stored of kinds that only the version which wrote them can read.
+
+    Raises:
+        CannotRun: there are objects that it cannot read.
+    """
+    found = release(kubernetes)
+    for name in sorted(found.apart):
+        group, _, plural = name.partition("/")
+        wanted = f"{group}/{found.storage[name]}"
+        records = store.collection((group, plural)).records.values()
+        stored = ((record.key, record.object().get("apiVersion")) for record in records)
+        unread = [(key.strip("/"), version) for key, version in stored if version != wanted]
+        if unread:
+            key, version = unread[0]
+            others = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+            raise CannotRun(
+                f"Kubernetes {kubernetes} cannot read {plural} of {version} in {directory} ({key}{others}): delete "
+                "them with the version that the data is of"
+            )
 
 
 def note(directory: Path, kubernetes: Version) -> None:
