@@ -113,6 +113,38 @@ def test_a_new_column(tmp_path: Path) -> None:
     assert (row["Name"], row["State"], row["Devices"]) == ("a", "allocated", 1)
 
 
+_V1_38 = """
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37, Version, release
+new, old = release(Version.parse("1.38")), release(V1_37)
+print(new.git_version, FeatureGates(new.version).enabled("DRADerivedAttributes"))
+print("DRASchedulerFilterTimeout" in old.gates, "DRASchedulerFilterTimeout" in new.gates)
+print(*(each.serves("resource.k8s.io/v1beta1", "resourceclaims") for each in (old, new)))
+print(*(each.has_field("resource/v1", "Device", "purpose") for each in (old, new)))
+"""
+
+
+def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
+    copy_packages(REPOSITORY, tmp_path)
+    version = tmp_path / "shared/dra_shared/version"
+    text = PAGE.partition("### Example: Kubernetes 1.38")[2].partition("```text\n")[2].partition("```")[0]
+    (version / "pages/1.38.txt").write_text(text)
+    module = version / "version.py"
+    known = "VERSIONS = (V1_34, V1_35, V1_36, V1_37)"
+    assert known in module.read_text()
+    new = f"V1_38 = Version(1, 38)\n{known[:-1]}, V1_38)"
+    module.write_text(module.read_text().replace(known, new))
+    done = subprocess.run(
+        [sys.executable, "-c", _V1_38],
+        env={**os.environ, "PYTHONPATH": str(tmp_path / "shared"), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ["v1.38.0 True", "True False", "True False", "False True"]
+
+
 def test_the_rooms_floors_are_those_of_the_contract() -> None:
     contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"

@@ -3,7 +3,8 @@
     python -m tools.schemas [FOLDER]
 
 FOLDER keeps bare clones of the repositories that sources.toml pins; those that are missing are cloned. The kinds, their
-versions and verbs are those of kinds.json, which is written by hand but for its deprecations.
+versions and verbs are those of kinds.json, which is written by hand but for its deprecations. What only other versions
+of Kubernetes have stays as it is.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dra_shared.version import Version
+
+from tools.schemas.kept import keep, keep_messages, kinds_of
 from tools.schemas.layout import dump_kinds, dump_messages, dump_types
 from tools.schemas.lifecycles import deprecations
 from tools.schemas.openapi import definitions, go_package
@@ -31,24 +35,50 @@ def main(folder: Path) -> None:
         clone(pin, folder)
     source = Source(folder, release)
     kinds = json.loads((TARGET / "kinds.json").read_text())
+    version = Version.parse(release.version)
+    own = kinds_of(kinds["kinds"], version)
     packages: dict[str, dict[str, Any]] = {}
-    for name, schema in definitions(source, kinds["kinds"]).items():
+    for name, schema in definitions(source, own).items():
         package, _, short = name.rpartition(".")
         packages.setdefault(package, {})[short] = schema
-    for file in TARGET.glob("io.*.json"):
-        file.unlink()
-    for package, types in packages.items():
-        (TARGET / f"{package}.json").write_text(dump_types(types))
     messages = {}
     for package in sorted(packages):
         if found := go_package(f"{package}.Any"):
             messages[package] = layouts(source, source.package(found[0]))
+    keep(packages, _known_types(), kinds["kinds"], version)
+    keep_messages(messages, json.loads((TARGET / "protobuf.json").read_text()), packages, version)
+    for file in TARGET.glob("io.*.json"):
+        file.unlink()
+    for package, types in packages.items():
+        (TARGET / f"{package}.json").write_text(dump_types(types))
     (TARGET / "protobuf.json").write_text(dump_messages(messages))
-    deprecations(source, kinds, release.minor)
+    deprecations(source, {"kinds": own}, release.minor)
+    _take_over(kinds["kinds"], own)
     (TARGET / "kinds.json").write_text(dump_kinds(kinds))
     print(
         f"{sum(map(len, packages.values()))} types in {len(packages)} packages of Kubernetes {release.version}"
     )
+
+
+def _known_types() -> dict[str, dict[str, Any]]:
+    """The types as the files have them."""
+    return {file.stem: json.loads(file.read_text()) for file in TARGET.glob("io.*.json")}
+
+
+def _take_over(kinds: list[dict[str, Any]], own: list[dict[str, Any]]) -> None:
+    """Has the deprecations of the versions that the release has, and keeps those of others."""
+    found = {(entry["group"], entry["plural"]): entry for entry in own}
+    for entry in kinds:
+        mine = found.get((entry["group"], entry["plural"]))
+        if mine is None:
+            continue
+        others = {
+            version: text
+            for version, text in entry.pop("deprecated", {}).items()
+            if version not in mine["versions"]
+        }
+        if texts := {**mine.get("deprecated", {}), **others}:
+            entry["deprecated"] = texts
 
 
 if __name__ == "__main__":

@@ -1,0 +1,117 @@
+"""What other versions of Kubernetes have, and the release that the schemas are made from has not: it stays as it is.
+
+The pages in dra_shared/version name those fields, and the kinds' versions that a release does not serve.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dra_shared.version import Version, release
+from dra_shared.version.release import changes
+
+Packages = dict[str, dict[str, Any]]
+"""Types, or protobuf messages, by package and name."""
+
+_REFERENCE = re.compile(r'"(?:#/components/schemas/)?(io\.k8s\.[\w.-]+)\.(\w+)"')
+
+
+def kinds_of(kinds: list[dict[str, Any]], version: Version) -> list[dict[str, Any]]:
+    """The kinds in the versions that one of Kubernetes has."""
+    has = release(version)
+
+    def served(entry: dict[str, Any]) -> list[str]:
+        group = f"{entry['group']}/" if entry["group"] else ""
+        return [name for name in entry["versions"] if has.serves(f"{group}{name}", entry["plural"])]
+
+    return [{**entry, "versions": found} for entry in kinds if (found := served(entry))]
+
+
+def keep(made: Packages, known: Packages, kinds: list[dict[str, Any]], version: Version) -> None:
+    """Adds to the types of ``version`` what ``known`` has for others: fields, whole kinds, and types they refer to."""
+    for package, type_name, field in _other_fields(version):
+        old = known.get(package, {}).get(type_name)
+        new = made.get(package, {}).get(type_name)
+        if old is not None and new is not None and field in old.get("properties", {}):
+            made[package][type_name] = _with_field(new, old, field)
+    has = kinds_of(kinds, version)
+    for entry in kinds:
+        there: list[str] = next((one["versions"] for one in has if _place(one) == _place(entry)), [])
+        for name in set(entry["versions"]) - set(there):
+            for package in known:
+                for kind in (entry["kind"], f"{entry['kind']}List"):
+                    found = known[package].get(kind)
+                    if found is not None and _is(found, entry["group"], name):
+                        made.setdefault(package, {}).setdefault(kind, found)
+    _keep_referred(made, known)
+
+
+def keep_messages(made: Packages, known: Packages, schemas: Packages, version: Version) -> None:
+    """Adds to the messages of ``version`` what ``known`` has for others, for the types that ``schemas`` has now."""
+    for package, type_name, field in _other_fields(version):
+        old = known.get(package, {}).get(type_name, {})
+        new = made.get(package, {}).get(type_name)
+        for number, entry in old.items():
+            if new is not None and entry[0] == field:
+                new.setdefault(number, entry)
+    for package, types in known.items():
+        if package not in made:
+            made[package] = types
+        for name in schemas.get(package, {}).keys() & types.keys():
+            made[package].setdefault(name, types[name])
+
+
+def _other_fields(version: Version) -> Iterator[tuple[str, str, str]]:
+    """The package, type and name of each field that ``version`` does not have."""
+    has = release(version)
+    for package, name in changes("field"):
+        type_name, _, field = name.partition(".")
+        if not has.has_field(package, type_name, field):
+            yield full_name(package), type_name, field
+
+
+def full_name(package: str) -> str:
+    """The package that the pages call by its last two names, such as ``resource/v1``."""
+    if package.startswith("meta/"):
+        return f"io.k8s.apimachinery.pkg.apis.{package.replace('/', '.')}"
+    return f"io.k8s.api.{package.replace('/', '.')}"
+
+
+def _with_field(new: dict[str, Any], old: dict[str, Any], field: str) -> dict[str, Any]:
+    """The type with one more field, where ``old`` has it."""
+    properties = {**new.get("properties", {}), field: old["properties"][field]}
+    merged = {**new, "properties": properties}
+    for key in ("x-order", "required"):
+        if field in old.get(key, ()):
+            names = [*new.get(key, ()), field]
+            in_old = [name for name in old[key] if name in names]
+            merged[key] = in_old + [name for name in names if name not in in_old]
+    return merged
+
+
+def _keep_referred(made: Packages, known: Packages) -> None:
+    """Adds the types that those which are there refer to."""
+    while True:
+        missing = [
+            (package, name)
+            for package, name in set(_REFERENCE.findall(json.dumps(made)))
+            if name not in made.get(package, {}) and name in known.get(package, {})
+        ]
+        if not missing:
+            return
+        for package, name in missing:
+            made.setdefault(package, {})[name] = known[package][name]
+
+
+def _place(entry: dict[str, Any]) -> tuple[str, str]:
+    return entry["group"], entry["plural"]
+
+
+def _is(schema: dict[str, Any], group: str, version: str) -> bool:
+    return any(
+        (one["group"], one["version"]) == (group, version)
+        for one in schema.get("x-kubernetes-group-version-kind", ())
+    )
