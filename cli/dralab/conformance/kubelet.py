@@ -6,7 +6,7 @@ The steps are those of pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin; 
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -78,11 +78,13 @@ class Kubelet:
                     found.append((info.st_mtime_ns, path))
         return [path for _, path in sorted(found)]
 
-    async def find(self, within: float, *, apart_from: Sequence[Path] = ()) -> Registration:
+    async def find(
+        self, within: float, *, apart_from: Sequence[Path] = (), alive: Callable[[], bool] = lambda: True
+    ) -> Registration:
         """Wait for a socket and ask who is there, as often as it takes.
 
         Raises:
-            DriverError: there is none in that time, or it does not answer.
+            DriverError: there is none in that time, it does not answer, or the driver is not ``alive`` any more.
         """
         loop = asyncio.get_running_loop()
         began = loop.time()
@@ -97,6 +99,8 @@ class Kubelet:
                 versions = tuple(info.supported_versions)
                 endpoint = info.endpoint or str(socket)
                 return Registration(socket, info.type, info.name, endpoint, versions, spent)
+            if not alive():
+                raise DriverError(f"the driver ended after {spent:.1f} s; {problem}")
             await asyncio.sleep(self._poll)
         raise DriverError(f"{problem} within {within:g} s")
 

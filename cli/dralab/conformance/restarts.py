@@ -184,7 +184,9 @@ async def instances(session: Session) -> Instances:
         old = session.registration
         await session.driver.start("1")
         try:
-            new = await session.kubelet.find(session.pace.start, apart_from=[old.socket])
+            new = await session.kubelet.find(
+                session.pace.start, apart_from=[old.socket], alive=session.driver.alive
+            )
             await session.kubelet.notify(new.socket)
             if new.endpoint == old.endpoint:
                 seen.problem = f"both instances have the endpoint {old.endpoint}"

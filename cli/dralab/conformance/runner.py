@@ -1,7 +1,6 @@
 """Runs checks one after the other, stage by stage; those that only wait run while others work."""
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dra_node_agent.kubelet.dra.connection import DriverError
@@ -13,6 +12,8 @@ from dralab.conformance.session import Session
 
 Report = Callable[[Result], None]
 
+#: How often in a row a driver may fail to come back.
+_REVIVALS = 3
 _FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
@@ -34,6 +35,7 @@ class _Run:
         self._report = report
         self._tried: dict[str, Result] = {}
         self._found: list[Result] = []
+        self._lost = 0
 
     async def all(self, checks: Sequence[Check]) -> list[Result]:
         for stage in Stage:
@@ -63,14 +65,22 @@ class _Run:
             await self._revive(result)
 
     async def _revive(self, result: Result) -> None:
-        """Start a driver that has ended: the checks to come are worth nothing without."""
+        """Start a driver that has ended: the checks to come are worth nothing without.
+
+        One that never started, or does not come back time and again, stays as it is.
+        """
         session = self._session
+        if session.start_problem or self._lost >= _REVIVALS:
+            return
         if session.driver.restarts and not session.driver.alive():
             if result.outcome is not Outcome.BROKEN:
                 session.deaths.append(result.check.id)
-            with contextlib.suppress(Unmet):
+            try:
                 await session.driver.kill()
                 await session.back()
+                self._lost = 0
+            except Unmet:
+                self._lost += 1
 
     async def _result(self, check: Check) -> Result:
         """The check's result, from before where another check rests on it."""

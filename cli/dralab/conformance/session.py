@@ -137,10 +137,10 @@ class Session:
         """Start the driver and register it as the kubelet does.
 
         Raises:
-            DriverError: it does not register in time.
+            DriverError: it does not register in time, or ends before.
         """
         await self.driver.start()
-        registration = await self.kubelet.find(self.pace.start)
+        registration = await self.kubelet.find(self.pace.start, alive=self.driver.alive)
         await self.register(registration)
         return registration
 
