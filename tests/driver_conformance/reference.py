@@ -8,10 +8,11 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from dra_node_agent.proto import (
     dra_v1_pb2,
@@ -73,7 +74,12 @@ class Reference:
 
     async def start(self) -> None:
         self.plugins.mkdir(parents=True, exist_ok=True)
-        self.load()
+        try:
+            self.load()
+        except ValueError as error:
+            self.log.append(f"cannot read the checkpoint: {error}")
+            self.alive = False
+            return
         await self.serve()
         self._tasks = [asyncio.create_task(self.keep_publishing())]
 
@@ -200,6 +206,10 @@ class Reference:
 
     # Claims
 
+    def message(self, messages: Any, device: Json) -> Json:
+        """A prepared device in the messages of one version of the service."""
+        return device
+
     async def prepare(self, claims: Sequence[Any]) -> dict[str, list[Json] | str]:
         """Devices, or what went wrong, by UID."""
         answers: dict[str, list[Json] | str] = {}
@@ -217,6 +227,7 @@ class Reference:
             if known is None:
                 self.check_free(found)
             devices = known if known is not None else self.ready(found)
+            self.describe(found, devices)
             self.write_cdi(claim.uid, self.spec(claim.uid, devices))
             self.prepared[claim.uid] = devices
             self.save()
@@ -257,6 +268,9 @@ class Reference:
             if result["device"] not in known:
                 raise Refused(f"unknown device {result['device']}")
             answers.append(self.answer(claim["metadata"]["uid"], result, color))
+        for answer in answers:
+            answer["shown"] = self.container_path(claim, answer["request_names"][0])
+            answer["described"] = str(self.metadata_path(claim, answer["request_names"][0]))
         return answers
 
     def answer(self, uid: str, result: Json, color: str) -> Json:
@@ -293,6 +307,7 @@ class Reference:
     async def unprepare_one(self, claim: Any) -> str:
         async with self.lock:
             self.remove_cdi(claim.uid)
+            self.forget(claim)
             self.prepared.pop(claim.uid, None)
             self.save()
         return ""
@@ -314,7 +329,10 @@ class Reference:
                 # Needs 0.5.0: the path on the host is another one.
                 "deviceNodes": [{"path": f"/dev/{device['device_name']}", "hostPath": "/dev/null"}],
                 "env": [f"{name}_COLOR={device['color']}"],
-                "mounts": [{"hostPath": "/tmp", "containerPath": "/mutant", "options": ["ro"]}],
+                "mounts": [
+                    {"hostPath": "/tmp", "containerPath": "/mutant", "options": ["ro"]},
+                    *self.metadata_mounts(device),
+                ],
                 "hooks": [{"hookName": "createContainer", "path": "/bin/sh", "args": ["sh", "-c", "true"]}],
             },
         }
@@ -346,6 +364,61 @@ class Reference:
         for path in self.cdi.glob("mutant.example.com-device_*.json"):
             if path.stem.rpartition("_")[2] not in self.prepared:
                 path.unlink()
+
+    # Metadata
+
+    mount_options: ClassVar[Sequence[str]] = ("ro", "bind")
+
+    def describe(self, claim: Json, devices: Sequence[Json]) -> None:
+        """Write for each request what programs in containers may read of its devices."""
+        for request in {one["request_names"][0] for one in devices}:
+            path = self.metadata_path(claim, request)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            own = [one for one in devices if one["request_names"][0] == request]
+            path.write_text(json.dumps(self.metadata(claim, request, own)))
+
+    def metadata(self, claim: Json, request: str, devices: Sequence[Json]) -> Json:
+        attributes = {one["name"]: one.get("attributes", {}) for one in self.devices()}
+        meta = {key: claim["metadata"][key] for key in ("name", "namespace", "uid")}
+        described = [
+            {
+                "driver": self.name,
+                "pool": one["pool_name"],
+                "name": one["device_name"],
+                "attributes": attributes[one["device_name"]],
+            }
+            for one in devices
+        ]
+        return {
+            "apiVersion": "metadata.resource.k8s.io/v1alpha1",
+            "kind": "DeviceMetadata",
+            "metadata": {**meta, "generation": 1},
+            "requests": [{"name": request, "devices": described}],
+        }
+
+    def metadata_path(self, claim: Json, request: str) -> Path:
+        uid: str = claim["metadata"]["uid"]
+        return self.plugins / "metadata" / uid / f"{request}.json"
+
+    def container_path(self, claim: Json, request: str) -> str:
+        meta = claim["metadata"]
+        template = meta.get("annotations", {}).get("resource.kubernetes.io/pod-claim-name")
+        owner = f"resourceclaimtemplates/{template}" if template else f"resourceclaims/{meta['name']}"
+        return f"/var/run/kubernetes.io/dra-device-attributes/{owner}/{request}/{self.name}-metadata.json"
+
+    def metadata_mounts(self, device: Json) -> list[Json]:
+        if "described" not in device:
+            return []
+        return [
+            {
+                "hostPath": device["described"],
+                "containerPath": device["shown"],
+                "options": self.mount_options,
+            }
+        ]
+
+    def forget(self, claim: Any) -> None:
+        shutil.rmtree(self.plugins / "metadata" / claim.uid, ignore_errors=True)
 
     # Health
 
@@ -432,6 +505,7 @@ class _Dra(dra_v1_pb2_grpc.DRAPluginServicer):
                 continue
             for device in answer:
                 message = entry.devices.add()
+                device = self._driver.message(self._messages, device)
                 known = message.DESCRIPTOR.fields_by_name
                 for field, value in device.items():
                     if field in known and isinstance(value, list):

@@ -1,10 +1,22 @@
 """Whole runs: a program that does not start, and a driver that somebody else starts."""
 
+import asyncio
+import contextlib
+import shutil
 import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
+from dra_shared.client.kubeconfig import load
+from dra_shared.client.rest import Client
+from dra_shared.version import V1_35
 from dralab.conformance import Options, Outcome, run
 from dralab.conformance.catalog import select
+
+from tests.driver_conformance.reference import Reference
+from tests.driver_conformance.trial import PACE, tried
 
 pytestmark = pytest.mark.system
 
@@ -21,3 +33,44 @@ async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
     assert found["registration.type"] == (Outcome.UNTRIED, "the driver is not registered")
     assert found["prepare.succeeds"][0] is Outcome.UNTRIED
     assert sum(one.seconds for one in results) < 10
+
+
+async def test_a_driver_that_somebody_else_starts() -> None:
+    """``--attach`` tells where everything is, and what would end the driver is left out."""
+    root = Path(tempfile.mkdtemp(prefix="d", dir="/tmp"))
+    running: list[asyncio.Task[None]] = []
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(shutil.rmtree, root, ignore_errors=True)
+
+        async def start(values: Mapping[str, str]) -> None:
+            access = load(Path(values["kubeconfig"]))
+            client = await stack.enter_async_context(
+                Client(access.server, token=access.token, ssl_context=access.ssl_context)
+            )
+            driver = Reference(Path(values["work_dir"]), values["node_name"], client, [])
+            await driver.start()
+            stack.push_async_callback(driver.crash)
+
+        def announce(values: Mapping[str, str]) -> None:
+            running.append(asyncio.create_task(start(values)))
+
+        checks = select(
+            "registration.appears,prepare.idempotent,cdi.defined,prepare.after-restart,resources.memory,-unprepare"
+        )
+        results = await run(Options(checks=checks, directory=root, announce=announce, pace=PACE))
+    found = {one.check.id: (one.outcome, one.message) for one in results}
+    ended = (Outcome.SKIPPED, "the driver was started by somebody else (--attach)")
+    assert found == {
+        "registration.appears": (Outcome.KEPT, ""),
+        "prepare.idempotent": (Outcome.KEPT, ""),
+        "cdi.defined": (Outcome.KEPT, ""),
+        "prepare.after-restart": ended,
+        "resources.memory": (Outcome.SKIPPED, "the driver's process is not to be seen"),
+    }
+
+
+async def test_what_is_newer_than_the_kubernetes_that_is_met_is_skipped() -> None:
+    results = await tried(Reference, select("metadata.mounted,registration.appears"), version=V1_35)
+    found = {one.check.id: (one.outcome, one.message) for one in results}
+    assert found["registration.appears"] == (Outcome.KEPT, "")
+    assert found["metadata.mounted"] == (Outcome.SKIPPED, "Kubernetes has it since 1.36")

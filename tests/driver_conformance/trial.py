@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
-from dra_shared.version import DEFAULT
+from dra_shared.version import DEFAULT, Version
 from dralab.conformance import CHECKS, Check, Outcome, Result
 from dralab.conformance.cdifiles import CdiFiles
 from dralab.conformance.kubelet import Kubelet
@@ -24,12 +24,14 @@ PACE = Pace(
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
-async def tried(made: type[Reference], checks: Sequence[Check] = CHECKS) -> list[Result]:
+async def tried(
+    made: type[Reference], checks: Sequence[Check] = CHECKS, version: Version = DEFAULT
+) -> list[Result]:
     """The results of a driver of that class."""
     async with contextlib.AsyncExitStack() as stack:
         # Below /tmp, because a unix socket's path must be short.
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="d", dir="/tmp")))
-        world = await stack.enter_async_context(World(root, "node-0", DEFAULT, default_rules(), tls=False))
+        world = await stack.enter_async_context(World(root, "node-0", version, default_rules(), tls=False))
         access = load(world.kubeconfig)
         client = await stack.enter_async_context(
             Client(access.server, user_agent="mutant/1.0", token=access.token)

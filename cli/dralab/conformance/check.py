@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dra_shared.version import VERSIONS, Version
+
 if TYPE_CHECKING:
     from dralab.conformance.session import Session
 
@@ -52,6 +54,7 @@ class Check:
         cost: what a breach costs users.
         recommended: whether upstream recommends it and does not demand it.
         rests_on: more basic checks: where one of them is broken, that is what is wrong, and this one was not tried.
+        since: the first version of Kubernetes that has it in its contract.
         attempt: tries it; raises Breach, NotOffered or Unmet.
     """
 
@@ -63,6 +66,7 @@ class Check:
     stage: Stage
     recommended: bool
     rests_on: tuple[str, ...]
+    since: Version
     attempt: Try
 
     @property
@@ -76,13 +80,22 @@ class Area:
 
     Args:
         rests_on: what each of them rests on, besides its own.
+        since: the first version of Kubernetes that has them in its contract.
     """
 
-    def __init__(self, name: str, stage: Stage = Stage.CALLS, *, rests_on: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        stage: Stage = Stage.CALLS,
+        *,
+        rests_on: Sequence[str] = (),
+        since: Version = VERSIONS[0],
+    ) -> None:
         self.name = name
         self.checks: list[Check] = []
         self._stage = stage
         self._rests_on = tuple(rests_on)
+        self._since = since
 
     def check(
         self,
@@ -102,7 +115,9 @@ class Area:
             chosen = self._stage if stage is None else stage
             own = f"{self.name}.{name}"
             bases = tuple(base for base in (*self._rests_on, *rests_on) if base != own)
-            self.checks.append(Check(own, title, promise, source, cost, chosen, recommended, bases, attempt))
+            self.checks.append(
+                Check(own, title, promise, source, cost, chosen, recommended, bases, self._since, attempt)
+            )
             return attempt
 
         return declare

@@ -2,6 +2,7 @@
 
 import itertools
 import uuid
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -75,11 +76,12 @@ class Claim:
     name: str
     uid: str
     results: tuple[Json, ...] = ()
+    namespace: str = NAMESPACE
 
     @property
     def message(self) -> Any:
         """As the kubelet names it to drivers."""
-        return dra_v1_pb2.Claim(namespace=NAMESPACE, uid=self.uid, name=self.name)
+        return dra_v1_pb2.Claim(namespace=self.namespace, uid=self.uid, name=self.name)
 
     def of(self, driver: str) -> list[Json]:
         """The results of one driver."""
@@ -94,43 +96,50 @@ class Claims:
         self._numbers = itertools.count(1)
 
     async def make(
-        self, results: Sequence[Result], config: Sequence[Json] = (), *, name: str = "", allocate: bool = True
+        self,
+        results: Sequence[Result],
+        config: Sequence[Json] = (),
+        *,
+        name: str = "",
+        allocate: bool = True,
+        annotations: Mapping[str, str] | None = None,
+        namespace: str = NAMESPACE,
     ) -> Claim:
         """A claim that is allocated these devices, and reserved for a pod."""
         name = name or f"claim-{next(self._numbers)}"
         body = {
-            "metadata": {"name": name, "namespace": NAMESPACE},
+            "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
             "spec": {"devices": {"requests": _requests(results)}},
         }
-        made = await self._world.write("POST", _path(), body)
-        claim = Claim(name, made["metadata"]["uid"])
+        made = await self._world.write("POST", _path(namespace), body)
+        claim = Claim(name, made["metadata"]["uid"], namespace=namespace)
         return await self.allocate(claim, results, config) if allocate else claim
 
     async def allocate(self, claim: Claim, results: Sequence[Result], config: Sequence[Json] = ()) -> Claim:
         """Give the claim these devices, in place of those that it has."""
-        current = await self._world.read(_path(claim.name))
+        current = await self._world.read(_path(claim.namespace, claim.name))
         if current.get("status", {}).get("allocation"):
             current["status"] = {}
-            current = await self._world.write("PUT", _path(claim.name, "status"), current)
+            current = await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
         devices: Json = {"results": [result.to_json() for result in results]}
         if config:
             devices["config"] = list(config)
-        pod = {"resource": "pods", "name": f"pod-of-{claim.name}", "uid": str(uuid.uuid4())}
+        pod = {"resource": "pods", "name": f"pod-of-{claim.name}"[:253], "uid": str(uuid.uuid4())}
         # By it the API server knows the node whose driver may write status.devices.
         here = {"key": "metadata.name", "operator": "In", "values": [self._world.node]}
         selector = {"nodeSelectorTerms": [{"matchFields": [here]}]}
         allocation = {"devices": devices, "nodeSelector": selector}
         current["status"] = {"allocation": allocation, "reservedFor": [pod]}
-        await self._world.write("PUT", _path(claim.name, "status"), current)
+        await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
         return replace(claim, results=tuple(devices["results"]))
 
     async def delete(self, claim: Claim) -> None:
         """Delete the claim, as the claim controller does after its pod."""
-        current = await self._world.read(_path(claim.name))
+        current = await self._world.read(_path(claim.namespace, claim.name))
         if current.get("status"):
             current["status"] = {}
-            current = await self._world.write("PUT", _path(claim.name, "status"), current)
-        await self._world.write("DELETE", _path(claim.name))
+            current = await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
+        await self._world.write("DELETE", _path(claim.namespace, claim.name))
 
 
 def config(driver: str, parameters: Any, requests: Sequence[str] = (), source: str = "FromClaim") -> Json:
@@ -179,9 +188,10 @@ def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], 
 
 def _requests(results: Sequence[Result]) -> list[Json]:
     found: dict[str, Json] = {}
+    counts = Counter(result.request for result in results)
     for result in results:
         main, slash, sub = result.request.partition("/")
-        exactly: Json = {"deviceClassName": NAMESPACE}
+        exactly: Json = {"deviceClassName": NAMESPACE, "count": counts[result.request]}
         if result.admin:
             exactly["adminAccess"] = True
         if slash:
@@ -196,6 +206,6 @@ def _consumed(capacity: Json) -> str:
     return str(policy.get("default") or capacity["value"])
 
 
-def _path(name: str = "", subresource: str = "") -> str:
-    parts = [RESOURCE, "namespaces", NAMESPACE, "resourceclaims", name, subresource]
+def _path(namespace: str, name: str = "", subresource: str = "") -> str:
+    parts = [RESOURCE, "namespaces", namespace, "resourceclaims", name, subresource]
     return "/".join(part for part in parts if part)

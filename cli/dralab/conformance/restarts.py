@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dra_node_agent.cdi import Spec
 from dra_node_agent.kubelet.dra.connection import DriverError
 
 from dralab.conformance.check import NotOffered, Unmet
@@ -163,6 +164,82 @@ async def _appeared(session: Session, files: set[str]) -> None:
         if session.cdi.names() - files:
             return
         await asyncio.sleep(0)
+
+
+@dataclass
+class Damaged:
+    """A start with a checkpoint that is cut short, and one with the checkpoint as it was.
+
+    Args:
+        problem: why the driver did not come back; empty where it did.
+        ended: whether it ended by itself then.
+        prepared: its answer for the claim whose checkpoint was cut, or what went wrong.
+        log: what it wrote meanwhile.
+        repaired: what went wrong with the checkpoint as it was; empty for nothing.
+    """
+
+    files: list[str]
+    problem: str = ""
+    ended: bool = False
+    prepared: Any = ""
+    log: str = ""
+    repaired: str = ""
+
+
+async def damaged(session: Session) -> Damaged:
+    """Cut what the driver has written about a claim in half, as a power cut does, and start it with that.
+
+    Raises:
+        NotOffered: it writes nothing below the plugins' directory when a claim is prepared.
+    """
+    session.need_restarts()
+    async with session.claim() as claim:
+        before = _written(session)
+        await session.ready(claim)
+        kept = {path: data for path, data in _written(session).items() if data and before.get(path) != data}
+        if not kept:
+            raise NotOffered("the driver keeps no checkpoint in the plugins' directory")
+        seen = Damaged([path.name for path in kept])
+        await session.driver.kill()
+        for path, data in kept.items():
+            path.write_bytes(data[: len(data) // 2])
+        known = len(session.driver.output())
+        try:
+            await session.back()
+            answer = await session.attempt(claim)
+            seen.prepared = answer if isinstance(answer, str) else plain(answer)
+        except Unmet as problem:
+            seen.problem, seen.ended = str(problem), not session.driver.alive()
+        await session.driver.kill()
+        seen.log = session.driver.output()[known:]
+        session.excused.append(seen.log)
+        for path, data in kept.items():
+            path.write_bytes(data)
+        try:
+            await session.back()
+            answer = await session.attempt(claim)
+            seen.repaired = answer if isinstance(answer, str) else ""
+        except Unmet as problem:
+            seen.repaired = str(problem)
+    return seen
+
+
+def _written(session: Session) -> dict[Path, bytes]:
+    """The files below the plugins' directory, without those that containers get."""
+    mounted = {
+        Path(mount.host_path)
+        for spec in session.cdi.specs().values()
+        if isinstance(spec, Spec)
+        for device in spec.devices
+        for mount in device.container_edits.mounts
+    }
+    found = {}
+    for path in session.kubelet.plugins.rglob("*"):
+        if path not in mounted:
+            with contextlib.suppress(OSError):
+                if path.is_file():
+                    found[path] = path.read_bytes()
+    return found
 
 
 @dataclass

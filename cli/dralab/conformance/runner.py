@@ -93,6 +93,8 @@ class _Run:
         began = loop.time()
         outcome, message = Outcome.KEPT, ""
         try:
+            if self._session.version < check.since:
+                raise NotOffered(f"Kubernetes has it since {check.since}")
             await check.attempt(self._session)
         except Breach as breach:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
@@ -102,6 +104,9 @@ class _Run:
             outcome, message = Outcome.SKIPPED, str(reason)
         except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:
             outcome, message = Outcome.UNTRIED, str(error) or type(error).__name__
+        except Exception as error:
+            # What a driver says may have any shape; the other checks are worth trying.
+            outcome, message = Outcome.UNTRIED, f"the suite cannot judge it: {error!r}"
         return Result(check, outcome, message, loop.time() - began)
 
     async def _broken_base(self, check: Check) -> str:

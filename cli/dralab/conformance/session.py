@@ -22,7 +22,7 @@ from dralab.conformance.driverprocess import Driver
 from dralab.conformance.kubelet import Kubelet, Registration
 from dralab.conformance.pace import Pace
 from dralab.conformance.traffic import about, is_write
-from dralab.conformance.world import World
+from dralab.conformance.world import NAMESPACE, World
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -34,6 +34,8 @@ class Session:
     Args:
         parameters: opaque parameters that the driver takes; None where the user gave none.
         metrics_url: where the driver serves its metrics; empty where the user gave none.
+
+    ``deaths`` are the checks during which the driver ended, ``excused`` parts of its log in which it may panic.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Session:
         self.slices: list[Json] = []
         self.devices: list[Device] = []
         self.deaths: list[str] = []
+        self.excused: list[str] = []
         self.start_problem = self.notify_problem = self.publish_problem = ""
         self.writes_at_start = 0
         self._registration: Registration | None = None
@@ -249,10 +252,18 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def claim(
-        self, results: Sequence[Result] = (), config: Sequence[Json] = (), *, prepare: bool = False
+        self,
+        results: Sequence[Result] = (),
+        config: Sequence[Json] = (),
+        *,
+        prepare: bool = False,
+        name: str = "",
+        namespace: str = NAMESPACE,
+        annotations: Mapping[str, str] | None = None,
     ) -> AsyncIterator[Claim]:
         """A claim, of any one device unless ``results`` say otherwise; unprepared and gone at the end."""
-        made = await self.claims.make(results or [Result(self.pick()[0])], config)
+        wanted = results or [Result(self.pick()[0])]
+        made = await self.claims.make(wanted, config, name=name, namespace=namespace, annotations=annotations)
         try:
             if prepare:
                 await self.ready(made)

@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import orjson
+from dra_shared.version import VERSIONS
 
 from dralab.conformance.check import Check, Outcome, Result
 
@@ -56,6 +57,7 @@ def explanation(check: Check) -> str:
     parts = [
         f"{check.id}: {check.title}",
         f"Promise{' (recommended)' if check.recommended else ''}: {check.promise}",
+        *([f"Since: Kubernetes {check.since}"] if check.since > VERSIONS[0] else []),
         f"Source: {check.source}",
         f"What a breach costs users: {check.cost}",
     ]

@@ -31,6 +31,7 @@ from dralab.conformance.traffic import Recorder
 Json = dict[str, Any]
 
 NAMESPACE = "dralab-conformance"
+OTHER_NAMESPACE = "dralab-conformance-2"
 USER = f"system:serviceaccount:{NAMESPACE}:driver"
 RESOURCE = "/apis/resource.k8s.io/v1"
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
@@ -137,9 +138,9 @@ class World:
         node = await self.write("POST", "/api/v1/nodes", {"metadata": {"name": self.node}})
         self.node_uid = node["metadata"]["uid"]
         admin_access = {"resource.kubernetes.io/admin-access": "true"}
-        await self.write(
-            "POST", "/api/v1/namespaces", {"metadata": {"name": NAMESPACE, "labels": admin_access}}
-        )
+        for name in (NAMESPACE, OTHER_NAMESPACE):
+            metadata = {"name": name, "labels": admin_access}
+            await self.write("POST", "/api/v1/namespaces", {"metadata": metadata})
         name = "dralab-conformance-driver"
         await self.write("POST", f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": self._rules})
         subject = {"kind": "ServiceAccount", "name": "driver", "namespace": NAMESPACE}

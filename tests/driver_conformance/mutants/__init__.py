@@ -2,9 +2,15 @@
 
 from collections.abc import Sequence
 
-from tests.driver_conformance.mutants import calls, files, life, slices
+from tests.driver_conformance.mutants import calls, files, later, life, slices
 from tests.driver_conformance.mutants.mutant import Mutant
 
-MUTANTS: Sequence[type[Mutant]] = [*life.MUTANTS, *slices.MUTANTS, *calls.MUTANTS, *files.MUTANTS]
+MUTANTS: Sequence[type[Mutant]] = [
+    *life.MUTANTS,
+    *slices.MUTANTS,
+    *calls.MUTANTS,
+    *files.MUTANTS,
+    *later.MUTANTS,
+]
 
-__all__ = ["MUTANTS", "Mutant", "calls", "files", "life", "slices"]
+__all__ = ["MUTANTS", "Mutant", "calls", "files", "later", "life", "slices"]

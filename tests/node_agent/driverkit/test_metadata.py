@@ -219,3 +219,15 @@ def _documents(root: Path, request: str) -> list[dict[str, Any]]:
     text = _file(root, request).read_text()
     assert text.endswith("}\n")
     return [json.loads(part + "\n}") for part in text.split("\n}\n") if part]
+
+
+def test_the_longest_name_of_a_claim_is_no_folders_name(tmp_path: Path) -> None:
+    """Found by the conformance suite: upstream's writer fails with it (File name too long)."""
+    writer = MetadataWriter("example.com", _directories(tmp_path), [V1ALPHA1])
+    claim = ResourceClaim(metadata=ObjectMeta(name="a" * 253, namespace="default", uid="uid-1"))
+    writer.write(claim, [_device("gpu")])
+    folder = tmp_path / "plugin" / "dra-device-metadata" / "uid-1"
+    assert (folder / "gpu" / "metadata.json").exists()
+    writer.remove(ClaimRef("default", "a" * 253, "uid-1"))
+    assert not folder.exists()
+    assert not list((tmp_path / "cdi").iterdir())

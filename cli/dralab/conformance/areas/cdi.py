@@ -187,6 +187,7 @@ async def _hooks(session: Session) -> None:
     promise="The host path of each mount is there when the answer comes.",
     source=_SPEC + " (mounts)",
     cost="The container does not start.",
+    rests_on=("cdi.gone",),
 )
 async def _mounts(session: Session) -> None:
     async with session.claim() as claim:

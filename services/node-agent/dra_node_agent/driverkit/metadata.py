@@ -19,11 +19,13 @@ from dra_shared.version import V1_37, Version
 from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_node_agent.files import write_atomically
 
 GROUP = "metadata.resource.k8s.io"
 V1ALPHA1, V1BETA1 = f"{GROUP}/v1alpha1", f"{GROUP}/v1beta1"
 
 _CDI_VERSION = "0.5.0"
+_LONGEST_NAME = 255
 _CONTAINER_DIRECTORY = "/var/run/kubernetes.io/dra-device-attributes"
 _HTML = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
 _decoder = json.JSONDecoder()
@@ -126,7 +128,7 @@ class MetadataWriter:
         Raises:
             OSError: one cannot be removed.
         """
-        folder = self._root / f"{claim.namespace}_{claim.name}"
+        folder = self._folder(claim)
         for path in sorted(folder.rglob("*"), reverse=True):
             if path.is_dir():
                 path.rmdir()
@@ -137,8 +139,13 @@ class MetadataWriter:
         for path in self._cdi.glob(f"{self._driver}_metadata_{claim.uid}_*.json"):
             path.unlink(missing_ok=True)
 
+    def _folder(self, claim: ClaimRef) -> Path:
+        """Upstream's, but for names that make it too long: no file system takes those."""
+        name = f"{claim.namespace}_{claim.name}"
+        return self._root / (name if len(name) <= _LONGEST_NAME else claim.uid)
+
     def _path(self, claim: ClaimRef, request: str) -> Path:
-        return self._root / f"{claim.namespace}_{claim.name}" / request / "metadata.json"
+        return self._folder(claim) / request / "metadata.json"
 
     def _content(
         self,
@@ -187,7 +194,9 @@ class MetadataWriter:
         devices = [{"name": name, "containerEdits": {"mounts": [mount]}}]
         spec = {"cdiVersion": _CDI_VERSION, "kind": kind, "devices": devices}
         self._cdi.mkdir(parents=True, exist_ok=True)
-        _write(self._cdi / f"{self._driver}_metadata_{name}.json", _pretty(spec))
+        path = self._cdi / f"{self._driver}_metadata_{name}.json"
+        # Unlike upstream's at once: engines read the directory at any time.
+        write_atomically(path, _pretty(spec).encode(), durable=False, mode=0o644)
         return f"{kind}={name}"
 
 
