@@ -106,6 +106,30 @@ async def test_watches_are_cut_again_and_again() -> None:
     assert cuts == 3
 
 
+async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
+    clock = FakeClock()
+    held: list[bool] = []
+
+    def hold(wanted: bool) -> int:
+        held.append(wanted)
+        return 3
+
+    faults = Faults(clock, lambda: 0, hold)
+    faults.begin(Fault(fault="watch-behind", seconds=5, delay=2))
+    await clock.advance(1.5)
+    assert held == [True]
+    await clock.advance(1)
+    assert held == [True, False, True]
+    assert faults.list()[0].met == 6
+    await clock.advance(10)
+    assert held[-1] is False
+    faults.begin(Fault(fault="watch-behind", seconds=5, delay=2))
+    await clock.advance(0.5)
+    faults.clear()
+    await clock.advance(0.1)
+    assert held[-1] is False
+
+
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
@@ -156,6 +180,22 @@ async def test_a_watch_that_is_cut_ends_and_can_be_resumed(client: httpx.AsyncCl
     async with client.stream("GET", MAPS, params=watch) as stream:
         first = orjson.loads(await anext(stream.aiter_lines()))
     assert (first["type"], first["object"]["metadata"]["name"]) == ("ADDED", "b")
+
+
+async def test_a_watch_that_is_behind_has_every_event_later(client: httpx.AsyncClient) -> None:
+    revision = (await client.get(MAPS)).json()["metadata"]["resourceVersion"]
+    watch = {"watch": "1", "resourceVersion": revision}
+    async with client.stream("GET", MAPS, params=watch) as stream:
+        lines = stream.aiter_lines()
+        await client.post("/faults", json={"fault": "watch-behind", "seconds": 600, "delay": 600})
+        for name in "xyz":
+            made = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+            await client.post(MAPS, json=made)
+        first = asyncio.ensure_future(anext(lines))
+        assert not (await asyncio.wait([first], timeout=0.2))[0]
+        await client.delete("/faults")
+        events = [orjson.loads(await first), *[orjson.loads(await anext(lines)) for _ in range(2)]]
+    assert [one["object"]["metadata"]["name"] for one in events] == ["x", "y", "z"]
 
 
 async def test_of_requests_that_the_network_cuts_some_are_done(client: httpx.AsyncClient) -> None:

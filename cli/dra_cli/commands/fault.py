@@ -10,8 +10,11 @@ from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_cli.faults.catalog import Kind
+    from dra_cli.faults.story import Story, Telling
 
 _LONGEST = 3600
+#: Seconds that nodes and drivers have to come back once a fault is over.
+_RECOVERY = 60
 
 
 def options(parser: Parser) -> None:
@@ -23,7 +26,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--for", dest="seconds", type=number(0.1, _LONGEST, float), default=10.0,
                         metavar="SECONDS", help="how long (10)")  # fmt: skip
     parser.add_argument(
-        "--delay", type=number(0.001, _LONGEST, float), help="latency, watch-cut: seconds (0.5)"
+        "--delay", type=number(0.001, _LONGEST, float), help="latency, watch-cut, watch-behind: seconds (0.5)"
     )
     parser.add_argument("--code", type=int, choices=(429, 500, 503, 504), help="error: the answer (500)")
     parser.add_argument("--share", type=number(0.001, 1, float), help="which share of the requests (1)")
@@ -63,6 +66,7 @@ async def _run(chosen: argparse.Namespace) -> int:
     from dra_cli.cluster import Cluster
     from dra_cli.faults.catalog import KINDS
     from dra_cli.faults.rest import Rest
+    from dra_cli.faults.story import Story, Telling
     from dra_cli.faults.striking import Striker
 
     cluster = Cluster(chosen.data)
@@ -73,20 +77,41 @@ async def _run(chosen: argparse.Namespace) -> int:
         return 0
     kind = KINDS[chosen.name]
     where, arguments = _arguments(chosen, kind)
+    telling = Telling(cluster)
+    story = Story(kind.name, chosen.seconds, where if kind.where == "node" else "")
+    if chosen.check:
+        story.before = await telling.sample()
     await striker.strike(kind.name, arguments)
     lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
     print(f"{kind.name} {where}{lasts}: {kind.what}")
     print(f"promised: {kind.promise}", flush=True)
     if not chosen.check:
         return 0
-    try:
-        await asyncio.sleep(0 if kind.name == "kill" else chosen.seconds)
-    finally:
-        if kind.name != "kill":
-            await striker.clear()
-    broken = await Rest(cluster).wait(120)
-    print("\n".join(["broken:", *(f"  {line}" for line in broken)]) if broken else "kept")
+    async with telling.during(story):
+        try:
+            await asyncio.sleep(0 if kind.name == "kill" else chosen.seconds)
+        finally:
+            if kind.name != "kill":
+                await striker.clear()
+        broken = await Rest(cluster).wait(120)
+        kept = [] if broken else await _kept(telling, story, broken)
+    print("\n".join(["broken:", *(f"  {line}" for line in broken)]) if broken else f"kept: {'; '.join(kept)}")
     return 1 if broken else 0
+
+
+async def _kept(telling: "Telling", story: "Story", broken: list[str]) -> list[str]:
+    """What was kept of the fault's own promise; what was not a while after its end goes to ``broken``."""
+    from dra_cli.faults.promises import judge
+
+    loop = asyncio.get_running_loop()
+    end = loop.time() + _RECOVERY
+    while True:
+        story.after = await telling.sample()
+        kept, found = judge(story)
+        if not found or loop.time() > end:
+            broken += found
+            return kept
+        await asyncio.sleep(0.5)
 
 
 def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str, Any]]:

@@ -50,6 +50,11 @@ KINDS = {
             "watches resume where they ended: each event once, in order",
         ),
         Kind(
+            "watch-behind",
+            "watches are behind: events come every --delay seconds only",
+            "clients act on what they know, and what is out of date is refused; nothing is done twice",
+        ),
+        Kind(
             "stop",
             "a service's process stands still, as on a machine without memory",
             "what runs keeps running; what waits continues when it is back",

@@ -22,7 +22,7 @@ def broken(pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterab
     known = list(pods)
     owned = list(claims)
     return [
-        *_devices_twice(owned),
+        *devices_twice(owned),
         *_orphans(known, owned),
         *(f"pod {pod} waits, and a node could take it" for pod in sorted(fitting)),
         *_unready(known),
@@ -45,7 +45,8 @@ def waiting(pods: Iterable[Pod]) -> list[Pod]:
     return [pod for pod in pods if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
 
 
-def _devices_twice(claims: list[ResourceClaim]) -> Iterable[str]:
+def devices_twice(claims: list[ResourceClaim]) -> Iterable[str]:
+    """One line for each device that two claims have, and that is neither shared nor an administrator's."""
     holders: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for claim in claims:
         allocation = claim.status.allocation

@@ -92,6 +92,6 @@ def _of_requests(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
             arguments |= {"code": rng.choice(_CODES), "share": round(rng.uniform(0.1, 0.9), 2)}
         case "conflict" | "reset" | "loss":
             arguments["share"] = round(rng.uniform(0.1, 0.6), 2)
-        case "watch-cut":
+        case "watch-cut" | "watch-behind":
             arguments["delay"] = round(rng.uniform(0.3, 1.0), 2)
     return arguments

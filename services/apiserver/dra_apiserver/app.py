@@ -142,7 +142,7 @@ class Application:
         self._authorizer = None if api.authorizer is None else RequestAuthorizer(api.authorizer)
         self._guard = api.config.guard
         self._access_log = access_log
-        self._faults = Faults(api.clock, self._cut_watches)
+        self._faults = Faults(api.clock, self._cut_watches, self._hold_watches)
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
@@ -287,6 +287,12 @@ class Application:
         streams = list(self._api.streams)
         for stream in streams:
             stream.stop()
+        return len(streams)
+
+    def _hold_watches(self, held: bool) -> int:
+        streams = list(self._api.streams)
+        for stream in streams:
+            stream.hold(held)
         return len(streams)
 
     async def _refuse(self, request: Request, error: StatusError) -> None:

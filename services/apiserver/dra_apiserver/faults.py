@@ -22,7 +22,9 @@ from dra_apiserver.errors import too_many_requests as too_many
 LONGEST = 3600.0
 _WRITES = frozenset({"update", "patch"})
 
-Name = Literal["latency", "error", "conflict", "watch-cut", "reset", "loss"]
+Name = Literal["latency", "error", "conflict", "watch-cut", "watch-behind", "reset", "loss"]
+_OF_WATCHES = frozenset({"watch-cut", "watch-behind"})
+_MOMENT = 0.02
 #: What becomes of a request that is not answered with an error: it is handled, handled with its answer lost, or lost.
 Fate = Literal["handled", "unanswered", "lost"]
 
@@ -31,7 +33,8 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
     """What goes wrong, for ``seconds``; an empty list of verbs, resources or agents means all.
 
     ``latency`` waits ``delay`` seconds before each request; ``error`` answers ``code``; ``conflict`` answers updates
-    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds; ``reset``
+    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds;
+    ``watch-behind`` lets watches have their events every ``delay`` seconds alone; ``reset``
     cuts the connection before the request is handled or, as often, before its answer; ``loss`` does so when the
     fault is over.
     """
@@ -74,7 +77,7 @@ class _Running:
     def meets(self, verb: str, resource: GroupResource, agent: str) -> bool:
         fault = self.fault
         return (
-            fault.fault != "watch-cut"
+            fault.fault not in _OF_WATCHES
             and (not fault.verbs or verb in fault.verbs)
             and (not fault.resources or bool({str(resource), resource.plural} & set(fault.resources)))
             and (not fault.agents or any(one in agent for one in fault.agents))
@@ -86,12 +89,15 @@ class _Running:
 class Faults:
     """The faults at work. ``active`` is false as long as there are none, so that a request costs one look.
 
-    ``cut`` ends all watches, and gives how many there were.
+    ``cut`` ends all watches, and gives how many there were; ``hold`` keeps their events back, or lets them go.
     """
 
-    def __init__(self, clock: Clock, cut: Callable[[], int]) -> None:
+    def __init__(
+        self, clock: Clock, cut: Callable[[], int], hold: Callable[[bool], int] = lambda held: 0
+    ) -> None:
         self._clock = clock
         self._cut = cut
+        self._hold = hold
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running] = {}
         self._cutters: set[asyncio.Task[None]] = set()
@@ -103,8 +109,9 @@ class Faults:
         running = _Running(fault, self._clock.monotonic() + fault.seconds, random.Random(fault.seed))
         self._running[number] = running
         self.active = True
-        if fault.fault == "watch-cut":
-            task = asyncio.create_task(self._cut_again(running))
+        if fault.fault in _OF_WATCHES:
+            work = self._cut_again if fault.fault == "watch-cut" else self._hold_back
+            task = asyncio.create_task(work(running))
             self._cutters.add(task)
             task.add_done_callback(self._cutters.discard)
         return self.list()[-1]
@@ -154,6 +161,17 @@ class Faults:
         while (left := running.until - self._clock.monotonic()) > 0:
             running.met += self._cut()
             await self._clock.sleep(min(running.fault.delay, left))
+
+    async def _hold_back(self, running: _Running) -> None:
+        try:
+            while (left := running.until - self._clock.monotonic()) > 0:
+                # Those that began since are among them.
+                running.met += self._hold(True)
+                await self._clock.sleep(min(running.fault.delay, left))
+                self._hold(False)
+                await self._clock.sleep(_MOMENT)
+        finally:
+            self._hold(False)
 
 
 def _error(fault: Fault, resource: GroupResource, name: str) -> StatusError:

@@ -69,6 +69,7 @@ class WatchStream:
         """Everything up to this revision is sent, or is being sent."""
         self._position = _FORGOTTEN
         self._stopped = False
+        self._held = False
         self._waiter: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
@@ -76,6 +77,15 @@ class WatchStream:
     def stop(self) -> None:
         """End the stream before its time."""
         self._stopped = True
+        self._wake()
+
+    def hold(self, held: bool) -> None:
+        """Send nothing any more, or all that has happened meanwhile."""
+        self._held = held
+        if not held:
+            self._wake()
+
+    def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
@@ -120,6 +130,9 @@ class WatchStream:
         next_bookmark = clock.monotonic() + _BOOKMARK_EVERY * random.uniform(0.9, 1.0)
         while not self._stopped:
             now = clock.monotonic()
+            if self._held and now < self._deadline:
+                await self._wait(self._deadline, now)
+                continue
             if await self._send_next() and now < self._deadline:
                 continue
             if now >= self._deadline:
@@ -196,6 +209,8 @@ class WatchStream:
 
     def _on_events(self) -> None:
         # A turn of the event loop for each of many watchers would cost more than all else that is done for it.
+        if self._held:
+            return
         if self._waiter is not None and not self._waiter.done() and not self._pass_on():
             self._waiter.set_result(None)
 
@@ -223,8 +238,7 @@ class WatchStream:
 
     def _ring(self) -> None:
         self._alarm = None
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+        self._wake()
 
     def _part(self, events: Sequence[Event], keep: Keep) -> _Part:
         """What a chunk holds of these events, at least the first one."""

@@ -39,8 +39,13 @@ class DeviceFaults:
 
     @contextlib.asynccontextmanager
     async def _xid(self, fault: Fault) -> AsyncIterator[None]:
-        system, _ = self._gpu(fault)
-        system.inject_xid(fault.gpu, fault.xid)
+        system, gpu = self._gpu(fault)
+        # A GPU in MIG mode has no programs of its own, and drivers ignore what it reports of the whole.
+        with system.lock:
+            place = next(
+                ((whole.id, part.id) for whole, part in gpu.mig_devices()), (NO_INSTANCE, NO_INSTANCE)
+            )
+        system.inject_xid(fault.gpu, fault.xid, *place)
         try:
             yield
         finally:

@@ -1,0 +1,104 @@
+"""What is seen of a cluster before, during and after a fault."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+
+import httpx
+from dra_shared.api.meta import Object
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client
+
+from dra_cli.cluster import Cluster
+from dra_cli.errors import CommandError
+
+_EVERY = 0.25
+_PATIENCE = 5.0
+_ERRORS = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A cluster's objects at one time, by UID; ``at`` is in seconds since the fault began."""
+
+    at: float = 0.0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    claims: dict[str, ResourceClaim] = field(default_factory=dict)
+    slices: dict[str, ResourceSlice] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def objects(self) -> Iterator[Object]:
+        """All of them."""
+        for kind in (self.pods, self.claims, self.slices, self.nodes):
+            yield from kind.values()
+
+
+@dataclass
+class Story:
+    """One fault: of ``seconds``, on ``node`` where it is of one, and the cluster before, during and after it."""
+
+    fault: str
+    seconds: float
+    node: str = ""
+    before: Sample = field(default_factory=Sample)
+    during: list[Sample] = field(default_factory=list)
+    after: Sample = field(default_factory=Sample)
+
+    def later(self) -> list[Sample]:
+        """All that was seen since it began."""
+        return [*self.during, self.after]
+
+
+class Telling:
+    """Samples a cluster; what cannot be read while a fault is at work is left out."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._began = 0.0
+
+    async def sample(self) -> Sample:
+        """The cluster now.
+
+        Raises:
+            ApiError, CommandError, httpx.HTTPError, OSError: it cannot be read.
+        """
+        at = asyncio.get_running_loop().time() - self._began
+        async with self._cluster.client("dralab-fault") as client:
+            return await _read(client, at)
+
+    @contextlib.asynccontextmanager
+    async def during(self, story: Story) -> AsyncIterator[None]:
+        """Within it the story goes on."""
+        self._began = asyncio.get_running_loop().time()
+        task = asyncio.create_task(self._keep(story))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _keep(self, story: Story) -> None:
+        while True:
+            with contextlib.suppress(*_ERRORS):
+                async with asyncio.timeout(_PATIENCE):
+                    story.during.append(await self.sample())
+            await asyncio.sleep(_EVERY)
+
+
+async def _read(client: Client, at: float) -> Sample:
+    pods = (await client.list(PODS)).items
+    claims = (await client.list(RESOURCE_CLAIMS)).items
+    slices = (await client.list(RESOURCE_SLICES)).items
+    nodes = (await client.list(NODES)).items
+    return Sample(
+        at,
+        {pod.metadata.uid: pod for pod in pods},
+        {claim.metadata.uid: claim for claim in claims},
+        {one.metadata.uid: one for one in slices},
+        {node.metadata.uid: node for node in nodes},
+    )
