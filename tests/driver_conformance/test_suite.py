@@ -22,7 +22,7 @@ pytestmark = pytest.mark.system
 
 
 async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
-    """It was started anew for each check, half a minute each."""
+    """It was started again for each check, half a minute each."""
     script = "import sys; sys.exit('no licence')"
     checks = select("registration.appears,registration.type,prepare.succeeds,process.alive")
     results = await run(Options([sys.executable, "-S", "-c", script], checks))

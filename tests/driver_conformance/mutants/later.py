@@ -89,7 +89,7 @@ class PlainJson(Mutant):
 
 
 class StartsAfresh(Mutant):
-    """A checkpoint that it cannot read is taken for an empty one, and nobody hears of it."""
+    """A checkpoint that it cannot read is taken for an empty one, without a word in its log."""
 
     check = "process.damaged-checkpoint"
     source = f"{EXAMPLE}/pull/253; {_ROCM}/issues/86 (fail-loud reconcile)"
