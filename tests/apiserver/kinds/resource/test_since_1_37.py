@@ -126,12 +126,12 @@ SCALAR = "must evaluate to a primitive scalar (string, integer, boolean, semver)
             {"matchAttribute": "example.com/half"},
             (),
             [
+                ("FieldValueInvalid", "name", UNUSED),
                 (
                     "FieldValueInvalid",
                     "name",
                     "a fully qualified name must be a domain and a name separated by a slash",
                 ),
-                ("FieldValueInvalid", "name", UNUSED),
             ],
         ),
         (
@@ -582,3 +582,16 @@ def test_names_have_one_slash() -> None:
         )
     ]
     assert errors(obj, version=V1_36) == []
+
+
+def test_declared_rules_answer_last() -> None:
+    config = [{"opaque": {"driver": "gpu.example.com"}}]
+    obj = claim(constraint={"matchAttribute": "bare"}, config=config)
+    obj["spec"]["devices"]["requests"] = [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]
+
+    def fields(**how: Any) -> list[str]:
+        return [field.removeprefix("spec.devices.") for _, field, _ in errors(obj, **how)]
+
+    match, parameters = "constraints[0].matchAttribute", "config[0].opaque.parameters"
+    assert fields(version=V1_36) == [match, parameters]
+    assert fields() == [parameters, match]

@@ -24,6 +24,7 @@ from dra_apiserver.kinds.resource import claimspec as requests
 from dra_apiserver.kinds.resource import deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.claimstatus import check_status
+from dra_apiserver.kinds.resource.declared import with_declared
 from dra_apiserver.kinds.resource.gates import (
     CLAIM,
     CLAIM_STATUS,
@@ -85,7 +86,8 @@ class ResourceClaimStrategy(_Gated):
         spec = obj.get("spec") or {}
         errors = _check_admin_requests(spec.get("devices") or {}, ctx)
         errors += super().validate_create(obj, ctx)
-        return errors + requests.check_claim_spec(spec, "spec", ctx.features)
+        errors += requests.check_claim_spec(spec, "spec", ctx.features)
+        return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata, and that the spec is as it was."""
@@ -93,7 +95,7 @@ class ResourceClaimStrategy(_Gated):
         spec = obj.get("spec") or {}
         if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, claim_spec(ctx.features.version)), IMMUTABLE))
-        return errors
+        return with_declared(errors, obj, old, ctx)
 
 
 class ResourceClaimStatusStrategy(GenericStrategy):
@@ -123,7 +125,8 @@ class ResourceClaimStatusStrategy(GenericStrategy):
             if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
                 errors += check_drivers(status, before, ctx, "status.devices")
         errors += super().validate_update(obj, old, ctx)
-        return errors + check_status(obj, old, ctx.features.version)
+        errors += check_status(obj, old, ctx.features.version)
+        return with_declared(errors, obj, old, ctx)
 
 
 def _results(claim: JsonObject) -> list[JsonObject]:
@@ -154,7 +157,8 @@ class ResourceClaimTemplateStrategy(_Gated):
         """Admin access first, then metadata and spec."""
         spec = obj.get("spec") or {}
         claim = spec.get("spec") or {}
-        return _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
+        errors = _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
+        return with_declared(errors, obj, None, ctx)
 
     def _check(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         spec = obj.get("spec") or {}
@@ -170,7 +174,7 @@ class ResourceClaimTemplateStrategy(_Gated):
         spec = obj.get("spec") or {}
         if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, claim_template_spec(kubernetes)), IMMUTABLE))
-        return errors
+        return with_declared(errors, obj, old, ctx)
 
 
 def _stored_specs_stay(kubernetes: Version) -> bool:
@@ -215,12 +219,14 @@ class ResourceSliceStrategy(_Gated):
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec."""
         errors = super().validate_create(obj, ctx)
-        return errors + resourceslice.check_slice(obj.get("spec") or {}, ctx.features)
+        errors += resourceslice.check_slice(obj.get("spec") or {}, ctx.features)
+        return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec; pool, driver and node stay."""
         errors = super().validate_update(obj, old, ctx)
-        return errors + resourceslice.check_slice(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        errors += resourceslice.check_slice(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        return with_declared(errors, obj, old, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
         """A driver's name should be in lower case."""
@@ -242,12 +248,14 @@ class DeviceClassStrategy(_Gated):
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec."""
         errors = super().validate_create(obj, ctx)
-        return errors + deviceclass.check_class(obj.get("spec") or {}, ctx.features)
+        errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features)
+        return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec."""
         errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
-        return errors + deviceclass.check_class(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        return with_declared(errors, obj, old, ctx)
 
 
 class DeviceTaintRuleStrategy(GenericStrategy):

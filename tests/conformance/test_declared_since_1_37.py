@@ -1,0 +1,37 @@
+"""With declared rules 1.37 refuses the same fields for the same reasons as without, in another order or other words."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dra_apiserver.conformance import answer
+from dra_apiserver.kinds.resource import strategy
+
+from tests.support.reference import load_vectors
+
+Json = dict[str, Any]
+_CASES = [line["in"] for line in load_vectors("random-validate.jsonl.gz")][:400]
+
+
+def _errors(case: Json) -> list[tuple[str, str, str]]:
+    found = answer({**copy.deepcopy(case), "kubernetesVersion": "1.37"}).get("server", {}).get("errors") or ()
+    return [(error["type"], error["field"], error["body"]) for error in found]
+
+
+def _differing(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, bool]]:
+    """Cases whose errors differ, and whether they differ in more than order and words."""
+    for case in _CASES:
+        with_them = _errors(case)
+        with monkeypatch.context() as patched:
+            patched.setattr(strategy, "with_declared", lambda errors, *_: errors)
+            without = _errors(case)
+        if with_them != without:
+            places = [sorted(error[:2] for error in errors) for errors in (with_them, without)]
+            yield case["name"], places[0] != places[1]
+
+
+def test_declared_rules_refuse_what_hand_written_code_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = dict(_differing(monkeypatch))
+    assert found
+    assert [name for name, more in found.items() if more] == []
