@@ -56,3 +56,26 @@ def test_what_is_kept_with_events_is_bounded(monkeypatch: pytest.MonkeyPatch) ->
         made.apply(one)
         made.keep(one, "line", b"x" * 100)
     assert [bool(one.cache) for one in events] == [False, False, False, False, True]
+
+
+def test_objects_are_found_by_a_field_as_they_change() -> None:
+    made = Collection(0)
+    made.load([Record("a", 1, b"x"), Record("b", 2, b"y"), Record("c", 3, b"x")])
+    read: list[bytes] = []
+
+    def value_of(data: bytes) -> str:
+        read.append(data)
+        return data.decode()
+
+    assert made.having("letter", "x", value_of) == ["a", "c"]
+    assert made.having("letter", "z", value_of) == []
+    assert len(read) == 3
+    made.apply(Event(MODIFIED, Record("a", 4, b"y"), made.records["a"]))
+    made.apply(Event(MODIFIED, Record("a", 5, b"z"), made.records["a"]))
+    made.apply(Event(DELETED, Record("c", 6, b"x"), made.records["c"]))
+    made.apply(Event(ADDED, Record("d", 7, b"x"), None))
+    assert made.having("letter", "x", value_of) == ["d"]
+    assert made.having("letter", "z", value_of) == ["a"]
+    assert read[3:] in ([b"z", b"x"], [b"x", b"z"])
+    made.reset([Record("e", 8, b"x")], 8)
+    assert made.having("letter", "x", value_of) == ["e"]

@@ -5,7 +5,7 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver.kinds import catalog
-from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
+from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Collection, Event, Record
 from dra_apiserver.watch import Selection
 from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.selectors import parse_label_selector
@@ -61,3 +61,15 @@ def test_a_named_object_is_found_by_its_key() -> None:
     assert selection(fields="metadata.name=p").key is None
     assert selection(fields="metadata.name=p", namespace="ns").filter([A]) == [A]
     assert selection("team=b", "metadata.name=p", "ns").filter([A, B]) == [B]
+
+
+def test_only_what_is_on_a_node_is_read() -> None:
+    collection = Collection(0)
+    pods = [("ns/a", "n1"), ("ns/b", "n2"), ("other/c", "n1")]
+    for revision, (key, node) in enumerate(pods, 1):
+        collection.apply(Event(ADDED, Record(key, revision, record(revision, node).data), None))
+    assert selection(fields="spec.nodeName=n1").keys(collection) == ["ns/a", "other/c"]
+    assert selection(fields="spec.nodeName=n1", namespace="ns").keys(collection) == ["ns/a"]
+    assert selection(fields="spec.nodeName=n1,metadata.name=p").keys(collection, "ns/a") == ["other/c"]
+    assert selection(fields="spec.nodeName!=n1").keys(collection) == ["ns/a", "ns/b", "other/c"]
+    assert selection("team=a", namespace="ns").keys(collection) == ["ns/a", "ns/b"]

@@ -131,7 +131,7 @@ async def select(
         if limit or selection.everything or selection.key is not None:
             page, remaining = _newest(collection, selection, after, limit)
         else:
-            records = [collection.records[key] for key in collection.range(selection.prefix, after)]
+            records = [collection.records[key] for key in selection.keys(collection, after)]
             page, remaining = await _apart(api, records, functools.partial(selection.filter, records)), 0
     else:
         try:
@@ -159,7 +159,7 @@ def _newest(collection: Collection, selection: Selection, after: str, limit: int
         only = records.get(selection.key)
         found = selection.filter([only] if only is not None and selection.key > after else [])
         return found, 0
-    keys = collection.range(selection.prefix, after)
+    keys = selection.keys(collection, after)
     if not limit:
         return selection.filter([records[key] for key in keys]), 0
     if selection.everything:
@@ -300,7 +300,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     try:
         if from_now:
             collection = store.collection(target.resource)
-            records = [collection.records[key] for key in collection.range(selection.prefix)]
+            records = [collection.records[key] for key in selection.keys(collection)]
             await stream.run_from_now(selection.filter(records), bool(initial and options.bookmarks))
         else:
             await stream.run_after(options.revision or store.revision)

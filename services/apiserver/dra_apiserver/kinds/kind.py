@@ -170,6 +170,8 @@ class Kind:
     categories: tuple[str, ...] = ()
     subresources: Mapping[str, Subresource] = field(default_factory=dict)
     selectable_fields: Mapping[str, SelectableField] = field(default_factory=dict)
+    indexed_field: str = ""
+    """The selectable field by which lists find objects without reading all others (the registries' TriggerFunc)."""
     scale: ScalePaths | None = None
     all_versions: tuple[str, ...] = ()
     deprecated: Mapping[str, str] = field(default_factory=dict)

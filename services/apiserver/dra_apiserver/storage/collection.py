@@ -6,6 +6,7 @@ import asyncio
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Hashable, Iterable
 
+from dra_apiserver.storage.fieldindex import FieldIndex, ValueOf
 from dra_apiserver.storage.records import DELETED, Change, Event, Record
 
 RING_EVENTS = 8192
@@ -75,6 +76,7 @@ class Collection:
         self._kept = 0
         self.encoded: dict[tuple[str, str, int], bytes] = {}
         """Encoded pages of the objects as they are now; kept here by the handler that makes them."""
+        self._indexes: dict[str, FieldIndex] = {}
         self._waiters: set[asyncio.Future[None]] = set()
         self._listeners: set[Callable[[], None]] = set()
 
@@ -82,6 +84,7 @@ class Collection:
         """Fill an empty collection."""
         self.records = {record.key: record for record in records}
         self._keys = sorted(self.records)
+        self._indexes = {}
 
     def reset(self, records: Iterable[Record], revision: int) -> None:
         """Have these objects instead, as of `revision`, and no events from before."""
@@ -109,6 +112,8 @@ class Collection:
             if key not in self.records:
                 insort(self._keys, key)
             self.records[key] = event.record
+        for index in self._indexes.values():
+            index.changed(key)
         self._events.append(event)
         self._bytes += len(event.record.data)
         self.revision = event.revision
@@ -163,6 +168,13 @@ class Collection:
         if after:
             low = max(low, bisect_right(self._keys, after))
         return self._keys[low:high] if (low, high) != (0, len(self._keys)) else self._keys
+
+    def having(self, field: str, value: str, value_of: ValueOf) -> list[str]:
+        """The keys of the objects with the value in the field, in order; `value_of` reads the field."""
+        index = self._indexes.get(field)
+        if index is None:
+            index = self._indexes[field] = FieldIndex(value_of, self._keys)
+        return index.find(value, self.records)
 
     @property
     def end(self) -> int:

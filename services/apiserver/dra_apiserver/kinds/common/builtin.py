@@ -72,6 +72,7 @@ def builtin(
     reset_fields: Mapping[str, Sequence[FieldPath]] | None = None,
     field_label_error: FieldLabelError | None = None,
     rewind: Rewind = _PLAIN_REWIND,
+    indexed_field: str = "",
 ) -> Kind:
     """A kind of the schema data with the behaviour given; what is left out is upstream's usual.
 
@@ -117,4 +118,5 @@ def builtin(
         reset_fields=usual | dict(reset_fields or {}),
         field_label_error=field_label_error,
         rewind=rewind,
+        indexed_field=indexed_field,
     )

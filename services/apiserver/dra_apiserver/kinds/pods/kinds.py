@@ -40,6 +40,7 @@ KINDS = (
     builtin(
         "",
         "pods",
+        indexed_field="spec.nodeName",
         check_graceful_delete=deletion.grace_period,
         subresource_routes={
             "attach": streaming.ROUTES,

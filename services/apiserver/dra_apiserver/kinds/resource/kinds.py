@@ -87,6 +87,7 @@ KINDS = (
     builtin(
         "resource.k8s.io",
         "resourceslices",
+        indexed_field="spec.nodeName",
         strategy=ResourceSliceStrategy(),
         default=defaults.resource_slice,
         conversions={"v1beta1": (conversion.slice_from_beta, conversion.slice_to_beta)},

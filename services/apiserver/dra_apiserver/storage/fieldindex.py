@@ -1,0 +1,42 @@
+"""Which objects have a value in one field (``storage.Indexers`` of apiserver's cacher)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from dra_apiserver.storage.records import Record
+
+ValueOf = Callable[[bytes], str]
+"""The field's value in an object, from its JSON."""
+
+
+class FieldIndex:
+    """Keys by the value of a field. What changed is read when somebody asks, and once, however often it changed."""
+
+    def __init__(self, value_of: ValueOf, keys: Iterable[str]) -> None:
+        self._value_of = value_of
+        self._values: dict[str, str] = {}
+        self._keys: dict[str, set[str]] = {}
+        self._changed = set(keys)
+
+    def changed(self, key: str) -> None:
+        """The object of that key is new, another or gone."""
+        self._changed.add(key)
+
+    def find(self, value: str, records: Mapping[str, Record]) -> list[str]:
+        """The keys of those of all records that have the value, in order."""
+        changed, self._changed = self._changed, set()
+        for key in changed:
+            self._place(key, records.get(key))
+        return sorted(self._keys.get(value, ()))
+
+    def _place(self, key: str, record: Record | None) -> None:
+        before = self._values.pop(key, None)
+        if before is not None:
+            same = self._keys[before]
+            same.discard(key)
+            if not same:
+                del self._keys[before]
+        if record is not None:
+            value = self._values[key] = self._value_of(record.data)
+            self._keys.setdefault(value, set()).add(key)
