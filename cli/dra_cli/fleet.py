@@ -1,8 +1,9 @@
 """Fleets: pools of equal nodes, as a file describes them. ``fleet.schema.json`` is the same for editors."""
 
+import itertools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ DEFAULT_POOL = "node"
 #: Where a node's price is; what plans a fleet reads it there.
 PRICE_LABEL = "dralab.dev/price"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
-_MOST_NODES = 2000
+#: How many nodes a pool may have.
+MOST_NODES = 10_000
+# Up to so many nodes each has all its sockets, unless the options say otherwise: they take eight open files a node.
+_MOST_WITH_SOCKETS = 100
 _TAINT = re.compile(r"[^:=]+(=[^:]*)?:(NoSchedule|PreferNoSchedule|NoExecute)")
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?")
 
@@ -51,7 +55,10 @@ class Pool:
         labels = {**({_ZONE_LABEL: self.zone} if self.zone else {}), **self.labels}
         if self.price is not None:
             labels[PRICE_LABEL] = f"{self.price:g}"
-        words = ["--node-names", ",".join(self.nodes), "--gpus", self.gpus]
+        words = ["--nodes", str(self.count), "--node-name", self.name]
+        if self.names or self.removed or not self.count:
+            words = ["--node-names", ",".join(self.nodes)]
+        words += ["--gpus", self.gpus]
         words += ["--node-cpu", self.cpu, "--node-memory", self.memory]
         words += ["--node-labels", ",".join(f"{key}={value}" for key, value in labels.items())]
         words += ["--register-with-taints", ",".join(self.taints)]
@@ -64,6 +71,66 @@ class Pool:
         return json.dumps(
             {name: value for name, value in asdict(self).items() if value is not None}, indent=2
         )
+
+
+@dataclass(frozen=True)
+class Group:
+    """Nodes as ``--nodes`` names them: ``COUNT[:GPUS][@ZONE]``."""
+
+    count: int
+    gpus: str = ""
+    zone: str = ""
+
+
+def group(text: str) -> Group:
+    """A group of nodes as the command line has it: ``4000``, ``4000:8xA100-SXM4-40GB``, ``4000:8xH100@eu-1a``.
+
+    Raises:
+        ValueError: it is none; the message says why.
+    """
+    rest, at, zone = text.partition("@")
+    count, colon, gpus = rest.partition(":")
+    if not count.isdecimal() or bool(at) != bool(zone) or bool(colon) != bool(gpus):
+        raise ValueError(f"{text!r} is no number of nodes, such as 4 or 4:8xH100-SXM5-80GB")
+    if int(count) > MOST_NODES:
+        raise ValueError(f"{count} is not between 0 and {MOST_NODES}")
+    return Group(int(count), gpus, zone)
+
+
+def pools_of(groups: Sequence[Group], gpus: str, drivers: tuple[str, ...]) -> list[Pool]:
+    """The pools of the command line's groups: one alone is the default pool, several are named after their GPUs.
+
+    Raises:
+        CommandError: a group's GPUs make no name.
+    """
+    if len(groups) == 1:
+        one = groups[0]
+        named = Pool(
+            name=DEFAULT_POOL, count=one.count, gpus=one.gpus or gpus, drivers=drivers, zone=one.zone
+        )
+        return [named] if one.count else []
+    pools: dict[str, Pool] = {}
+    for one in groups:
+        base = name = _pool_name(one.gpus or gpus)
+        for number in itertools.count(2):
+            if name not in pools:
+                break
+            name = f"{base}-{number}"
+        pools[name] = Pool(name=name, count=one.count, gpus=one.gpus or gpus, drivers=drivers, zone=one.zone)
+    return list(pools.values())
+
+
+def _pool_name(gpus: str) -> str:
+    model = gpus.partition(",")[0].partition(":")[0].rpartition("x")[2]
+    name = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")[:40]
+    if not name:
+        raise CommandError(f"--nodes: {gpus!r} names no GPUs", 2)
+    return name
+
+
+def with_sockets(wanted: bool | None, nodes: int) -> bool:
+    """Whether nodes have all their sockets: as the options say, or where there are few nodes."""
+    return nodes <= _MOST_WITH_SOCKETS if wanted is None else wanted
 
 
 def read(path: Path) -> list[Pool]:
@@ -112,8 +179,8 @@ def _name(value: Any) -> str:
 
 
 def _count(value: Any) -> str:
-    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST_NODES
-    return "" if fits else f"must be a number between 0 and {_MOST_NODES}"
+    fits = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_NODES
+    return "" if fits else f"must be a number between 0 and {MOST_NODES}"
 
 
 def _text(value: Any) -> str:

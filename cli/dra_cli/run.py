@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,6 +27,7 @@ _STOP_TIMEOUT = 30.0
 _PROGRESS = "nodes ready"
 _POLL = 0.02
 _SHOW_EVERY = 0.5
+_COUNTED_A_SECOND = 500
 
 
 async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -> None:
@@ -70,9 +72,14 @@ def total(options: ClusterOptions) -> int:
 async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
     """Count the nodes that are ready, as they come."""
     while progress.wanted:
-        await asyncio.sleep(_SHOW_EVERY)
+        await asyncio.sleep(_show_every(progress.total))
         with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
             progress.step(min(await _ready_nodes(cluster), progress.total))
+
+
+def _show_every(nodes: int) -> float:
+    """Seconds between two counts: a list of thousands of nodes costs as much as some of them."""
+    return max(_SHOW_EVERY, nodes / _COUNTED_A_SECOND)
 
 
 async def _ready_nodes(cluster: Cluster) -> int:
@@ -116,7 +123,7 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
         )
     progress, shown = Progress(_PROGRESS, nodes), time.monotonic()
     while True:
-        if progress.wanted and time.monotonic() - shown > _SHOW_EVERY:
+        if progress.wanted and time.monotonic() - shown > _show_every(nodes):
             with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
                 progress.step(min(asyncio.run(_ready_nodes(cluster)), progress.total))
             shown = time.monotonic()
@@ -156,6 +163,15 @@ def down(data: Path) -> None:
         time.sleep(_POLL)
 
 
+async def _counted(cluster: Cluster) -> str:
+    """How many nodes there are, by their state: ``4998 ready, 2 notready``."""
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    async with cluster.client("dralab") as client:
+        response = await client.raw("GET", "/api/v1/nodes", params={"includeObject": "None"}, accept=table)
+    states = Counter(row["cells"][1].lower() for row in response.json().get("rows") or ())
+    return ", ".join(f"{number} {state}" for state, number in states.most_common()) or "none"
+
+
 async def status(data: Path) -> None:
     """Print what runs and whether it is ready.
 
@@ -186,5 +202,7 @@ async def status(data: Path) -> None:
         print(f"{name:{widest}} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
         if not ready:
             failing.append(name)
+    if "apiserver" not in failing:
+        print(f"{'nodes':{widest}} {await _counted(cluster)}")
     if failing:
         raise CommandError(f"not ready: {', '.join(failing)}")

@@ -18,7 +18,7 @@ from dra_shared.features import with_defaults
 from dra_cli import snapshots
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
-from dra_cli.fleet import DEFAULT_POOL, Pool, Pools
+from dra_cli.fleet import DEFAULT_POOL, Pool, Pools, with_sockets
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import Port, PortTaken
 from dra_cli.protection import Protection, Wanted
@@ -78,6 +78,8 @@ class ClusterOptions:
     """How many seconds pods get at most to stop; None for as many as they say."""
     log_level: str = "info"
     without: Sequence[str] = field(default_factory=tuple)
+    node_sockets: bool | None = None
+    """Whether each node has all its sockets; None where there are few nodes."""
     restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
     """Objects that the cluster starts with."""
     past: Path | None = None
@@ -390,6 +392,9 @@ class ClusterServices:
     def _agent(self, pool: Pool) -> list[str]:
         options = self._options
         agent = ["--data", str(self.cluster.data), *pool.flags(), "--runtime", options.runtime]
+        nodes = sum(len(one.nodes) for one in options.pools)
+        if not with_sockets(options.node_sockets, nodes):
+            agent.append("--no-node-sockets")
         if options.grace is not None:
             agent += ["--most-grace", f"{options.grace:g}"]
         if options.allow_host_access:

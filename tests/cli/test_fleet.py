@@ -10,7 +10,7 @@ from dra_cli import nodes
 from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster as Home
 from dra_cli.errors import CommandError
-from dra_cli.fleet import SCHEMA, Pool, Pools, pool, read
+from dra_cli.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dra_cli.services import ClusterOptions, ClusterServices
 from dralab.testing import Cluster
 
@@ -25,7 +25,8 @@ def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
     )
     big, small = read(file)
     flags = big.flags()
-    assert flags[flags.index("--node-names") + 1] == "big-0,big-1"
+    assert flags[:4] == ["--nodes", "2", "--node-name", "big"]
+    assert Pool(name="big", count=3, removed=("big-1",)).flags()[:2] == ["--node-names", "big-0,big-2"]
     labels = flags[flags.index("--node-labels") + 1]
     assert labels == "topology.kubernetes.io/zone=a,team=ml,dralab.dev/price=98.5"
     assert flags[flags.index("--node-cpu") + 1] == "128"
@@ -37,7 +38,7 @@ def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
     [
         ({}, "a pool needs a name"),
         ({"name": "Big"}, "name: must be a DNS label"),
-        ({"name": "a", "count": -1}, "count: must be a number between 0 and 2000"),
+        ({"name": "a", "count": -1}, "count: must be a number between 0 and 10000"),
         ({"name": "a", "gpu": "x"}, "gpu: unknown: choose name, count, gpus"),
         ({"name": "a", "memory": "much"}, "memory: must be a quantity"),
         ({"name": "a", "taints": ["x:Never"]}, "taints: must be a list of key=value:effect"),
@@ -56,6 +57,34 @@ def test_the_schema_has_every_field() -> None:
     fields = _SCHEMA["properties"]["pools"]["items"]["properties"]
     assert set(fields) == {*json.loads(Pool(name="a").text()), "price"}
     jsonschema.validate({"pools": [{"name": "a", "price": 1, "cpu": 4}]}, _SCHEMA)
+
+
+def test_groups_of_the_command_line_become_pools() -> None:
+    assert group("4000") == Group(4000)
+    assert group("4000:8xA100-SXM4-40GB@eu-1a") == Group(4000, "8xA100-SXM4-40GB", "eu-1a")
+    assert pools_of([Group(3, zone="a")], "1xT4", ("d",)) == [
+        Pool(name="node", count=3, gpus="1xT4", drivers=("d",), zone="a")
+    ]
+    assert pools_of([Group(0)], "1xT4", ()) == []
+    several = pools_of([group("4:8xA100-SXM4-40GB"), group("1"), group("2:8xA100-SXM4-40GB@b")], "1xT4", ())
+    assert [(one.name, one.count, one.gpus, one.zone) for one in several] == [
+        ("a100-sxm4-40gb", 4, "8xA100-SXM4-40GB", ""),
+        ("t4", 1, "1xT4", ""),
+        ("a100-sxm4-40gb-2", 2, "8xA100-SXM4-40GB", "b"),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001"])
+def test_what_is_no_group_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"no number of nodes|not between 0 and 10000"):
+        group(text)
+
+
+def test_few_nodes_have_all_their_sockets() -> None:
+    assert with_sockets(None, 100)
+    assert not with_sockets(None, 101)
+    assert with_sockets(True, 5000)
+    assert not with_sockets(False, 1)
 
 
 def test_pools_of_an_earlier_life_are_gone(tmp_path: Path) -> None:

@@ -13,7 +13,10 @@ from dra_cli.main import main
         ("get pods --bogus", "dralab: unrecognized arguments: --bogus; see dralab get --help\n"),
         ("apply", "dralab: say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help\n"),
         ("bench", "dralab: the following arguments are required: name, arguments; see dralab bench --help\n"),
-        ("up --nodes 501", "dralab: argument --nodes: 501 is not between 0 and 500; see dralab up --help\n"),
+        (
+            "up --nodes 10001",
+            "dralab: argument --nodes: 10001 is not between 0 and 10000; see dralab up --help\n",
+        ),
         ("get pods --data x --server y", "dralab: --data and --server name two clusters: choose one\n"),
         ("bench nothing", "dralab: unknown benchmark 'nothing': choose allocator, "),
         ("conformance nothing x", "dralab: unknown subject 'nothing': choose alloc, "),

@@ -12,6 +12,7 @@ from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
+    from dra_cli.fleet import Group
     from dra_cli.services import ClusterOptions
 
 
@@ -29,7 +30,14 @@ def _size(parser: Parser) -> None:
     parser.add_argument(
         "--filename", "-f", type=Path, metavar="FLEET", help="a fleet: pools of nodes; see docs/fleets.md"
     )
-    parser.add_argument("--nodes", type=number(0, 500), default=2, help="how many nodes to simulate (2)")
+    parser.add_argument(
+        "--nodes",
+        action="append",
+        type=nodes,
+        default=[],
+        metavar="COUNT[:GPUS][@ZONE]",
+        help="how many nodes to simulate (2); may be repeated: 4000:8xA100-SXM4-40GB@eu-1a",
+    )
     parser.add_argument(
         "--gpus",
         default="8xA100-SXM4-40GB",
@@ -56,6 +64,20 @@ def _size(parser: Parser) -> None:
         help="address that the API server listens on; 0.0.0.0 in a container whose port is published",
     )
     parser.add_argument("--detach", "-d", action="store_true", help="return once everything is ready")
+
+
+def nodes(text: str) -> "Group":
+    """What ``--nodes`` says.
+
+    Raises:
+        ArgumentTypeError: it is no group of nodes.
+    """
+    from dra_cli.fleet import group
+
+    try:
+        return group(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def history(text: str) -> str:
@@ -147,6 +169,11 @@ def _protection(parser: Parser) -> None:
 
 
 def _nodes(parser: Parser) -> None:
+    parser.switch(
+        "--node-sockets",
+        default=None,
+        help="open all sockets of each node (default: of up to 100 nodes); others open where a plugin needs them",
+    )
     parser.add_argument("--runtime", default="fake", help="container runtime: fake or docker")
     parser.add_argument(
         "--allow-host-access",
@@ -214,9 +241,15 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     pools = pools_of(snapshot) if snapshot else pools
     # Another database has its own history.
     before = past(chosen.source, chosen.data) if objects and not chosen.database else None
+    if chosen.filename:
+        pools = [*pools, *fleet.read(chosen.filename)]
+    elif not chosen.source:
+        groups = chosen.nodes or [fleet.Group(2)]
+        pools = fleet.pools_of(groups, chosen.gpus, tuple(chosen.driver))
     return ClusterOptions(
-        nodes=0 if chosen.source else chosen.nodes,
-        fleet=(*pools, *(fleet.read(chosen.filename) if chosen.filename else ())),
+        nodes=0,
+        fleet=tuple(pools),
+        node_sockets=chosen.node_sockets,
         restored=() if before else tuple(objects),
         past=before,
         snapshot=snapshot,

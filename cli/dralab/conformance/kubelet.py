@@ -13,7 +13,6 @@ from typing import Any
 
 from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import (
-    CHANNEL_OPTIONS,
     SUPPORTED_SERVICES,
     DriverConnection,
     DriverError,
@@ -25,6 +24,7 @@ from dra_node_agent.proto import (
     health_v1_pb2,
     registration_v1_pb2,
 )
+from dra_node_agent.sockets import CHANNEL_OPTIONS
 from grpc import aio
 
 _SERVICE = "/pluginregistration.Registration"

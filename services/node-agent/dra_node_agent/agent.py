@@ -57,6 +57,7 @@ from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.catalog import RUNTIMES, RuntimeNode
 from dra_node_agent.runtime.fake import EnvironmentEdits, no_edits
 from dra_node_agent.runtime.images import load_images
+from dra_node_agent.sockets import LocalSockets, Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 
 if TYPE_CHECKING:
@@ -100,6 +101,8 @@ class NodeAgentConfig:
         most_grace: how many seconds pods get at most to stop.
         durable: whether checkpoints are synced to the disk.
         topology_policy: the kubelets' topology manager's policy.
+        node_sockets: whether kubelets and drivers meet over sockets; without them they call each other directly, and a
+            node has sockets where somebody else's plugin needs them.
     """
 
     data: Path
@@ -125,6 +128,7 @@ class NodeAgentConfig:
     most_grace: float = math.inf
     images: Sequence[Path] = ()
     topology_policy: str = NONE
+    node_sockets: bool = True
 
 
 class NodeAgent:
@@ -152,6 +156,7 @@ class NodeAgent:
             gpu_models=tuple(config.gpu_models),
             values=config.driver_options,
         )
+        self._numbers = {name: number for number, name in enumerate(config.names)}
         self._placements = [placed(text, len(config.names)) for text in config.drivers]
         self.drivers: list[Driver] = [find_driver(one.name, self._options) for one in self._placements]
         self._machines = find_machines(self.drivers, self._options)
@@ -173,6 +178,7 @@ class NodeAgent:
         self._root_certificates = Informer(
             client, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
         )
+        self._sockets: Sockets = UnixSockets() if config.node_sockets else LocalSockets()
         self._subnets: set[str] = set()
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None
@@ -316,6 +322,7 @@ class NodeAgent:
                 durable=config.durable,
                 most_grace=config.most_grace,
                 topology_policy=config.topology_policy,
+                open_sockets=config.node_sockets,
             ),
             self._kubelet_client(name),
             node.clock,
@@ -323,6 +330,7 @@ class NodeAgent:
             watcher,
             self._root_certificates.store,
             node.calls,
+            self._sockets,
         )
 
     def _feed(self, kubelet: Kubelet) -> None:
@@ -421,7 +429,9 @@ class NodeAgent:
         node = self._nodes[name]
         version = self._config.features.version
         client = self._client_of(f"dralab:driver:{name}")
-        return DriverNode(name, node.root, node.cdi, client, self._clock, self._slices, version)
+        return DriverNode(
+            name, node.root, node.cdi, client, self._clock, self._slices, version, self._sockets
+        )
 
     def _pod_drivers(self, name: str) -> PodDrivers:
         configured = [driver.name for driver in self._drivers_of(name)]
@@ -429,7 +439,7 @@ class NodeAgent:
         return PodDrivers(self._options, configured, machines, lambda: self._driver_node(name))
 
     def _drivers_of(self, name: str) -> list[Driver]:
-        number = list(self._config.names).index(name)
+        number = self._numbers[name]
         return [
             driver
             for driver, placement in zip(self.drivers, self._placements, strict=True)

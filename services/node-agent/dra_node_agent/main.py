@@ -24,6 +24,7 @@ from dra_node_agent.runtime.images import ImagesError, load_images
 
 # For nodes whose drivers are all someone else's.
 _NO_DRIVER = "none"
+_MOST_NODES = 10_000
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 _log = logger(__name__)
@@ -78,8 +79,8 @@ def main() -> int:
     try:
         service.features(args)
         service.serving(args)
-        if args.nodes < 0 or args.nodes > 2000:
-            raise ValueError("--nodes must be between 1 and 2000")
+        if args.nodes < 0 or args.nodes > _MOST_NODES:
+            raise ValueError(f"--nodes must be between 1 and {_MOST_NODES}")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
             raise ValueError("--root-dir and --cdi-dir are for a single node")
         _labels(args.node_labels)
@@ -105,6 +106,12 @@ def _node_options(options: service.Options) -> None:
     options.option("--node-labels", default="", help="labels of each node: key=value,…")
     options.option("--register-with-taints", default="", help="taints of each node: key=value:effect,…")
     options.option("--most-grace", default=math.inf, type=float, help="seconds that pods get at most to stop")
+    options.option(
+        "--no-node-sockets",
+        default=False,
+        action="store_true",
+        help="open sockets of nodes only where a plugin of another process needs them",
+    )
     options.option("--node-cpu", default="64", help="CPUs of each node")
     options.option("--node-memory", default="512Gi", help="memory of each node")
 
@@ -211,6 +218,7 @@ async def _serve(args: argparse.Namespace) -> None:
         most_grace=args.most_grace,
         cpu=args.node_cpu,
         memory=args.node_memory,
+        node_sockets=not args.no_node_sockets,
         address=args.address or _own_address(args.health_address),
         features=service.features(args),
         identities=kubeconfig.users(Path(args.kubeconfig)) if args.kubeconfig else {},

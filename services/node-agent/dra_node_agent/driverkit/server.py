@@ -20,7 +20,6 @@ from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.log import logger
-from grpc import aio
 
 from dra_node_agent.driverkit.claims import ClaimHandler, ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
@@ -40,11 +39,11 @@ from dra_node_agent.driverkit.services import (
     add_registration,
 )
 from dra_node_agent.driverkit.sockets import PATH_MAX, registration_socket
+from dra_node_agent.sockets import PluginServer, Sockets, UnixSockets
 
 _STOP_GRACE = 0.2
 #: How long the other instance of a driver may hold the lock, in seconds: as long as the kubelet waits for an answer.
 _LOCK_SECONDS = 45.0
-_OPTIONS: Sequence[tuple[str, Any]] = (("grpc.so_reuseport", 0),)
 
 _log = logger(__name__)
 
@@ -61,6 +60,7 @@ class DriverServer:
         slices: an informer of all slices to share.
         metadata: writes files on their devices for containers, where the driver has any.
         handle_error: called with what goes wrong in the background.
+        sockets: where it listens; without them on unix sockets.
     """
 
     def __init__(
@@ -78,6 +78,7 @@ class DriverServer:
         slices: Informer[SliceHead] | None = None,
         metadata: MetadataWriter | None = None,
         handle_error: HandleError = log_error,
+        sockets: Sockets | None = None,
     ) -> None:
         self.driver = driver
         self.node_name = node_name
@@ -100,7 +101,8 @@ class DriverServer:
                 client, driver, node_name, clock, slices, pool=pool, handle_error=handle_error
             )
         )
-        self._server: aio.Server | None = None
+        self._sockets = sockets or UnixSockets()
+        self._server: PluginServer | None = None
 
     @property
     def directory(self) -> Path:
@@ -126,14 +128,15 @@ class DriverServer:
             DriverConfigError: a socket cannot be made.
         """
         self.directories.make(self.driver)
-        server = aio.server(options=_OPTIONS)
-        add_dra(server, self)
-        add_registration(server, self)
-        if self._health is not None:
-            add_health(server, self._health, self._clock)
         # The registration socket last: a client that sees it may connect to the other at once.
-        for socket in (self._dra_socket, self._registration_socket):
-            _listen(server, socket)
+        paths = (self._dra_socket, self._registration_socket)
+        for path in paths:
+            if len(os.fsencode(path)) > PATH_MAX:
+                raise DriverConfigError(f"socket path is longer than {PATH_MAX} bytes: {path}")
+        try:
+            server = self._sockets.server(paths, self._add_services)
+        except OSError as error:
+            raise DriverConfigError(str(error)) from error
         await server.start()
         self._server = server
         self._publishers.start()
@@ -146,6 +149,12 @@ class DriverServer:
             socket.unlink(missing_ok=True)
         if self._server is not None:
             await self._server.stop(_STOP_GRACE)
+
+    def _add_services(self, server: Any) -> None:
+        add_dra(server, self)
+        add_registration(server, self)
+        if self._health is not None:
+            add_health(server, self._health, self._clock)
 
     def publish(self, resources: DriverResources) -> None:
         """Publish these slices from now on; those of before that are not among them go."""
@@ -274,14 +283,3 @@ class DriverServer:
         if claim.metadata.uid != ref.uid:
             raise PrepareError(f"get resource claims: claim {where} got replaced")
         return claim
-
-
-def _listen(server: aio.Server, socket: Path) -> None:
-    path = str(socket)
-    if len(os.fsencode(path)) > PATH_MAX:
-        raise DriverConfigError(f"socket path is longer than {PATH_MAX} bytes: {path}")
-    socket.unlink(missing_ok=True)
-    try:
-        server.add_insecure_port(f"unix:{path}")
-    except RuntimeError as error:
-        raise DriverConfigError(f"cannot listen on {path}: {error}") from error

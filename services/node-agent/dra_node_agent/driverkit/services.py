@@ -6,7 +6,6 @@ from typing import Any, Protocol
 import grpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
-from grpc import aio
 
 from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.errors import PrepareError
@@ -48,13 +47,13 @@ class Served(Protocol):
     def registration_answered(self, registered: bool, error: str) -> None: ...
 
 
-def add_dra(server: aio.Server, driver: Served) -> None:
+def add_dra(server: Any, driver: Served) -> None:
     """Serve preparing and unpreparing."""
     dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1(driver), server)
     dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_DraV1Beta1(driver), server)
 
 
-def add_health(server: aio.Server, board: HealthBoard, clock: Clock) -> None:
+def add_health(server: Any, board: HealthBoard, clock: Clock) -> None:
     """Serve the devices' health."""
     health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(
         _HealthService(board, health_v1_pb2, clock), server
@@ -64,7 +63,7 @@ def add_health(server: aio.Server, board: HealthBoard, clock: Clock) -> None:
     )
 
 
-def add_registration(server: aio.Server, driver: Served) -> None:
+def add_registration(server: Any, driver: Served) -> None:
     """Serve what the kubelet asks before it connects."""
     registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(driver), server)
 

@@ -17,6 +17,7 @@ from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.nvml.node import DEFAULT_GPUS
+from dra_node_agent.sockets import Sockets
 
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
@@ -31,6 +32,7 @@ class DriverNode:
         cdi_directory: where its container engine reads CDI files.
         slices: an informer of all ResourceSlices, if several drivers share one.
         kubernetes: the version of Kubernetes that drivers follow there.
+        sockets: where the driver listens for the kubelet.
     """
 
     name: str
@@ -40,6 +42,7 @@ class DriverNode:
     clock: Clock
     slices: Informer[SliceHead] | None = None
     kubernetes: Version = DEFAULT
+    sockets: Sockets | None = None
 
     def directories(self, driver: str) -> Directories:
         """Where the driver of that name has its files."""

@@ -45,6 +45,7 @@ from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
+from dra_node_agent.sockets import Sockets
 from dra_node_agent.tasks import Tasks
 
 # How often is looked whether pods that are to be removed can be, in seconds.
@@ -62,6 +63,8 @@ class KubeletConfig:
         topology_policy: the topology manager's policy.
         numa_nodes: those of the node's machine.
         most_grace: how many seconds pods get at most to stop.
+        open_sockets: whether the kubelet's own sockets are there before somebody needs them. Without it PodResources
+            has none, and device plugins find theirs once they have made their own.
     """
 
     root: Path
@@ -71,6 +74,7 @@ class KubeletConfig:
     topology_policy: str = NONE
     numa_nodes: Sequence[int] = (0, 1)
     most_grace: float = math.inf
+    open_sockets: bool = True
 
     @property
     def device_plugins(self) -> Path:
@@ -99,6 +103,7 @@ class Kubelet:
         watcher: DirectoryWatcher,
         config_maps: Store[ConfigMap] | None = None,
         faults: CallFaults | None = None,
+        sockets: Sockets | None = None,
     ) -> None:
         for folder in (config.root, config.plugins_registry, config.root / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -109,6 +114,8 @@ class Kubelet:
         self.runtime = runtime
         self.meter = NodeMeter(runtime)
         self._recorder = Recorder(client, "kubelet", host=self.name, clock=clock)
+        self._sockets = sockets
+        self._watcher = watcher
         self.dra = self._new_dra(faults)
         self.devices = DeviceManager(
             config.device_plugins, clock, self._surroundings(), durable=config.durable
@@ -160,6 +167,7 @@ class Kubelet:
             on_register=self._driver_registered,
             durable=config.durable,
             faults=faults,
+            sockets=self._sockets,
         )
 
     def _new_starter(self, sources: Sources) -> ContainerStarter:
@@ -179,7 +187,7 @@ class Kubelet:
             DRA_TYPE: self.dra.connections,
             DEVICE_TYPE: self._device_plugins.plugin_handler(),
         }
-        return Registrar(self.config.plugins_registry, watcher, handlers, self._clock)
+        return Registrar(self.config.plugins_registry, watcher, handlers, self._clock, self._sockets)
 
     def _surroundings(self) -> Surroundings:
         """What the device manager asks the kubelet."""
@@ -196,9 +204,10 @@ class Kubelet:
     async def start(self) -> None:
         """Take up what the node ran before, and begin to register it and its drivers."""
         await self.runtime.start()
-        await self._pod_resources.__aenter__()
+        if self.config.open_sockets:
+            await self._pod_resources.__aenter__()
         self._start_devices()
-        await self._device_plugins.start()
+        await self._device_plugins.start(None if self.config.open_sockets else self._watcher)
         self._ready = True
         self._tasks.start(self.reporter.run(), name=f"node {self.name}")
         self._tasks.start(self._register_drivers(), name=f"registration on {self.name}")

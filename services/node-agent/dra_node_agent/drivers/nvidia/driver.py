@@ -27,6 +27,7 @@ from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
 from dra_node_agent.drivers.nvidia.taints import DeviceTaints
+from dra_node_agent.sockets import Sockets
 
 LOCK_FILE = "pu.lock"
 
@@ -50,6 +51,7 @@ class NvidiaDriver:
         options: NvidiaOptions,
         *,
         slices: Informer[SliceHead] | None = None,
+        sockets: Sockets | None = None,
         reached: CrashPoint = lambda point: None,
     ) -> None:
         self._node = node_name
@@ -71,6 +73,7 @@ class NvidiaDriver:
             serialize=False,
             slices=slices,
             metadata=MetadataWriter(DRIVER_NAME, directories, (V1ALPHA1,)) if described else None,
+            sockets=sockets,
         )
         self.state = DeviceState(
             library,

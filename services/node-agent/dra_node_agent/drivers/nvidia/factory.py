@@ -41,4 +41,5 @@ class NvidiaFactory(NvidiaMachines):
             node.clock,
             self._own,
             slices=node.slices,
+            sockets=node.sockets,
         )

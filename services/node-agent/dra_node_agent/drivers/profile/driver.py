@@ -27,6 +27,7 @@ from dra_node_agent.drivers.profile.metadata import metadata_writer
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.profile.versions import of_version
+from dra_node_agent.sockets import Sockets
 
 _STATUS_ATTEMPTS = 5
 
@@ -50,6 +51,7 @@ class ProfileDriver:
         *,
         slices: Informer[SliceHead] | None = None,
         kubernetes: Version = DEFAULT,
+        sockets: Sockets | None = None,
     ) -> None:
         self._profile = profile = of_version(profile, kubernetes)
         self._node = node_name
@@ -73,6 +75,7 @@ class ProfileDriver:
             health=self._board,
             slices=slices,
             metadata=metadata_writer(profile, directories, kubernetes),
+            sockets=sockets,
         )
         self.state = self._state(directories)
         self._setter = (

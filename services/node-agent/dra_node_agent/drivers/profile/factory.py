@@ -55,6 +55,7 @@ class ProfileFactory:
             node.clock,
             slices=node.slices,
             kubernetes=node.kubernetes,
+            sockets=node.sockets,
         )
         async with driver, self._cluster_pools.joined(node.client, node.clock):
             yield driver

@@ -1,14 +1,13 @@
 """The connection to one registered instance of a DRA driver (pkg/kubelet/cm/dra/plugin/dra_plugin.go)."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import grpc
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.quoting import go_quote
 from dra_shared.version import DEFAULT, V1_37, Version
 from google.protobuf.message import Message
-from grpc import aio
 
 from dra_node_agent.kubelet.dra import alpha, wire
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
@@ -20,6 +19,7 @@ from dra_node_agent.proto import (
     dra_v1beta1_pb2,
     health_v1_pb2,
 )
+from dra_node_agent.sockets import Sockets, UnixSockets
 
 V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
 SUPPORTED_SERVICES = (V1, V1BETA1)
@@ -27,16 +27,6 @@ HEALTH_V1, HEALTH_V1ALPHA1 = "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth
 
 # Half of the time after which the kubelet tries again.
 CALL_TIMEOUT = 45.0
-
-CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
-    # The default authority is the escaped socket path, which other gRPC servers refuse (grpc/grpc#38142).
-    ("grpc.default_authority", "localhost"),
-    ("grpc.enable_http_proxy", 0),
-    ("grpc.use_local_subchannel_pool", 1),
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
-    ("grpc.max_reconnect_backoff_ms", 2000),
-)
 
 M = TypeVar("M", bound=Message)
 
@@ -95,6 +85,7 @@ class DriverConnection:
         clock: Clock | None = None,
         faults: CallFaults | None = None,
         kubernetes: Version = DEFAULT,
+        sockets: Sockets | None = None,
     ) -> None:
         self.driver = driver
         self.endpoint = endpoint
@@ -106,7 +97,7 @@ class DriverConnection:
         self._timeout = timeout
         self._clock = clock or SystemClock()
         self._faults = faults or CallFaults(self._clock)
-        self._channel = aio.insecure_channel(f"unix:{endpoint}", options=CHANNEL_OPTIONS)
+        self._channel = (sockets or UnixSockets()).channel(endpoint)
 
     @property
     def chosen_service(self) -> str:

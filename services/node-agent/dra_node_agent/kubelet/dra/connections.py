@@ -26,6 +26,7 @@ from dra_node_agent.kubelet.dra.connection import (
     choose_service,
 )
 from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT, DeviceHealth
+from dra_node_agent.sockets import Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0
@@ -60,6 +61,7 @@ class DriverConnections:
         rng: random.Random | None = None,
         faults: CallFaults | None = None,
         kubernetes: Version = DEFAULT,
+        sockets: Sockets | None = None,
     ) -> None:
         self._node_name = node_name
         self._client = client
@@ -71,6 +73,7 @@ class DriverConnections:
         self._rng = rng or random.Random()
         self._faults = faults
         self._kubernetes = kubernetes
+        self._sockets = sockets or UnixSockets()
         self._connections: dict[str, list[DriverConnection]] = {}
         self._watchers: dict[DriverConnection, list[asyncio.Task[None]]] = {}
         self._pending_wipes: dict[str, asyncio.Task[None]] = {}
@@ -143,6 +146,7 @@ class DriverConnections:
             clock=self._clock,
             faults=self._faults,
             kubernetes=self._kubernetes,
+            sockets=self._sockets,
         )
         connections.append(connection)
         watchers = [self._tasks.start(self._watch_connection(connection))]

@@ -42,6 +42,7 @@ from dra_node_agent.kubelet.dra.phases import (
 )
 from dra_node_agent.kubelet.dra.podhealth import PodHealth
 from dra_node_agent.proto import dra_v1_pb2
+from dra_node_agent.sockets import Sockets
 
 RECONCILE_PERIOD = 60.0
 
@@ -71,6 +72,7 @@ class DraManager:
         on_health_change: called with the UIDs of pods whose devices changed health.
         on_register: called when a driver can be called that could not be before.
         faults: what calls to drivers meet on demand.
+        sockets: where drivers listen.
         on_phase: awaited after each phase; a crash of the process at that moment is what it is for.
 
     Raises:
@@ -90,6 +92,7 @@ class DraManager:
         on_phase: Callable[[PreparePhase | UnpreparePhase], Awaitable[None]] | None = None,
         durable: bool = True,
         faults: CallFaults | None = None,
+        sockets: Sockets | None = None,
     ) -> None:
         try:
             self.cache = ClaimInfoCache(directory, STATE_FILE, durable=durable)
@@ -121,6 +124,7 @@ class DraManager:
             on_register=on_register,
             faults=faults,
             kubernetes=features.version,
+            sockets=sockets,
         )
 
     async def close(self) -> None:

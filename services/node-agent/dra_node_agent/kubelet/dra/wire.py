@@ -6,7 +6,7 @@ through events.
 
 import re
 from collections.abc import AsyncIterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from dra_shared.quoting import go_quote
 from google.protobuf.message import DecodeError, Message
@@ -29,9 +29,7 @@ class CallError(Exception):
         self.code = code
 
 
-async def call(
-    channel: aio.Channel, method: str, request: Message, answer: type[M], timeout: float | None
-) -> M:
+async def call(channel: Any, method: str, request: Message, answer: type[M], timeout: float | None) -> M:
     """Call ``method``, a path such as ``/v1.DRAPlugin/NodePrepareResources``, which takes ``timeout`` seconds at most.
 
     Raises:
@@ -44,7 +42,7 @@ async def call(
     return _decoded(answer, data)
 
 
-async def stream(channel: aio.Channel, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
+async def stream(channel: Any, method: str, request: Message, answer: type[M]) -> AsyncIterator[M]:
     """The answers to ``method``, until the driver ends them.
 
     Raises:

@@ -13,13 +13,13 @@ from typing import Any, Protocol
 
 from dra_shared.clock import Clock
 from dra_shared.log import logger
-from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.dra import wire
-from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS, DriverError
+from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.proto import registration_v1_pb2
+from dra_node_agent.sockets import Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 
 DRA_TYPE = "DRAPlugin"
@@ -68,11 +68,13 @@ class Registrar:
         watcher: DirectoryWatcher,
         handlers: dict[str, PluginHandler],
         clock: Clock,
+        sockets: Sockets | None = None,
     ) -> None:
         self._directory = directory
         self._watcher = watcher
         self._handlers = handlers
         self._clock = clock
+        self._places = sockets or UnixSockets()
         self._watched: set[str] = set()
         self._sockets: dict[_Socket, asyncio.Task[None]] = {}
         self._registered: dict[_Socket, _Registered] = {}
@@ -81,6 +83,7 @@ class Registrar:
     def start(self) -> None:
         """Register what is there, and follow changes from now on."""
         self._directory.mkdir(parents=True, exist_ok=True)
+        self._places.watch(self._directory, self._scan)
         self._scan()
 
     async def close(self) -> None:
@@ -91,6 +94,8 @@ class Registrar:
         while self._watch_folders():
             pass
         found = set(_sockets(self._directory))
+        # What is no file has no time.
+        found |= {_Socket(path, number, 0) for path, number in self._places.listening(self._directory)}
         for socket in self._sockets.keys() - found:
             self._sockets.pop(socket).cancel()
             known = self._registered.pop(socket, None)
@@ -125,7 +130,7 @@ class Registrar:
             delay = min(delay * 2, _LONGEST_RETRY)
 
     async def _introduce(self, socket: _Socket) -> None:
-        async with aio.insecure_channel(f"unix:{socket.path}", options=CHANNEL_OPTIONS) as channel:
+        async with self._places.channel(socket.path) as channel:
             async with asyncio.timeout(_DIAL_TIMEOUT):
                 await channel.channel_ready()
             request, answer = registration_v1_pb2.InfoRequest(), registration_v1_pb2.PluginInfo
@@ -166,7 +171,7 @@ class Registrar:
                 raise
 
 
-async def _notify(channel: aio.Channel, error: str) -> None:
+async def _notify(channel: Any, error: str) -> None:
     status = registration_v1_pb2.RegistrationStatus(plugin_registered=not error, error=error)
     answer = registration_v1_pb2.RegistrationStatusResponse
     await wire.call(channel, f"{_SERVICE}/NotifyRegistrationStatus", status, answer, _NOTIFY_TIMEOUT)

@@ -55,6 +55,7 @@ class ComputeDomainDriver:
             node.clock,
             serialize=False,
             slices=node.slices,
+            sockets=node.sockets,
         )
         self._stack = contextlib.AsyncExitStack()
         self._domains: Informer[ComputeDomain]

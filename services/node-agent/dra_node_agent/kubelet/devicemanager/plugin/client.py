@@ -10,8 +10,8 @@ from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin, PluginOptions
 from dra_node_agent.kubelet.dra import wire
-from dra_node_agent.kubelet.dra.connection import CHANNEL_OPTIONS
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_node_agent.sockets import CHANNEL_OPTIONS
 
 _SERVICE = "/v1beta1.DevicePlugin"
 _DIAL_TIMEOUT = 10.0

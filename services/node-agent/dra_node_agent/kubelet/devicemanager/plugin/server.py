@@ -6,9 +6,10 @@ The kubelet keeps one client for each resource. As upstream, a second registrati
 running: its lists still count, and its end disconnects the second.
 """
 
+import contextlib
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from dra_node_agent.kubelet.devicemanager.metrics import REGISTRATIONS
 from dra_node_agent.kubelet.devicemanager.plugin.client import ClientHandler, PluginClient
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.ondemand import OnDemandServer
+from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_node_agent.tasks import Tasks
@@ -55,20 +57,37 @@ class RegistrationServer:
         self._server = OnDemandServer(path, behind, self._add)
         self._tasks = Tasks()
         self._serving = Tasks()
+        self._opened = self._stopped = False
 
     @property
     def streams(self) -> int:
         """How many plugins' lists are followed."""
         return len(self._tasks)
 
-    async def start(self) -> None:
+    async def start(self, watcher: DirectoryWatcher | None = None) -> None:
         """Remove the sockets of the last life, which tells plugins to register again, and listen.
+
+        With a ``watcher`` there is no socket until the first plugin has made its own: of thousands of nodes few have
+        a device plugin.
 
         Raises:
             OSError: the directory can't be made.
         """
         self.directory.mkdir(mode=0o750, parents=True, exist_ok=True)
         _clean(self.directory)
+        if watcher is None:
+            await self._open()
+        else:
+            watcher.watch(self.directory, self._look)
+            self._look()
+
+    def _look(self) -> None:
+        if not (self._opened or self._stopped) and any(_sockets(self.directory)):
+            self._opened = True
+            self._serving.start(self._open())
+
+    async def _open(self) -> None:
+        self._opened = True
         try:
             await self._server.start()
         except OSError:
@@ -76,6 +95,7 @@ class RegistrationServer:
 
     async def stop(self) -> None:
         """Disconnect all plugins, and stop listening."""
+        self._stopped = True
         for resource, client in list(self._clients.items()):
             await self._disconnect(resource, client)
         await self._serving.close()
@@ -179,11 +199,15 @@ class _Registration(pb_grpc.RegistrationServicer):
 
 def _clean(directory: Path) -> None:
     """Remove the sockets in the directory (``CleanupPluginDirectory``)."""
-    for path in directory.iterdir():
-        if path.name == CHECKPOINT_FILE:
-            continue
+    for path in _sockets(directory):
         try:
-            if stat.S_ISSOCK(path.stat().st_mode):
-                path.unlink()
+            path.unlink()
         except OSError as error:
             _log.error("file of the last life can't be removed", path=str(path), error=str(error))
+
+
+def _sockets(directory: Path) -> Iterator[Path]:
+    for entry in list(os.scandir(directory)):
+        with contextlib.suppress(OSError):
+            if entry.name != CHECKPOINT_FILE and stat.S_ISSOCK(entry.stat().st_mode):
+                yield Path(entry.path)
