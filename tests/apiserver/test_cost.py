@@ -85,3 +85,14 @@ async def test_a_create_costs_few_calls(
 @pytest.mark.parametrize(("path", "bound"), [(f"{_CLAIMS}/base", 311), (f"{_PODS}/base", 613)])
 async def test_a_patch_costs_few_calls(base: httpx.AsyncClient, path: str, bound: int) -> None:
     assert await _calls(lambda number: base.patch(path, json=_annotated(number), headers=_MERGE)) <= bound
+
+
+def _status(number: int) -> dict[str, Any]:
+    result = {"request": "gpu", "driver": "gpu.example.com", "pool": "node", "device": "gpu-0"}
+    consumer = {"name": "p", "resource": "pods", "uid": str(number)}
+    return {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [consumer]}}
+
+
+async def test_a_status_costs_few_calls(base: httpx.AsyncClient) -> None:
+    path = f"{_CLAIMS}/base/status"
+    assert await _calls(lambda number: base.patch(path, json=_status(number), headers=_MERGE)) <= 428

@@ -131,7 +131,7 @@ class _Strategic:
         self._target = target
         self._validation = options.field_validation
         self._patch = load_strategic(body)
-        self._problems = repeated_keys(body) if self._validation != "Ignore" else []
+        self._problems = repeated_keys(body, self._patch) if self._validation != "Ignore" else []
 
     def patch(self, seen: Seen, now: str) -> Patched:
         kind, version = self._target.kind, self._target.version

@@ -10,7 +10,7 @@ from dra_shared.repeatedkeys import RepeatedKeys
 from dra_apiserver.patch.errors import PatchError
 from dra_apiserver.patch.operations import OperationFailed, apply_operations, copied
 from dra_apiserver.schema.jsontext import syntax_error
-from dra_apiserver.schema.parse import JSON, parse_body
+from dra_apiserver.schema.parse import JSON, may_repeat, parse_body
 
 _MOST_OPERATIONS = 10_000
 _MOST_PROBLEMS = 100
@@ -42,9 +42,12 @@ def large_as_floats(value: Any) -> Any:
     return value
 
 
-def repeated_keys(body: bytes) -> list[str]:
-    """What strict decoding says of a well-formed body whose members have no types."""
+def repeated_keys(body: bytes, value: Any = None) -> list[str]:
+    """What strict decoding says of a well-formed body whose members have no types; `value` is what it was read as."""
     problems: list[str] = []
+    # Most often nothing repeats, which is seen without reading the body again.
+    if value is not None and not may_repeat(body, value):
+        return problems
     _collect_repeated(parse_body(body, JSON, "", "Strict"), "", problems)
     return problems
 
@@ -94,7 +97,7 @@ def load_operations(body: bytes, strict: bool) -> tuple[list[Any], list[str]]:
             for name in one or ():
                 if name not in _OPERATION:
                     _add(problems, f'unknown field "[{index}].{name}"')
-        for problem in repeated_keys(body):
+        for problem in repeated_keys(body, operations):
             _add(problems, problem)
     if len(operations) > _MOST_OPERATIONS:
         raise PatchError(
@@ -145,7 +148,7 @@ def load_merge(body: bytes, strict: bool) -> tuple[Any, list[str]]:
             f"error decoding patch: json: cannot unmarshal {_found(patch)} into Go value of type "
             "map[string]interface {}"
         )
-    return patch, repeated_keys(body) if strict else []
+    return patch, repeated_keys(body, patch) if strict else []
 
 
 def merge_patch(obj: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
         value = _lenient(body)
         if value is None:
             raise unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
-    if field_validation != "Ignore" and _may_repeat(body, value, lenient):
+    if field_validation != "Ignore" and may_repeat(body, value, lenient):
         value = json.loads(
             body.decode("utf-8", "replace"),
             object_pairs_hook=_pairs,
@@ -91,7 +91,7 @@ def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
     return {**value, "apiVersion": api_version, "kind": found}
 
 
-def _may_repeat(body: bytes, value: Any, lenient: bool) -> bool:
+def may_repeat(body: bytes, value: Any, lenient: bool = False) -> bool:
     """Whether ``body`` has more keys than ``value``, which is what was left of it after parsing."""
     # Without gaps before colons and characters that are escaped by number, what strings hold of quotes and colons is
     # the same on both sides, and a key that was dropped shows.
