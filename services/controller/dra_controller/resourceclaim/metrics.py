@@ -17,6 +17,10 @@ from prometheus_client.registry import Collector
 
 from dra_controller.resourceclaim.generate import admin_access_label
 
+_CLAIMS, _CLAIMS_UNTIL_1_36 = (
+    "dynamic_resource_allocation_resource_claims",
+    "resourceclaim_controller_resource_claims",
+)
 _HELP = "ResourceClaim creation requests, by their outcome and whether they ask for admin access"
 
 
@@ -36,8 +40,7 @@ class ClaimMetrics:
             CLAIM_CREATES_LABELS if self._with_owner else ("status", "admin_access"),
             registry=registry,
         )
-        name = "dynamic_resource_allocation" if self._with_owner else "resourceclaim_controller"
-        registry.register(_Claims(claims, f"{name}_resource_claims"))
+        registry.register(_Claims(claims, _CLAIMS if self._with_owner else _CLAIMS_UNTIL_1_36))
 
     def created(self, claim: ResourceClaim, *, success: bool) -> None:
         """A creation was tried."""
