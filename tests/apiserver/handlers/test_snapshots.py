@@ -214,6 +214,16 @@ async def test_other_methods_and_past_writes_are_refused(client: httpx.AsyncClie
         assert (await client.request(method, path, content=b"{}")).status_code == 405
 
 
+@pytest.mark.parametrize("header", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+async def test_a_page_of_another_origin_neither_saves_nor_restores(
+    client: httpx.AsyncClient, header: dict[str, str]
+) -> None:
+    saved = (await client.get("/snapshot")).content
+    assert (await client.get("/snapshot", headers=header)).status_code == 403
+    assert (await client.put("/snapshot", headers=header, content=saved)).status_code == 403
+    assert (await client.get("/insight/classes", headers=header)).status_code == 403
+
+
 async def test_roles_say_who_may_save_and_restore(tmp_path: Path) -> None:
     config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:

@@ -4,7 +4,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { request } from "./api.js";
-import { classes, slices, world } from "./cluster.js";
+import { classes, devices, slices } from "./cluster.js";
 import { completeClaim } from "./completion.js";
 import { askLater, Editor, Problems } from "./editor.js";
 import { Explained } from "./explanation.js";
@@ -126,7 +126,7 @@ function Request({ request: one }) {
 }
 
 function Finding({ finding }) {
-  const state = world.value.devices.get(`${finding.driver}/${finding.pool}/${finding.device}`)?.state ?? "";
+  const state = devices.value.get(`${finding.driver}/${finding.pool}/${finding.device}`)?.state ?? "";
   const passed = (each) => (each === true ? "yes" : each === false ? "no" : each);
   return html`<tr><td>${finding.pool}/${finding.device}</td>
     <td><span class=${`chip ${finding.matches ? "free" : "tainted"}`}>${finding.matches ? "yes" : "no"}</span></td>

@@ -1,7 +1,7 @@
 // The claims page, and one claim: its phases, devices and pods.
 
 import { computed, signal } from "@preact/signals";
-import { claims, pods, world } from "./cluster.js";
+import { claims, devices, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
@@ -56,7 +56,7 @@ export function ClaimPage({ name }) {
 }
 
 function Result({ result }) {
-  const device = world.value.devices.get(`${result.driver}/${result.pool}/${result.device}`);
+  const device = devices.value.get(`${result.driver}/${result.pool}/${result.device}`);
   return html`<tr><td>${result.request}</td><td>${result.driver}/${result.pool}/${result.device}</td><td>${device?.node ?? "unknown"}</td>
     <td>${device ? html`<span class=${`chip ${device.state}`}>${device.state}</span>` : "is not published any more"}</td></tr>`;
 }

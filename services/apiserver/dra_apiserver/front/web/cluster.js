@@ -110,9 +110,14 @@ export const world = computed(() => {
     pods: objects("pods"),
     rules: objects("rules"),
   });
-  pace.cost = performance.now() - begun;
+  pace.made = performance.now();
+  pace.cost = pace.made - begun;
   return made;
 });
+/** The devices by `driver/pool/name`. */
+export const devices = computed(
+  () => new Map(world.value.nodes.flatMap(({ boards }) => boards.flatMap((board) => board.devices.map((one) => [one.key, one])))),
+);
 /** What keeps the console from showing everything; empty while all is well. */
 export const trouble = computed(() =>
   Object.entries(informers)

@@ -11,25 +11,30 @@ export const STRANDED = "stranded";
 export const NO_NODE = "(no node)";
 const SERIOUS = Object.fromEntries(STATES.map((state, index) => [state, index]));
 
-/** `{nodes, devices, totals}`, with the number of boards by `states` and of those that are `stranded`; the arguments are maps of what cluster.js keeps. */
+/** `{nodes, totals}`, with the number of boards by `states` and of those that are `stranded`; the arguments are maps of what cluster.js keeps. */
 export function fleet({ nodes, slices, claims, pods, rules }) {
   const holders = holdersOf(claims, pods);
   const health = healthOf(claims, pods);
-  const taintRules = [...rules.values()];
-  const devices = new Map();
+  const about = { holders, health, taintRules: [...rules.values()] };
+  const touched = new Set([...holders.keys(), ...health.keys()].map((key) => key.slice(0, key.lastIndexOf("/"))));
   const shown = new Map([...nodes.values()].map((node) => [node.name, { ...node, boards: [] }]));
-  for (const [slice, found] of newest(slices)) {
-    const node = slice.nodeName ?? found.nodeName ?? NO_NODE;
-    const key = `${slice.driver}/${slice.pool.name}/${found.name}`;
-    devices.set(key, device(key, slice, found, node, { holders, health, taintRules }));
-  }
-  for (const board of boards(devices.values(), countersOf(slices))) {
+  const add = (board) => {
     if (!shown.has(board.node)) shown.set(board.node, unknownNode(board.node));
     shown.get(board.node).boards.push(board);
+  };
+  const partitions = [];
+  for (const slice of newest(slices)) {
+    const quiet =
+      !touched.has(`${slice.driver}/${slice.pool.name}`) &&
+      !about.taintRules.some(({ deviceSelector }) => selects(deviceSelector, slice, { name: deviceSelector?.device }));
+    const found = quiet ? atRest(slice) : looked(slice, about);
+    for (const board of found.boards) add(board);
+    for (const device of found.partitions) partitions.push(device);
   }
+  for (const board of partitioned(partitions, countersOf(slices))) add(board);
   const sorted = byName([...shown.values()], nodeRanks);
   for (const node of sorted) node.boards = byName(node.boards, boardRanks);
-  return { nodes: sorted, devices, totals: totals(sorted) };
+  return { nodes: sorted, totals: totals(sorted) };
 }
 
 /** Compares names with numbers by their value: `node-2` before `node-10`. */
@@ -41,20 +46,21 @@ const boardRanks = new Map();
 
 /** The objects in the natural order of their names; `ranks` keeps what is known of that order. */
 function byName(objects, ranks) {
-  const fresh = objects.filter(({ name }) => !ranks.has(name));
-  if (fresh.length) {
+  if (objects.some(({ name }) => !ranks.has(name))) {
+    const fresh = objects.filter(({ name }) => !ranks.has(name));
     const names = [...new Set([...ranks.keys(), ...fresh.map(({ name }) => name)])].sort(natural);
     ranks.clear();
     names.forEach((name, rank) => ranks.set(name, rank));
   }
-  return objects.sort((a, b) => ranks.get(a.name) - ranks.get(b.name));
+  const inOrder = objects.every(({ name }, index) => !index || ranks.get(objects[index - 1].name) <= ranks.get(name));
+  return inOrder ? objects : objects.sort((a, b) => ranks.get(a.name) - ranks.get(b.name));
 }
 
 function unknownNode(name) {
   return { name, labels: {}, ready: name === NO_NODE, cordoned: false, taints: [], boards: [] };
 }
 
-/** Devices with their slices: those of each pool's newest generation, as the scheduler takes them. */
+/** The slices of each pool's newest generation, as the scheduler takes them. */
 function* newest(slices) {
   const generations = new Map();
   for (const { driver, pool } of slices.values()) {
@@ -63,8 +69,36 @@ function* newest(slices) {
   }
   for (const slice of slices.values()) {
     if ((slice.pool.generation ?? 0) !== generations.get(`${slice.driver}/${slice.pool.name}`)) continue;
-    for (const found of slice.devices ?? []) yield [slice, found];
+    yield slice;
   }
+}
+
+// Slices of which no device is held, tainted by a rule or reported on look the same whenever they are looked at.
+const resting = new WeakMap();
+const NOTHING = { holders: new Map(), health: new Map(), taintRules: [] };
+
+function atRest(slice) {
+  let known = resting.get(slice);
+  if (!known) {
+    known = looked(slice, NOTHING);
+    resting.set(slice, known);
+  }
+  // Partitions are blocked by what their neighbours hold, which may have changed.
+  for (const device of known.partitions) if (device.state === "blocked") device.state = "free";
+  return known;
+}
+
+/** The boards of a slice's devices, and its devices that draw on counters, which make boards together. */
+function looked(slice, about) {
+  const found = { boards: [], partitions: [] };
+  for (const one of slice.devices ?? []) {
+    const node = slice.nodeName ?? one.nodeName ?? NO_NODE;
+    const key = untouched.get(one)?.key ?? `${slice.driver}/${slice.pool.name}/${one.name}`;
+    const made = device(key, slice, one, node, about);
+    if (made.consumes.length) found.partitions.push(made);
+    else found.boards.push(untouched.get(one) === made ? untouchedBoard(made) : alone(made));
+  }
+  return found;
 }
 
 // Devices that nothing holds, taints by a rule or reports on are the same whenever they are looked at.
@@ -178,20 +212,29 @@ function countersOf(slices) {
   return found;
 }
 
-function* boards(devices, counters) {
+// The boards of such devices.
+const untouchedBoards = new WeakMap();
+
+function untouchedBoard(one) {
+  let board = untouchedBoards.get(one);
+  if (!board) untouchedBoards.set(one, (board = alone(one)));
+  return board;
+}
+
+/** The board of a device by itself. */
+function alone(one) {
+  const { key, node, driver, pool, name, state } = one;
+  return { key, node, driver, pool, name, state, levels: {}, fill: filled(one), devices: [one], stranded: restIsTooSmall(one) };
+}
+
+function* partitioned(devices, counters) {
   const sets = new Map();
   for (const one of devices) {
-    const set = one.consumes[0]?.counterSet;
-    if (set === undefined) {
-      const base = { ...common(one), key: one.key, name: one.name, state: one.state, fill: filled(one), devices: [one] };
-      yield { ...base, stranded: restIsTooSmall(one) };
-      continue;
-    }
-    const key = `${one.driver}/${one.pool}/${set}`;
+    const key = `${one.driver}/${one.pool}/${one.consumes[0].counterSet}`;
     if (!sets.has(key)) sets.set(key, []);
     sets.get(key).push(one);
   }
-  for (const [key, members] of sets) yield partitioned(key, members, counters.get(key) ?? {});
+  for (const [key, members] of sets) yield sharing(key, members, counters.get(key) ?? {});
 }
 
 const common = ({ node, driver, pool }) => ({ node, driver, pool, levels: {} });
@@ -228,7 +271,8 @@ function smallest(policy) {
   return values.length ? Math.min(...values) : 0;
 }
 
-function partitioned(key, members, totals) {
+/** The board of devices that draw on one counter set. */
+function sharing(key, members, totals) {
   const levels = Object.fromEntries(Object.entries(totals).map(([name, total]) => [name, { total, used: 0 }]));
   for (const one of members.filter((member) => member.holders.length)) {
     for (const [name, { value }] of Object.entries(one.consumes[0].counters ?? {})) {

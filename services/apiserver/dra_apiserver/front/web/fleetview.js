@@ -3,7 +3,7 @@
 import { computed, signal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { Board } from "./board.js";
-import { classes, world } from "./cluster.js";
+import { classes, slices, world } from "./cluster.js";
 import { colourOf, legend, ownValues } from "./colours.js";
 import { classesOf, selections, unknown, wantSelections } from "./classes.js";
 import { STATES, STRANDED } from "./fleet.js";
@@ -28,7 +28,9 @@ const hovered = signal(undefined);
 
 const attributes = computed(() => {
   const found = new Set();
-  for (const device of world.value.devices.values()) for (const name of Object.keys(device.attributes)) found.add(name);
+  for (const slice of slices.value) {
+    for (const device of slice.devices ?? []) for (const name in device.attributes) found.add(name);
+  }
   return [...found].sort();
 });
 const labels = computed(() => {

@@ -10,7 +10,7 @@ const LATEST = 10_000;
 const TOGETHER = 60;
 
 /** What it took lately to make a view of all objects, in milliseconds: where that is long, views are made less often. */
-export const pace = { cost: 0 };
+export const pace = { cost: 0, made: -Infinity };
 
 export class Informer {
   /** `keep` makes of an object what is kept of it; of `paths` the first that the server serves is taken. */
@@ -101,7 +101,7 @@ export class Informer {
     setTimeout(() => {
       this.due = false;
       this.version.value += 1;
-    }, Math.max(TOGETHER, 2 * pace.cost));
+    }, Math.max(TOGETHER, pace.made + 2 * pace.cost - performance.now()));
   }
 }
 
