@@ -24,7 +24,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of Kubernetes that the cases are of, or that the driver meets: 1.34, 1.35, 1.36"
+        help="the version of Kubernetes that the cases are of, or that the driver meets: 1.34 to 1.37"
         " (alloc, cel, validate and driver)",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
