@@ -1,0 +1,117 @@
+"""``python -m tools.nvml.root 2xT4 DIR``: make DIR a driver root with libnvidia-ml.so for simulated whole GPUs.
+
+It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA driver: docs/conformance-driver.md.
+"""
+
+import argparse
+import os
+import stat
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pynvml
+from dra_node_agent.nvml.node import parse_gpus
+from dra_node_agent.nvml.system import CUDA_DRIVER_VERSION, DRIVER_VERSION, SimulatedGpu
+
+_SOURCE = Path(__file__).with_name("library.c")
+_EMPTY_PROGRAM = "#!/bin/sh\n"
+_MAJOR = 195
+
+
+def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
+    """Write the library, and the other files that drivers look for; gives the library.
+
+    Raises:
+        subprocess.CalledProcessError: the compiler refuses.
+    """
+    libraries, programs = root / "usr/lib64", root / "usr/bin"
+    for folder in (libraries, programs):
+        folder.mkdir(parents=True, exist_ok=True)
+    library = libraries / f"libnvidia-ml.so.{DRIVER_VERSION}"
+    with tempfile.TemporaryDirectory() as tables:
+        Path(tables, "gpus.h").write_text(_table(gpus))
+        words = [
+            "cc",
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-Wall",
+            "-Werror",
+            "-I",
+            tables,
+            "-o",
+            str(library),
+            str(_SOURCE),
+        ]
+        subprocess.run(words, check=True)
+    # NVIDIA's CDI library takes the driver's version from this name.
+    (libraries / f"libcuda.so.{DRIVER_VERSION}").touch()
+    for name in ("libnvidia-ml.so", "libcuda.so"):
+        link = libraries / f"{name}.1"
+        link.unlink(missing_ok=True)
+        link.symlink_to(f"{name}.{DRIVER_VERSION}")
+    for name in ("nvidia-smi", "nvidia-cdi-hook"):
+        (programs / name).write_text(_EMPTY_PROGRAM)
+        (programs / name).chmod(0o755)
+    return library
+
+
+def make_devices(gpus: Sequence[SimulatedGpu], root: Path) -> None:
+    """Write the device nodes: NVIDIA's CDI library leaves out what is no character device.
+
+    Raises:
+        PermissionError: only root may.
+    """
+    folder = root / "dev"
+    folder.mkdir(parents=True, exist_ok=True)
+    minors = {"nvidiactl": 255, **{f"nvidia{gpu.index}": gpu.index for gpu in gpus}}
+    for name, minor in minors.items():
+        (folder / name).unlink(missing_ok=True)
+        os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(_MAJOR, minor))
+
+
+def _table(gpus: Sequence[SimulatedGpu]) -> str:
+    entries = ",\n".join(_entry(gpu) for gpu in gpus)
+    return (
+        f'#define DRIVER_VERSION "{DRIVER_VERSION}"\n'
+        f"#define CUDA_VERSION {CUDA_DRIVER_VERSION}\n"
+        f"static struct gpu GPUS[] = {{\n{entries}\n}};\n"
+    )
+
+
+def _entry(gpu: SimulatedGpu) -> str:
+    model = gpu.model
+    architecture = getattr(pynvml, f"NVML_DEVICE_ARCH_{model.architecture.upper()}", 0xFFFFFFFF)
+    brand = getattr(pynvml, f"NVML_BRAND_{model.brand.upper()}", 0)
+    major, minor = model.cuda_compute_capability.split(".")
+    numbers = (
+        f"{model.memory_mib}ull << 20",
+        gpu.pci_domain,
+        gpu.pci_bus,
+        f"{model.pci_device_id}u",
+        f"{architecture}u",
+        brand,
+        gpu.numa_node,
+        major,
+        minor,
+        0,
+    )
+    texts = (gpu.uuid, model.name, gpu.nvml_bus_id)
+    return "{" + ", ".join([*(f'"{text}"' for text in texts), *map(str, numbers)]) + "}"
+
+
+def main() -> None:
+    """Make it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("gpus", help="as of dralab up --gpus, such as 2xT4")
+    parser.add_argument("root", type=Path)
+    chosen = parser.parse_args()
+    gpus = parse_gpus(chosen.gpus, "node-0")
+    print(make(gpus, chosen.root))
+    make_devices(gpus, chosen.root)
+
+
+if __name__ == "__main__":
+    main()
