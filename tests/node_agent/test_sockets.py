@@ -1,4 +1,4 @@
-"""A plugin is called alike over a socket and without one."""
+"""A plugin is called the same way over a socket and without one."""
 
 import asyncio
 import tempfile
