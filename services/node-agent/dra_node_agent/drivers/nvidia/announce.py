@@ -23,6 +23,7 @@ from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, kebab
 from dra_node_agent.drivers.nvidia.discovery import PerGpu
+from dra_node_agent.drivers.nvidia.fabricmanager import NO_PARTITIONS, FabricPartitions
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 
 _MIB = 1024 * 1024
@@ -37,14 +38,22 @@ class Announcer:
     Args:
         shares: ``unlimited``, ``memory`` or a number of shares, which need the gate of that name; else
             empty or ``disabled``.
+        fabric: the partitions of the GPUs' NVLink switches.
         split_slices: counters in a slice of their own, as Kubernetes 1.35 and later want them.
 
     Raises:
         DriverConfigError: ``shares`` is none of these, or its gate is off.
     """
 
-    def __init__(self, feature_gates: NvidiaGates, shares: str = "", split_slices: bool = True) -> None:
+    def __init__(
+        self,
+        feature_gates: NvidiaGates,
+        shares: str = "",
+        split_slices: bool = True,
+        fabric: FabricPartitions = NO_PARTITIONS,
+    ) -> None:
         self._gates = feature_gates
+        self._fabric = fabric
         self._split = split_slices
         self._shares = _shares(shares)
         if self._shares and not feature_gates.enabled(gates.CONSUMABLE_SHARES):
@@ -119,6 +128,7 @@ class Announcer:
             "uuid": _string(gpu.uuid),
             **_common_attributes(gpu),
             **self._bus_attributes(gpu.pci_bus_id, gpu.pcie_root, gpu.numa_node),
+            **self._fabric.attributes(gpu.pci_bus_id),
         }
 
     def _mig_attributes(self, mig: MigDevice) -> dict[str, DeviceAttribute]:
@@ -143,6 +153,7 @@ class Announcer:
             "productName": _string(vfio.product_name),
             "iommuFDEnabled": DeviceAttribute(bool_=vfio.iommu_fd_enabled),
             **self._bus_attributes(vfio.pci_bus_id, vfio.pcie_root, vfio.numa_node),
+            **self._fabric.attributes(vfio.pci_bus_id),
         }
 
     def _bus_attributes(self, bus_id: str, root: str | None, numa: int) -> dict[str, DeviceAttribute]:

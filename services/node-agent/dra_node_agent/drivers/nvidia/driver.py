@@ -22,6 +22,7 @@ from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
+from dra_node_agent.drivers.nvidia.fabricmanager import NO_PARTITIONS, FabricPartitions
 from dra_node_agent.drivers.nvidia.health import HealthMonitor
 from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
@@ -58,7 +59,13 @@ class NvidiaDriver:
         self._directories = directories
         self._gates = options.gates
         library = DeviceLibrary(host, options.gates)
-        self._announcer = Announcer(options.gates, options.shares, options.split_slices)
+        partitioned = options.gates.enabled(gates.FABRIC_PARTITIONS)
+        fabric = (
+            FabricPartitions(host.gpu_modules(), switched=host.has_switches())
+            if partitioned
+            else NO_PARTITIONS
+        )
+        self._announcer = Announcer(options.gates, options.shares, options.split_slices, fabric)
         self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
         described = options.gates.enabled(gates.DEVICE_METADATA)
         self.server = DriverServer(
@@ -82,6 +89,7 @@ class NvidiaDriver:
             directories.cdi,
             reached,
             shared=self._announcer.shared,
+            fabric=fabric,
             metadata=self._announcer.metadata if described else None,
             monotonic=clock.monotonic,
         )

@@ -12,6 +12,7 @@ HEALTH_CHECK = "NVMLDeviceHealthCheck"
 DEVICE_METADATA = "DeviceMetadata"
 LIST_ATTRIBUTES = "DRAListTypeAttributes"
 CONSUMABLE_SHARES = "ConsumableShares"
+FABRIC_PARTITIONS = "FabricManagerPartitioning"
 
 #: Upstream's defaults.
 DEFAULTS: Mapping[str, bool] = {
@@ -23,8 +24,8 @@ DEFAULTS: Mapping[str, bool] = {
     DEVICE_METADATA: False,
     LIST_ATTRIBUTES: False,
     CONSUMABLE_SHARES: False,
+    FABRIC_PARTITIONS: False,
     # Those below concern compute domains, which have a driver of their own.
-    "FabricManagerPartitioning": False,
     "HostManagedIMEXDaemon": False,
     "IMEXDaemonsWithDNSNames": True,
     "ComputeDomainCliques": True,

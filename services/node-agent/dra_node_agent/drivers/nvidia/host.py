@@ -4,7 +4,7 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -117,6 +117,14 @@ class Host(Protocol):
         """The /dev/nvidia-caps node that guards a MIG instance; raises OSError if there is none."""
         ...
 
+    def gpu_modules(self) -> Mapping[str, int]:
+        """The GPUs' places on their baseboard, from one, by PCI address."""
+        ...
+
+    def has_switches(self) -> bool:
+        """Whether the GPUs are behind NVLink switches of this machine."""
+        ...
+
     def imex_channel(self, number: int) -> CharDevice:
         """A channel to the GPU memory of other nodes; raises OSError if the machine has none."""
         ...
@@ -218,6 +226,12 @@ class SimulatedHost:
     def caps_node(self, gpu_minor: int, gpu_instance: int, compute_instance: int | None = None) -> CharDevice:
         minor = caps_minor(gpu_minor, gpu_instance, compute_instance)
         return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
+
+    def gpu_modules(self) -> Mapping[str, int]:
+        return {gpu.pci_bus_id: gpu.index + 1 for gpu in self.system.gpus}
+
+    def has_switches(self) -> bool:
+        return any(gpu.fabric is not None and not gpu.fabric.cluster.int for gpu in self.system.gpus)
 
     def imex_channel(self, number: int) -> CharDevice:
         return CharDevice(f"{_CHANNELS}/channel{number}", _SIMULATED_CHANNELS_MAJOR, number, _DEVICE_MODE)
@@ -332,6 +346,13 @@ class RealHost:
         if compute_instance is not None:
             where += f"/ci{compute_instance}"
         return _capability(f"{where}/access")
+
+    def gpu_modules(self) -> Mapping[str, int]:
+        """None: a real Fabric Manager would have to be asked for the partitions."""
+        return {}
+
+    def has_switches(self) -> bool:
+        return False
 
     def imex_channel(self, number: int) -> CharDevice:
         return CharDevice(

@@ -34,6 +34,7 @@ from dra_node_agent.drivers.nvidia.devices import (
     mig_position,
 )
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError, PerGpu
+from dra_node_agent.drivers.nvidia.fabricmanager import NO_PARTITIONS, FabricPartitions
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.prepared import Prepared, PreparedGroup, answers, mig_live
 from dra_node_agent.drivers.nvidia.sharing import MpsDaemons, set_time_slice
@@ -53,6 +54,7 @@ class DeviceState:
         reached: see :data:`CrashPoint`.
         shared: whether several claims may have a GPU or MIG device at a time (consumable shares).
         metadata: what containers can read of a device, where they can.
+        fabric: the partitions of the GPUs' NVLink switches.
         monotonic: the time, in seconds.
     """
 
@@ -66,9 +68,11 @@ class DeviceState:
         *,
         shared: bool = False,
         metadata: Callable[[Allocatable], DeviceMetadata | None] | None = None,
+        fabric: FabricPartitions = NO_PARTITIONS,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._shared = shared
+        self._fabric = fabric
         self._metadata = metadata
         self._library = library
         self._gates = feature_gates
@@ -215,6 +219,11 @@ class DeviceState:
             applied.append((checked(every[number][1], self._gates), members))
         if sum(isinstance(chosen, VfioDeviceConfig) for chosen, _ in applied) > 1:
             raise PrepareError("at most one VfioDeviceConfig may apply to a claim")
+        given = [device for _, found in applied for _, device in found]
+        whole = [device.pci_bus_id for device in given if isinstance(device, Gpu | VfioGpu)]
+        partition = self._fabric.activate(whole)
+        if partition is not None:
+            _log.info("fabric partition active", partition=partition, claim=claim.metadata.uid)
         for chosen, members in applied:
             try:
                 group = self._apply(chosen, claim, members)
