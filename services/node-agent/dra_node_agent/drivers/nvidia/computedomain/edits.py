@@ -67,5 +67,4 @@ def _node(device: CharDevice) -> DeviceNode:
         major=device.major,
         minor=device.minor,
         file_mode=device.mode,
-        permissions="rwm",
     )
