@@ -34,3 +34,16 @@ def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
     ]  # fmt: skip
     with same_process():
         assert standalone.main([*words, *folders], {}) != 0
+
+
+def test_a_profiles_path_is_no_path_of_its_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The directory of plugins was looked for below the file's."""
+    names: list[str] = []
+
+    def run(name: str, *_: object) -> int:
+        names.append(name)
+        return 0
+
+    monkeypatch.setattr(standalone, "run", run)
+    assert standalone.main(["examples/drivers/nic.yaml"], {}) == 0
+    assert names == ["nic.yaml"]

@@ -9,6 +9,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from dra_shared.clock import SystemClock
 from dra_shared.version import V1_37
@@ -50,7 +51,8 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         async with find_driver(name, options).on_node(node):
             await asyncio.Event().wait()
 
-    return run(name, serve, words[1:], variables)
+    # A profile may be a path, of which directories get the last part.
+    return run(Path(name).name, serve, words[1:], variables)
 
 
 if __name__ == "__main__":
