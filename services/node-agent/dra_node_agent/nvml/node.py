@@ -67,7 +67,8 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
 
 
 def _profiles(model: GpuModel, layout: str | None, place: int, count: int) -> tuple[str, ...] | None:
-    names = {profile_name(SimulatedGpu(0, model, ""), profile) for profile in model.mig_profiles}
+    like = SimulatedGpu(0, model, "")
+    names = {profile_name(like, profile) for profile in model.mig_profiles}
     if layout in (None, "half-balanced"):
         fits = names.issuperset(_BALANCED)
         if layout and not fits:
