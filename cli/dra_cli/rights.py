@@ -16,14 +16,15 @@ JsonObject = dict[str, Any]
 AGENT = "dralab:agent"
 #: The group of the drivers of all nodes; the role has the same name.
 DRIVERS = "dralab:drivers"
-_DOMAINS = "dralab:compute-domains"
+_DOMAINS, _DOMAIN_NODES = "dralab:compute-domains", "dralab:compute-domain-nodes"
 _POLICY = "dralab-drivers"
 _DRIVER = "dralab:driver:"
 _NODES, _NODE_BINDING = "system:nodes", "dralab:nodes"
-_RBAC, _ADMISSION, _RESOURCE = (
+_RBAC, _ADMISSION, _RESOURCE, _NVIDIA = (
     "rbac.authorization.k8s.io",
     "admissionregistration.k8s.io",
     "resource.k8s.io",
+    "resource.nvidia.com",
 )
 
 _AGENT_RULES: Sequence[JsonObject] = (
@@ -53,7 +54,7 @@ _DRIVER_RULES: Sequence[JsonObject] = (
     },
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]},
 )
-# What NVIDIA's chart creates for compute domains, and what its controller, kubelet plugin and daemon may do.
+# What NVIDIA's chart creates for compute domains, and what its controller does.
 _DOMAIN_RULES: Sequence[JsonObject] = (
     {
         "apiGroups": ["apiextensions.k8s.io"],
@@ -62,7 +63,7 @@ _DOMAIN_RULES: Sequence[JsonObject] = (
     },
     {"apiGroups": [""], "resources": ["namespaces", "serviceaccounts"], "verbs": ["create"]},
     {
-        "apiGroups": ["resource.nvidia.com"],
+        "apiGroups": [_NVIDIA],
         "resources": ["computedomains", "computedomains/status", "computedomaincliques"],
         "verbs": ["get", "list", "watch", "create", "update", "patch"],
     },
@@ -77,8 +78,18 @@ _DOMAIN_RULES: Sequence[JsonObject] = (
         "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
     },
     {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
-    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch", "patch"]},
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch", "patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
+)
+# What its kubelet plugin and its daemon do on their node.
+_DOMAIN_NODE_RULES: Sequence[JsonObject] = (
+    {
+        "apiGroups": [_NVIDIA],
+        "resources": ["computedomains", "computedomains/status", "computedomaincliques"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    },
+    {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
+    {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
 _OF_THIS_NODE = "({0} == null || !has({0}.spec.nodeName) || {0}.spec.nodeName == variables.node)"
 _CLAIM_OF_THIS_NODE = (
@@ -107,7 +118,9 @@ def objects() -> list[JsonObject]:
         _role(DRIVERS, _DRIVER_RULES),
         _binding(DRIVERS, DRIVERS, _subject("Group", DRIVERS)),
         _role(_DOMAINS, _DOMAIN_RULES),
-        _binding(_DOMAINS, _DOMAINS, _subject("Group", DRIVERS)),
+        _binding(_DOMAINS, _DOMAINS, _subject("User", AGENT)),
+        _role(_DOMAIN_NODES, _DOMAIN_NODE_RULES),
+        _binding(_DOMAIN_NODES, _DOMAIN_NODES, _subject("Group", DRIVERS)),
         _policy(),
         {
             "apiVersion": f"{_ADMISSION}/v1",
@@ -130,9 +143,9 @@ async def grant(client: Client, *, nodes: bool) -> None:
 
 
 def _policy() -> JsonObject:
-    def rule(resource: str, *operations: str) -> JsonObject:
+    def rule(group: str, resource: str, *operations: str) -> JsonObject:
         return {
-            "apiGroups": [_RESOURCE],
+            "apiGroups": [group],
             "apiVersions": ["v1"],
             "operations": list(operations),
             "resources": [resource],
@@ -145,7 +158,12 @@ def _policy() -> JsonObject:
         "metadata": {"name": _POLICY},
         "spec": {
             "matchConstraints": {
-                "resourceRules": [rule(slices, "CREATE", "UPDATE", "DELETE"), rule(claims, "UPDATE")]
+                "resourceRules": [
+                    rule(_RESOURCE, slices, "CREATE", "UPDATE", "DELETE"),
+                    rule(_RESOURCE, claims, "UPDATE"),
+                    rule("", "nodes", "UPDATE"),
+                    rule("", "pods", "UPDATE"),
+                ]
             },
             "matchConditions": [{"name": "driver", "expression": f"'{DRIVERS}' in request.userInfo.groups"}],
             "variables": [
@@ -162,6 +180,15 @@ def _policy() -> JsonObject:
                     "expression": _CLAIM_OF_THIS_NODE,
                     "messageExpression": "'the drivers of node ' + variables.node + "
                     "' may not report on a claim that is allocated on another node'",
+                },
+                {
+                    "expression": "request.resource.resource != 'nodes' || object.metadata.name == variables.node",
+                    "messageExpression": "'the drivers of node ' + variables.node + ' may not write another node'",
+                },
+                {
+                    "expression": f"request.resource.resource != 'pods' || {_OF_THIS_NODE.format('object')}",
+                    "messageExpression": "'the drivers of node ' + variables.node + "
+                    "' may not write the pods of another node'",
                 },
             ],
         },

@@ -430,7 +430,7 @@ class NodeAgent:
         version = self._config.features.version
         client = self._client_of(f"dralab:driver:{name}")
         return DriverNode(
-            name, node.root, node.cdi, client, self._clock, self._slices, version, self._sockets
+            name, node.root, node.cdi, client, self._clock, self._slices, version, self._sockets, self._client
         )
 
     def _pod_drivers(self, name: str) -> PodDrivers:

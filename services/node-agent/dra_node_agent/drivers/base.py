@@ -33,6 +33,7 @@ class DriverNode:
         slices: an informer of all ResourceSlices, if several drivers share one.
         kubernetes: the version of Kubernetes that drivers follow there.
         sockets: where the driver listens for the kubelet.
+        cluster: a client for what is of no single node; the driver's own where it is None.
     """
 
     name: str
@@ -43,6 +44,7 @@ class DriverNode:
     slices: Informer[SliceHead] | None = None
     kubernetes: Version = DEFAULT
     sockets: Sockets | None = None
+    cluster: Client | None = None
 
     def directories(self, driver: str) -> Directories:
         """Where the driver of that name has its files."""

@@ -65,7 +65,8 @@ class ComputeDomainDriver:
         node = self._node
         self._directories.make(DRIVER_NAME)
         async with contextlib.AsyncExitStack() as stack:
-            self._domains = await stack.enter_async_context(self._plane.joined(node.client, node.clock))
+            joined = self._plane.joined(node.cluster or node.client, node.clock)
+            self._domains = await stack.enter_async_context(joined)
             try:
                 clique = self._library.clique() or ""
                 domains = Domains(node.client, self._domains, self._namespace, node.name, clique)
