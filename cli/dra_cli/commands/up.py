@@ -3,8 +3,9 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dra_shared.retention import parse_retention
 
@@ -12,7 +13,10 @@ from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
-    from dra_cli.fleet import Group
+    from dra_shared.api.resources import Resource
+
+    from dra_cli.fleet import Group, Pool
+    from dra_cli.restore.objects import Json
     from dra_cli.services import ClusterOptions
 
 
@@ -224,16 +228,24 @@ def run(chosen: argparse.Namespace) -> None:
         asyncio.run(processes.up(chosen.data, options, forks))
 
 
-def asked(chosen: argparse.Namespace) -> "ClusterOptions":
-    """What the options ask for.
+class _Start(NamedTuple):
+    """What a cluster starts with: pools of nodes, and objects, their history or a snapshot."""
+
+    pools: "Sequence[Pool]"
+    objects: "Sequence[tuple[Resource[Any], Json]]"
+    past: Path | None
+    snapshot: Path | None
+
+
+def _start(chosen: argparse.Namespace) -> _Start:
+    """What ``--from``, ``--filename`` and ``--nodes`` say.
 
     Raises:
-        CommandError: the fleet's file is of no use.
+        CommandError: one of their files is of no use.
     """
     from dra_cli import fleet
     from dra_cli.restore.past import past
     from dra_cli.restore.reading import restored
-    from dra_cli.services import ClusterOptions
     from dra_cli.snapshots import find, pools_of
 
     snapshot = find(chosen.source, chosen.data) if chosen.source else None
@@ -246,13 +258,25 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     elif not chosen.source:
         groups = chosen.nodes or [fleet.Group(2)]
         pools = fleet.pools_of(groups, chosen.gpus, tuple(chosen.driver))
+    return _Start(pools, objects, before, snapshot)
+
+
+def asked(chosen: argparse.Namespace) -> "ClusterOptions":
+    """What the options ask for.
+
+    Raises:
+        CommandError: the fleet's file is of no use.
+    """
+    from dra_cli.services import ClusterOptions
+
+    start = _start(chosen)
     return ClusterOptions(
         nodes=0,
-        fleet=tuple(pools),
+        fleet=tuple(start.pools),
         node_sockets=chosen.node_sockets,
-        restored=() if before else tuple(objects),
-        past=before,
-        snapshot=snapshot,
+        restored=() if start.past else tuple(start.objects),
+        past=start.past,
+        snapshot=start.snapshot,
         gpus=chosen.gpus,
         apiservers=chosen.apiservers,
         port=chosen.port,
@@ -262,7 +286,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         allow_host_access=chosen.allow_host_access,
         relaxed=chosen.relaxed,
         database=chosen.database,
-        history=chosen.history or ("all" if before else ""),
+        history=chosen.history or ("all" if start.past else ""),
         kubernetes_version=chosen.kubernetes_version,
         feature_gates=chosen.feature_gates,
         runtime_config=chosen.runtime_config,
