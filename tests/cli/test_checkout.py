@@ -18,6 +18,6 @@ def test_lists_benchmarks_when_one_is_unknown() -> None:
     with pytest.raises(
         CommandError,
         match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "
-        "history, nodes, plan, podstart, scheduling",
+        "history, nodes, plan, podstart, scaling, scheduling",
     ):
         checkout.run_benchmark("speed", [])

@@ -42,7 +42,7 @@ async def test_the_drivers_pods_run_the_drivers(house: Lab) -> None:
 
     await house.until(added, describe)
     assert "Test PASSED" in await house.log("nvidia-dra-driver", "cuda-vectoradd", "cuda-vectoradd")
-    assert await _drivers(house) == {"gpu.example.com", "gpu.nvidia.com"}
+    assert await _drivers(house) == {"compute-domain.nvidia.com", "gpu.example.com", "gpu.nvidia.com"}
     await house.client.delete(PODS, "cuda-vectoradd", "nvidia-dra-driver")
 
     await house.client.delete(DAEMON_SETS, "driver-kubelet-plugin", "nvidia-dra-driver")

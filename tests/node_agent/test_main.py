@@ -19,7 +19,7 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
     [
         (["--gpus", "8xVoodoo2"], "Voodoo2"),
         (["--driver", "no.such.driver"], "unknown driver 'no.such.driver', known drivers: "),
-        (["--nodes", "-1"], "--nodes must be between 1 and 2000"),
+        (["--nodes", "-1"], "--nodes must be between 1 and 10000"),
         (["--nodes", "2", "--root-dir", "/tmp/x"], "--root-dir and --cdi-dir are for a single node"),
         (["--images", "/nowhere/images.yaml"], "cannot read images /nowhere/images.yaml: No such file"),
         (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),

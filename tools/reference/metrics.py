@@ -95,12 +95,16 @@ def _listed(entry: ast.AST) -> Metric | None:
 
 
 def _constants(tree: ast.Module) -> dict[str, ast.expr]:
-    """What names are set to, once, anywhere in the module."""
-    return {
-        node.targets[0].id: node.value
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-    }
+    """What names are set to, once, anywhere in the module, or in one of `dra_shared` that it imports them from."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found[node.targets[0].id] = node.value
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dra_shared."):
+            source = (_ROOT / "shared" / (node.module or "").replace(".", "/")).with_suffix(".py")
+            if source.exists():
+                found = {**_constants(ast.parse(source.read_text())), **found}
+    return found
 
 
 def _value(node: ast.expr, names: dict[str, ast.expr]) -> object:

@@ -17,11 +17,9 @@ from prometheus_client.registry import Collector
 
 from dra_controller.resourceclaim.generate import admin_access_label
 
-_CLAIMS, _CLAIMS_UNTIL_1_36 = (
-    "dynamic_resource_allocation_resource_claims",
-    "resourceclaim_controller_resource_claims",
-)
 _HELP = "ResourceClaim creation requests, by their outcome and whether they ask for admin access"
+_CLAIMS_HELP = "ResourceClaims, by whether they are allocated, whether they ask for admin access, and where they come from"
+_CLAIMS_LABELS = ("allocated", "admin_access", "source")
 
 
 class ClaimMetrics:
@@ -34,13 +32,8 @@ class ClaimMetrics:
         kubernetes: Version = DEFAULT,
     ) -> None:
         self._with_owner = kubernetes >= V1_37
-        self._creates = Counter(
-            CLAIM_CREATES if self._with_owner else "resourceclaim_controller_creates_total",
-            CLAIM_CREATES_HELP if self._with_owner else _HELP,
-            CLAIM_CREATES_LABELS if self._with_owner else ("status", "admin_access"),
-            registry=registry,
-        )
-        registry.register(_Claims(claims, _CLAIMS if self._with_owner else _CLAIMS_UNTIL_1_36))
+        self._creates = _creates(registry, with_owner=self._with_owner)
+        registry.register(_Claims(claims, with_owner=self._with_owner))
 
     def created(self, claim: ResourceClaim, *, success: bool) -> None:
         """A creation was tried."""
@@ -52,31 +45,38 @@ class ClaimMetrics:
         self._creates.labels(*labels).inc()
 
 
+def _creates(registry: CollectorRegistry, *, with_owner: bool) -> Counter:
+    if with_owner:
+        return Counter(CLAIM_CREATES, CLAIM_CREATES_HELP, CLAIM_CREATES_LABELS, registry=registry)
+    name = "resourceclaim_controller_creates_total"
+    return Counter(name, _HELP, ("status", "admin_access"), registry=registry)
+
+
 class _Claims(Collector):
-    def __init__(self, claims: Callable[[], Iterable[ResourceClaim]], name: str) -> None:
+    def __init__(self, claims: Callable[[], Iterable[ResourceClaim]], *, with_owner: bool) -> None:
         self._claims = claims
-        self._name = name
+        self._with_owner = with_owner
 
     def describe(self) -> Iterable[GaugeMetricFamily]:
-        return [_family(self._name)]
+        return [_family(with_owner=self._with_owner)]
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
         tally = Tally(
             (str(c.status.allocation is not None).lower(), admin_access_label(c), _source(c))
             for c in self._claims()
         )
-        family = _family(self._name)
+        family = _family(with_owner=self._with_owner)
         for labels, number in sorted(tally.items()):
             family.add_metric(labels, number)
         yield family
 
 
-def _family(name: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(
-        name,
-        "ResourceClaims, by whether they are allocated, whether they ask for admin access, and where they come from",
-        labels=["allocated", "admin_access", "source"],
-    )
+def _family(*, with_owner: bool) -> GaugeMetricFamily:
+    if with_owner:
+        return GaugeMetricFamily(
+            "dynamic_resource_allocation_resource_claims", _CLAIMS_HELP, labels=_CLAIMS_LABELS
+        )
+    return GaugeMetricFamily("resourceclaim_controller_resource_claims", _CLAIMS_HELP, labels=_CLAIMS_LABELS)
 
 
 def _source(claim: ResourceClaim) -> str:
