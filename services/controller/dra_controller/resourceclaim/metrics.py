@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 from dra_controller.resourceclaim.generate import admin_access_label
 
 _HELP = "ResourceClaim creation requests, by their outcome and whether they ask for admin access"
-_CLAIMS_HELP = "ResourceClaims, by whether they are allocated, whether they ask for admin access, and where they come from"
+_CLAIMS_HELP = "ResourceClaims, by whether they are allocated, by admin access, and by where they come from"
 _CLAIMS_LABELS = ("allocated", "admin_access", "source")
 
 

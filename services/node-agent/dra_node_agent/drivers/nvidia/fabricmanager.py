@@ -10,7 +10,8 @@ from dra_shared.api.resource import DeviceAttribute
 
 from dra_node_agent.driverkit.errors import PrepareError
 
-# By module id, as on HGX H100, where Fabric Manager's user guide lists them (shared NVSwitch, default partitions).
+# By module id, as `fmpm -l` lists them on HGX H100 (NVIDIA's HGX Shared NVSwitch GPU Passthrough Virtualization
+# Integration Guide).
 _OF_EIGHT: Sequence[Collection[int]] = (
     range(1, 9),
     range(1, 5),
