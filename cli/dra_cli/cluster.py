@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import shlex
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from dataclasses import replace as replace_fields
@@ -18,6 +19,10 @@ from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_shared.client.rest import Client
+
+
+_ATTEMPTS = 20
+_BETWEEN_ATTEMPTS = 0.01
 
 
 @dataclass(kw_only=True)
@@ -56,6 +61,23 @@ class Record:
 _NO_RECORD = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
+def _taken(lock: int) -> bool:
+    """Whether the lock is this process's now. A command that looks whether a cluster runs shares it for a moment."""
+    for _ in range(_ATTEMPTS):
+        if _locks(lock, fcntl.LOCK_EX):
+            return True
+        time.sleep(_BETWEEN_ATTEMPTS)
+    return False
+
+
+def _locks(lock: int, how: int) -> bool:
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 class Cluster:
     """The cluster whose state lies in ``data``."""
 
@@ -79,13 +101,11 @@ class Cluster:
         except OSError as error:
             raise CommandError(f"cannot use {self.data}: {error.strerror}") from error
         try:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _taken(lock):
                 raise CommandError(
                     f"a cluster is already running in {self.data}{self._holder()}; "
                     f"stop it with `dralab down --data {shlex.quote(str(self.data))}` or choose another --data"
-                ) from None
+                )
             # A cluster that was killed still has ready in its record.
             self.forget()
             yield
@@ -99,12 +119,9 @@ class Cluster:
         except OSError:
             return False
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _locks(lock, fcntl.LOCK_SH)
         finally:
             os.close(lock)
-        return False
 
     def record(self) -> Record:
         """What the running cluster says of itself.

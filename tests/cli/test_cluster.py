@@ -1,3 +1,4 @@
+import fcntl
 import os
 from pathlib import Path
 
@@ -55,3 +56,18 @@ def test_a_directory_that_cannot_be_used(tmp_path: Path) -> None:
     file.write_text("")
     with pytest.raises(CommandError, match="cannot use"), Cluster(file).locked():
         pass
+
+
+def test_a_command_that_looks_does_not_keep_a_cluster_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(tmp_path)
+    with cluster.locked():
+        pass
+    looking = os.open(tmp_path / "lock", os.O_RDWR)
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("dra_cli.cluster.time.sleep", lambda _: fcntl.flock(looking, fcntl.LOCK_UN))
+    assert not cluster.running()
+    with cluster.locked():
+        assert cluster.running()
+    os.close(looking)
