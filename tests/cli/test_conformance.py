@@ -8,6 +8,8 @@ from dra_cli.conformance.recorded import SUBJECTS, answers, compare
 from dra_cli.errors import CommandError
 from dra_cli.progress import Progress
 
+from tests.support.reference import reference_path
+
 CASE = {"expression": "true", "driver": "gpu.example.com", "device": {}, "features": []}
 
 
@@ -68,6 +70,32 @@ def test_reads_gzipped_files(tmp_path: Path) -> None:
     packed = tmp_path / "packed.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     assert compare("cel", packed) == ({"cases": 1, "agree": 1, "disagree": []}, True)
+
+
+_NEW_IN_1_37 = reference_path("reference", "kubernetes-1.37", "allocator-new-since-1.36.2.json")
+
+
+@pytest.mark.skipif(not _NEW_IN_1_37.exists(), reason="no reference material")
+def test_tables_of_upstreams_own_cases_are_read_as_they_are() -> None:
+    assert compare("alloc", _NEW_IN_1_37, "1.37") == ({"cases": 4, "agree": 4, "disagree": []}, True)
+    summary, agree = compare("alloc", _NEW_IN_1_37, "1.36")
+    assert not agree
+    assert summary["disagree"] == [
+        "with-claim-config-for-two-requests",
+        "claim-config-covering-all-requests-is-cleared",
+    ]
+
+
+def test_a_table_says_what_each_implementation_answered(tmp_path: Path) -> None:
+    node = {"metadata": {"name": "n"}}
+    case = {"name": "nothing-wanted", "features": [], "node": node, "claims": []}
+    none = {"supported": False, "allocated": False, "results": None}
+    asked = {"supported": True, "allocated": True, "results": []}
+    first, second = ({"incubating": one, "experimental": asked} for one in (none, asked))
+    wrong = {"incubating": {**asked, "error": "no"}, "experimental": asked}
+    file = tmp_path / "table.json"
+    file.write_bytes(orjson.dumps({"cases": [{**case, "actual": one} for one in (first, second, wrong)]}))
+    assert compare("alloc", file) == ({"cases": 3, "agree": 2, "disagree": ["nothing-wanted"]}, False)
 
 
 @pytest.mark.parametrize(

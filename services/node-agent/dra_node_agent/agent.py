@@ -66,7 +66,7 @@ if TYPE_CHECKING:
 USER_AGENT = "dralab-node-agent"
 
 _CLASS_RETRY = 0.1
-# What the kubelet declares that it can do, by feature gate: the scheduler looks for it on nodes.
+# What the kubelet declares that it can do, by feature gate: admission of slices and the scheduler look for it.
 _DECLARED = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.

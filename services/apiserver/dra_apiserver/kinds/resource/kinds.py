@@ -8,7 +8,7 @@ from dra_apiserver.kinds.common.fieldlabels import unsupported_version_label
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.kind import Object, Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
-from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass
+from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass, nodefeatures
 from dra_apiserver.kinds.resource.strategy import (
     DeviceClassStrategy,
     DeviceTaintRuleStrategy,
@@ -93,6 +93,7 @@ KINDS = (
         conversions={"v1beta1": (conversion.slice_from_beta, conversion.slice_to_beta)},
         printer=printer("Name|Node|Driver|Pool|Age", columns.device_slice),
         mutating_admission=(NODE_RESTRICTION,),
+        validating_admission=(("NodeDeclaredFeatureValidator", nodefeatures.check_slice),),
         counts_generation=True,
         return_deleted_object=True,
         field_label_error=unsupported_version_label,

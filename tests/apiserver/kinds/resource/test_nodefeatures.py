@@ -1,0 +1,100 @@
+"""ResourceSlices whose devices take of nodes: the cases of upstream's NodeDeclaredFeatureValidator."""
+
+from typing import Any
+
+import orjson
+import pytest
+from dra_apiserver.errors import StatusError
+from dra_apiserver.kinds import catalog
+from dra_apiserver.kinds.strategy import Context
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, V1_37, Version
+
+Json = dict[str, Any]
+GATE = "DRANodeAllocatableResources"
+SLICES = catalog.registry("", kubernetes=V1_37).kind("resource.k8s.io", "v1", "ResourceSlice")
+(PLUGIN,) = SLICES.validating_admission if SLICES else ()
+
+
+def node(name: str, *features: str, pool: str = "with") -> Json:
+    return {"metadata": {"name": name, "labels": {"pool": pool}}, "status": {"declaredFeatures": features}}
+
+
+NODES = {one["metadata"]["name"]: one for one in (node("able", GATE), node("unable", pool="without"))}
+
+
+def selected(pool: str) -> Json:
+    wanted = {"key": "pool", "operator": "In", "values": [pool]}
+    return {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
+
+
+def refusal(
+    spec: Json,
+    device: Json,
+    *,
+    takes: bool = True,
+    gate: bool = True,
+    version: Version = V1_37,
+    operation: str = "CREATE",
+) -> str:
+    """Why a slice with one device is refused; "" if it is not."""
+    assert SLICES is not None
+    taken = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}} if takes else {}
+    obj = {"metadata": {"name": "s"}, "spec": {**spec, "devices": [{"name": "d", **device, **taken}]}}
+
+    def listing(group: str, plural: str, namespace: str) -> list[bytes]:
+        return [orjson.dumps(one) for one in NODES.values()]
+
+    context = Context(
+        kind=SLICES,
+        version="v1",
+        namespace="",
+        now="2026-01-01T00:00:00Z",
+        features=FeatureGates(version, **({GATE: True} if gate else {})),
+        lookup=lambda group, plural, namespace, name: NODES.get(name),
+        listing=listing,
+    )
+    try:
+        PLUGIN[1](obj, None, context, operation)
+    except StatusError as error:
+        return error.message.removeprefix('resourceslices.resource.k8s.io "s" is forbidden: ')
+    return ""
+
+
+EACH = {"perDeviceNodeSelection": True}
+UNABLE = 'node "unable" does not support DRANodeAllocatableResources feature'
+NOWHERE = 'device "d" in ResourceSlice has NodeAllocatableResources but does not map to any nodes'
+
+
+@pytest.mark.parametrize(
+    ("spec", "device", "why"),
+    [
+        ({"nodeName": "able"}, {}, ""),
+        ({"nodeName": "unable"}, {}, UNABLE),
+        ({"nodeName": "gone"}, {}, 'node "gone" not found for device "d"'),
+        ({}, {}, NOWHERE),
+        (selected("with"), {}, ""),
+        (selected("without"), {}, UNABLE),
+        ({"allNodes": True}, {}, UNABLE),
+        (EACH, {"nodeName": "able"}, ""),
+        (EACH, {"nodeName": "unable"}, UNABLE),
+        (EACH, selected("with"), ""),
+        (EACH, selected("without"), UNABLE),
+        (EACH, {"allNodes": True}, UNABLE),
+        (EACH, {}, NOWHERE),
+    ],
+)
+def test_devices_that_take_of_nodes_are_for_nodes_that_count_it(spec: Json, device: Json, why: str) -> None:
+    assert refusal(spec, device) == why
+    assert refusal(spec, device, operation="UPDATE") == why
+
+
+def test_other_devices_and_other_servers_do_not_ask() -> None:
+    unable = {"nodeName": "unable"}
+    assert refusal(unable, {}, takes=False) == ""
+    assert refusal(unable, {}, gate=False) == ""
+    assert refusal(unable, {}, version=V1_36) == ""
+
+
+def test_the_plugin_has_upstreams_name() -> None:
+    assert PLUGIN[0] == "NodeDeclaredFeatureValidator"
