@@ -57,8 +57,9 @@ _GOALS: dict[str, tuple[str, float]] = {
 # Gives the time in ms, from the page's beginning, at which the picture with so many boards was drawn.
 _SHOWN = """count => new Promise(done => {
   const look = () => {
-    const picture = document.querySelector("canvas")?.picture;
-    if (picture?.plan && picture.where.size >= count && picture.frames > 0) done(performance.now());
+    const drawn = document.querySelector("canvas")?.picture?.drawn;
+    const boards = (drawn?.places ?? []).reduce((sum, place) => sum + place.boards.length, 0);
+    if (boards >= count) done(performance.now());
     else setTimeout(look, 5);
   };
   look();
@@ -74,9 +75,17 @@ _CHANGE = """async path => {
   const begin = performance.now();
   const answer = await fetch(path, {method: "POST", body, headers: {"Content-Type": "application/json"}});
   const {metadata} = await answer.json();
-  const seen = async different => {
-    while ((chip() !== before) !== different) await new Promise(requestAnimationFrame);
-  };
+  const seen = different => new Promise(done => {
+    const look = () => {
+      if ((chip() !== before) !== different) return;
+      changed.disconnect();
+      // The frame that is drawn now has it.
+      requestAnimationFrame(() => done());
+    };
+    const changed = new MutationObserver(look);
+    changed.observe(document.body, {subtree: true, childList: true, characterData: true});
+    look();
+  });
   await seen(true);
   const took = performance.now() - begin;
   await fetch(`${path}/${metadata.name}`, {method: "DELETE"});

@@ -268,6 +268,80 @@ def test_what_is_left_and_fits_no_request_is_stranded(page: Page, server: _Serve
     page.get_by_text("As a table (0)").click()
 
 
+_UNCHANGED = """async () => {
+  const { fleet } = await import("/console/fleet.js");
+  const device = (name) => ({ name });
+  const slice = (node) => ({ driver: "d", pool: { name: node }, nodeName: node, devices: ["a", "b"].map(device) });
+  const nodes = new Map(["n-1", "n-2", "n-10"].map((name) => [name, { name, labels: {}, ready: true }]));
+  const slices = new Map([...nodes.keys()].map((node) => [node, slice(node)]));
+  const claim = { key: "x/c", namespace: "x", pods: ["p"], results: [{ driver: "d", pool: "n-2", device: "b" }] };
+  const look = (claims, pods, rules) => fleet({
+    nodes, slices, claims: new Map(claims), pods: new Map(pods), rules: new Map(rules) });
+  const resources = [{ resourceID: "d/n-2/b", health: "Unhealthy" }];
+  const pod = (phase, more) => ["x/p", { phase, statuses: [{ allocatedResourcesStatus: [{ resources: more }] }] }];
+  const rule = { name: "r", deviceSelector: { pool: "n-10" }, taint: { key: "k", effect: "NoSchedule" } };
+  const seen = [
+    look([], [], []), look([["x/c", claim]], [], []), look([["x/c", claim]], [pod("Running", [])], []),
+    look([["x/c", claim]], [pod("Running", resources)], []), look([], [], [["r", rule]]), look([], [], [])];
+  const names = ({ nodes }) => nodes.map((node) => `${node.name} ${node.boards.map((board) => board.state)}`);
+  const same = seen.slice(1).map(({ nodes }, at) => nodes.map((node, index) => node === seen[at].nodes[index]));
+  return [seen.map(names), same, seen.map(({ totals }) => totals.states.free)];
+}"""
+
+
+def test_a_change_is_seen_and_the_nodes_without_one_stay_the_same(page: Page, server: _Server) -> None:
+    """On 5,000 nodes a view that looks at each of them again comes too late."""
+    _open(page, server)
+    names, same, free = page.evaluate(_UNCHANGED)
+    first, others = "n-1 free,free", "n-10 free,free"
+    held = [[first, f"n-2 free,{state}", others] for state in ("waiting", "used", "unhealthy")]
+    rest = [first, "n-2 free,free", others]
+    tainted = [first, "n-2 free,free", "n-10 tainted,tainted"]
+    assert names == [rest, *held, tainted, rest]
+    only_second = [True, False, True]
+    assert same == [*[only_second] * 3, [True, False, False], [True, True, False]]
+    assert free == [6, 5, 5, 5, 4, 6]
+
+
+_PIXELS = """async () => {
+  const [{ Bitmap }, { layout }] = await Promise.all([import("/console/bitmap.js"), import("/console/layout.js")]);
+  const board = (fill) => ({ fill });
+  const plan = (fills) => layout(fills.map((some) => ({ boards: some.map(board) })));
+  const asked = [];
+  const bitmap = new Bitmap((one) => (asked.push(one), { base: "rgb(1 2 3)", full: "rgb(7 8 9)" }));
+  const red = (canvas) => {
+    const { width, height } = canvas;
+    const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
+    return [1, 7].map((value) => data.filter((one, index) => index % 4 === 0 && one === value).length);
+  };
+  const first = plan([[0, 1], [0.5]]);
+  const found = [red(bitmap.of(first))];
+  const [kept] = first.places;
+  const second = { ...first, places: [kept, { ...first.places[1], boards: [] }] };
+  asked.length = 0;
+  found.push(red(bitmap.of(second)), [asked.length]);
+  bitmap.recolour();
+  bitmap.of(second);
+  return [...found, [asked.length]];
+}"""
+
+
+def test_of_the_picture_only_what_changed_is_painted_again(page: Page, server: _Server) -> None:
+    """Three by three pixels a board: free ones light, full ones solid, and of the others the lower rows."""
+    _open(page, server)
+    assert page.evaluate(_PIXELS) == [[9 + 3, 9 + 6], [9, 9], [0], [2]]
+
+
+def test_lists_are_asked_for_without_indentation(page: Page, server: _Server) -> None:
+    """A browser's User-Agent gets indented JSON, which takes the server and the browser three times as long."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    _open(page, server)
+    lists = [url for url in asked if "limit=" in url]
+    assert len(lists) >= 6
+    assert all("pretty=false" in url for url in lists)
+
+
 def test_what_a_pod_or_device_less_would_mean_is_shown_first(page: Page, server: _Server) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")

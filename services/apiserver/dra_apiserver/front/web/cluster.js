@@ -6,8 +6,8 @@ import { fleet } from "./fleet.js";
 
 const dra = (plural, ...versions) => versions.map((version) => `/apis/resource.k8s.io/${version}/${plural}`);
 
-// Values that only one device has, such as its UUID, need no place among those that are shared.
-const MOST_VALUES = 20_000;
+// An attribute with more values than these has one for each device, such as its UUID: to share them brings nothing.
+const MOST_VALUES = 200;
 
 // Only what views read is kept: 5,000 nodes and 40,000 devices have to fit.
 const node = ({ metadata, spec, status }) => ({
@@ -56,24 +56,37 @@ const pod = ({ metadata, spec, status }) => {
   };
 };
 
-// Of 40,000 devices most values are the same few: each is kept once.
+// Of 40,000 devices most values are the same few: each is kept once, by type and attribute.
 const values = new Map();
-function kept(name, value) {
-  const id = `${name}\n${JSON.stringify(value)}`;
-  if (!values.has(id)) {
-    if (values.size > MOST_VALUES) values.clear();
-    values.set(id, value);
+function kept(name, one) {
+  const [type, ...more] = Object.keys(one);
+  const value = one[type];
+  // A capacity with a policy, or a list of values.
+  if (more.length || typeof value === "object") return one;
+  const known = within(within(values, type), name);
+  if (!known.has(value)) {
+    // A UUID is never met again.
+    if (known.size >= MOST_VALUES) return one;
+    known.set(value, one);
   }
-  return values.get(id);
+  return known.get(value);
 }
-const keptAll = (all) => Object.fromEntries(Object.entries(all).map(([name, value]) => [name, kept(name, value)]));
-const device = (found) => ({
-  ...found,
-  ...(found.attributes ? { attributes: keptAll(found.attributes) } : {}),
-  ...(found.capacity ? { capacity: keptAll(found.capacity) } : {}),
-});
+function within(maps, name) {
+  let found = maps.get(name);
+  if (!found) maps.set(name, (found = new Map()));
+  return found;
+}
+function share(all) {
+  for (const name in all) all[name] = kept(name, all[name]);
+}
 
-const slice = ({ metadata, spec }) => ({ name: metadata.name, ...spec, ...(spec.devices ? { devices: spec.devices.map(device) } : {}) });
+const slice = ({ metadata, spec }) => {
+  for (const { attributes, capacity } of spec.devices ?? []) {
+    if (attributes) share(attributes);
+    if (capacity) share(capacity);
+  }
+  return { name: metadata.name, ...spec };
+};
 const rule = ({ metadata, spec }) => ({ name: metadata.name, ...spec });
 const deviceClass = ({ metadata, spec }) => ({ name: metadata.name, selectors: spec.selectors ?? [] });
 
@@ -97,6 +110,7 @@ const objects = (name) => {
   return informers[name].objects;
 };
 
+export const nodes = computed(() => [...objects("nodes").values()]);
 export const pods = computed(() => [...objects("pods").values()]);
 export const claims = computed(() => [...objects("claims").values()]);
 export const classes = computed(() => [...objects("classes").values()]);

@@ -1,5 +1,6 @@
 // What colour a board has: by its state, by the namespace that holds it, or by an attribute's value.
 
+import { signal } from "@preact/signals";
 import { classesOf } from "./classes.js";
 
 const HUES = [211, 35, 151, 280, 0, 90, 320, 180, 55, 245];
@@ -47,7 +48,14 @@ function hueOf(name) {
 }
 
 const known = new Map();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => known.clear());
+const dark = matchMedia("(prefers-color-scheme: dark)");
+
+/** Whether colours are for a dark page. */
+export const scheme = signal(dark.matches);
+dark.addEventListener("change", () => {
+  known.clear();
+  scheme.value = dark.matches;
+});
 
 function stateColours(state, element) {
   // Asking the browser for a style costs more than drawing a board.

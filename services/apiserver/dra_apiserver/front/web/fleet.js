@@ -11,30 +11,43 @@ export const STRANDED = "stranded";
 export const NO_NODE = "(no node)";
 const SERIOUS = Object.fromEntries(STATES.map((state, index) => [state, index]));
 
-/** `{nodes, totals}`, with the number of boards by `states` and of those that are `stranded`; the arguments are maps of what cluster.js keeps. */
+/**
+ * `{nodes, totals}`, with the number of boards by `states` and of those that are `stranded`; the arguments are maps of
+ * what cluster.js keeps. Nodes of which nothing has changed are the same objects as before.
+ */
 export function fleet({ nodes, slices, claims, pods, rules }) {
-  const holders = holdersOf(claims, pods);
-  const health = healthOf(claims, pods);
-  const about = { holders, health, taintRules: [...rules.values()] };
-  const touched = new Set([...holders.keys(), ...health.keys()].map((key) => key.slice(0, key.lastIndexOf("/"))));
-  const shown = new Map([...nodes.values()].map((node) => [node.name, { ...node, boards: [] }]));
-  const add = (board) => {
-    if (!shown.has(board.node)) shown.set(board.node, unknownNode(board.node));
-    shown.get(board.node).boards.push(board);
-  };
+  const held = heldBy(claims, pods);
+  const reported = healthOf(claims, pods);
+  const about = (slice) => ({
+    held: held.get(poolOf(slice)) ?? NONE,
+    reports: reported.get(poolOf(slice)) ?? NONE,
+    rules: rules.size ? [...rules.values()].filter(({ deviceSelector }) => selects(deviceSelector, slice, deviceSelector?.device)) : NONE,
+  });
+  const boards = new Map([...nodes.values()].map(({ name }) => [name, NONE]));
   const partitions = [];
   for (const slice of newest(slices)) {
-    const quiet =
-      !touched.has(`${slice.driver}/${slice.pool.name}`) &&
-      !about.taintRules.some(({ deviceSelector }) => selects(deviceSelector, slice, { name: deviceSelector?.device }));
-    const found = quiet ? atRest(slice) : looked(slice, about);
-    for (const board of found.boards) add(board);
+    const found = looked(slice, about(slice));
+    for (const [node, ones] of found.boards) join(boards, node, ones);
     for (const device of found.partitions) partitions.push(device);
   }
-  for (const board of partitioned(partitions, countersOf(slices))) add(board);
-  const sorted = byName([...shown.values()], nodeRanks);
-  for (const node of sorted) node.boards = byName(node.boards, boardRanks);
+  for (const [node, ones] of partitioned(partitions, countersOf(slices))) join(boards, node, ones);
+  const sorted = byName([...boards].map(([name, ones]) => withBoards(nodes.get(name) ?? unknownNode(name), ones)), nodeRanks);
   return { nodes: sorted, totals: totals(sorted) };
+}
+
+/** Most nodes have one slice, whose boards are taken as they are. */
+function join(boards, node, more) {
+  const known = boards.get(node);
+  boards.set(node, known?.length ? byName([...known, ...more], boardRanks) : more);
+}
+
+// By what is kept of a node.
+const shown = new WeakMap();
+
+function withBoards(node, boards) {
+  let known = shown.get(node);
+  if (!known || !same(known.boards, boards)) shown.set(node, (known = { ...node, boards }));
+  return known;
 }
 
 /** Compares names with numbers by their value: `node-2` before `node-10`. */
@@ -56,82 +69,87 @@ function byName(objects, ranks) {
   return inOrder ? objects : objects.sort((a, b) => ranks.get(a.name) - ranks.get(b.name));
 }
 
+// Nodes that slices name and that are not there.
+const unknown = new Map();
+
 function unknownNode(name) {
-  return { name, labels: {}, ready: name === NO_NODE, cordoned: false, taints: [], boards: [] };
+  if (!unknown.has(name)) unknown.set(name, { name, labels: {}, ready: name === NO_NODE, cordoned: false, taints: [] });
+  return unknown.get(name);
+}
+
+// A slice's pool, as `driver/pool`.
+const pools = new WeakMap();
+
+function poolOf(slice) {
+  let name = pools.get(slice);
+  if (!name) pools.set(slice, (name = `${slice.driver}/${slice.pool.name}`));
+  return name;
 }
 
 /** The slices of each pool's newest generation, as the scheduler takes them. */
 function* newest(slices) {
   const generations = new Map();
-  for (const { driver, pool } of slices.values()) {
-    const name = `${driver}/${pool.name}`;
-    generations.set(name, Math.max(generations.get(name) ?? 0, pool.generation ?? 0));
+  for (const slice of slices.values()) {
+    const generation = slice.pool.generation ?? 0;
+    if (generation >= (generations.get(poolOf(slice)) ?? 0)) generations.set(poolOf(slice), generation);
   }
   for (const slice of slices.values()) {
-    if ((slice.pool.generation ?? 0) !== generations.get(`${slice.driver}/${slice.pool.name}`)) continue;
-    yield slice;
+    if ((slice.pool.generation ?? 0) === generations.get(poolOf(slice))) yield slice;
   }
 }
 
-// Slices of which no device is held, tainted by a rule or reported on look the same whenever they are looked at.
-const resting = new WeakMap();
-const NOTHING = { holders: new Map(), health: new Map(), taintRules: [] };
+const NONE = [];
+const NO_VALUES = {};
+const same = (a, b) => a === b || (a.length === b.length && a.every((one, index) => one === b[index]));
 
-function atRest(slice) {
-  let known = resting.get(slice);
-  if (!known) {
-    known = looked(slice, NOTHING);
-    resting.set(slice, known);
-  }
-  // Partitions are blocked by what their neighbours hold, which may have changed.
-  for (const device of known.partitions) if (device.state === "blocked") device.state = "free";
-  return known;
-}
+// How each slice looked last, and what was known of it: `{about, found}`.
+const looks = new WeakMap();
 
-/** The boards of a slice's devices, and its devices that draw on counters, which make boards together. */
+/** `{boards, partitions}`: the boards of a slice's devices by node, and its devices that draw on counters, which make boards together. */
 function looked(slice, about) {
-  const found = { boards: [], partitions: [] };
-  for (const one of slice.devices ?? []) {
-    const node = slice.nodeName ?? one.nodeName ?? NO_NODE;
-    const key = untouched.get(one)?.key ?? `${slice.driver}/${slice.pool.name}/${one.name}`;
-    const made = device(key, slice, one, node, about);
-    if (made.consumes.length) found.partitions.push(made);
-    else found.boards.push(untouched.get(one) === made ? untouchedBoard(made) : alone(made));
+  const last = looks.get(slice);
+  if (last && same(last.about.held, about.held) && same(last.about.rules, about.rules) && same(last.about.reports, about.reports)) {
+    // Partitions are blocked by what their neighbours hold, which may have changed.
+    for (const device of last.found.partitions) if (device.state === "blocked") device.state = "free";
+    return last.found;
   }
+  const found = look(slice, about);
+  looks.set(slice, { about, found });
   return found;
 }
 
-// Devices that nothing holds, taints by a rule or reports on are the same whenever they are looked at.
-const untouched = new WeakMap();
-
-function device(key, slice, found, node, { holders, health, taintRules }) {
-  const held = holders.get(key) ?? [];
-  const rules = taintRules.filter((rule) => selects(rule.deviceSelector, slice, found));
-  const reported = health.get(key) ?? "";
-  const plain = !held.length && !rules.length && !reported;
-  const known = plain ? untouched.get(found) : undefined;
-  if (known) {
-    // Partitions are blocked by what their neighbours hold, which may have changed.
-    if (known.state === "blocked") known.state = "free";
-    return known;
+function look(slice, about) {
+  const nodes = new Map();
+  const partitions = [];
+  for (const one of slice.devices ?? NONE) {
+    const made = device(slice, one, about);
+    if (made.consumes.length) partitions.push(made);
+    else if (nodes.has(made.node)) nodes.get(made.node).push(alone(made));
+    else nodes.set(made.node, [alone(made)]);
   }
-  const taints = [...(found.taints ?? []), ...rules.map((rule) => ({ ...rule.taint, rule: rule.name }))];
-  const made = built(key, slice, found, node, { held, taints, reported });
-  if (plain) untouched.set(found, made);
-  return made;
+  return { boards: [...nodes].map(([node, boards]) => [node, byName(boards, boardRanks)]), partitions };
 }
 
-function built(key, slice, found, node, { held, taints, reported }) {
+function device(slice, found, about) {
+  const key = `${poolOf(slice)}/${found.name}`;
+  const held = about.held.length ? about.held.filter((one) => one.key === key).map((one) => one.holder) : NONE;
+  const rules = about.rules.filter((rule) => selects(rule.deviceSelector, slice, found.name));
+  const taints = found.taints || rules.length ? [...(found.taints ?? NONE), ...rules.map((rule) => ({ ...rule.taint, rule: rule.name }))] : NONE;
+  const reported = about.reports.length ? worst(about.reports, key) : "";
+  return built(key, slice, found, { held, taints, reported });
+}
+
+function built(key, slice, found, { held, taints, reported }) {
   return {
     key,
-    node,
+    node: slice.nodeName ?? found.nodeName ?? NO_NODE,
     driver: slice.driver,
     pool: slice.pool.name,
     name: found.name,
-    attributes: found.attributes ?? {},
-    capacity: found.capacity ?? {},
+    attributes: found.attributes ?? NO_VALUES,
+    capacity: found.capacity ?? NO_VALUES,
     shared: found.allowMultipleAllocations === true,
-    consumes: found.consumesCounters ?? [],
+    consumes: found.consumesCounters ?? NONE,
     holders: held,
     taints,
     health: reported,
@@ -146,44 +164,54 @@ function state(held, taints, health) {
   return held.some((holder) => holder.running) ? "used" : "waiting";
 }
 
-function selects(selector, slice, found) {
+function selects(selector, slice, device) {
   const is = (wanted, have) => wanted === undefined || wanted === have;
   return (
-    is(selector?.driver, slice.driver) && is(selector?.pool, slice.pool.name) && is(selector?.device, found.name)
+    is(selector?.driver, slice.driver) && is(selector?.pool, slice.pool.name) && is(selector?.device, device)
   );
 }
 
-/** By device the claims that hold it, with their pods and what they take of its capacity. */
-function holdersOf(claims, pods) {
+/** By pool what claims hold there. */
+function heldBy(claims, pods) {
   const found = new Map();
   for (const claim of claims.values()) {
-    const running = claim.pods.some((name) => pods.get(`${claim.namespace}/${name}`)?.phase === "Running");
-    for (const result of claim.results) {
-      // Administrators look at a device; they don't take it.
-      if (result.adminAccess) continue;
-      const key = `${result.driver}/${result.pool}/${result.device}`;
-      if (!found.has(key)) found.set(key, []);
-      found.get(key).push({
-        claim: claim.key,
-        namespace: claim.namespace,
-        request: result.request,
-        pods: claim.pods,
-        consumed: result.consumedCapacity ?? {},
-        running,
-      });
-    }
+    for (const one of holdingsOf(claim, pods)) append(found, one.pool, one);
   }
   return found;
 }
 
-/** What pods' statuses report of the devices of their claims. */
+function append(lists, key, one) {
+  const list = lists.get(key);
+  if (list) list.push(one);
+  else lists.set(key, [one]);
+}
+
+// What a claim holds stays the same until the claim changes, or its pods begin or cease to run.
+const holdings = new WeakMap();
+
+function holdingsOf(claim, pods) {
+  const running = claim.pods.some((name) => pods.get(`${claim.namespace}/${name}`)?.phase === "Running");
+  const known = holdings.get(claim);
+  if (known?.running === running) return known.found;
+  // Administrators look at a device; they don't take it.
+  const taken = claim.results.filter((result) => !result.adminAccess);
+  const found = taken.map(({ driver, pool, device, request, consumedCapacity }) => ({
+    key: `${driver}/${pool}/${device}`,
+    pool: `${driver}/${pool}`,
+    holder: { claim: claim.key, namespace: claim.namespace, request, pods: claim.pods, consumed: consumedCapacity ?? NO_VALUES, running },
+  }));
+  holdings.set(claim, { running, found });
+  return found;
+}
+
+/** By pool what pods' statuses report of the devices of their claims, as `DEVICE HEALTH`. */
 function healthOf(claims, pods) {
   const found = new Map();
   for (const claim of claims.values()) {
     for (const name of claim.pods) {
-      for (const status of pods.get(`${claim.namespace}/${name}`)?.statuses ?? []) {
-        for (const { resources } of status.allocatedResourcesStatus ?? []) {
-          for (const { resourceID, health } of resources ?? []) note(found, claim, resourceID, health);
+      for (const status of pods.get(`${claim.namespace}/${name}`)?.statuses ?? NONE) {
+        for (const { resources } of status.allocatedResourcesStatus ?? NONE) {
+          for (const { resourceID, health } of resources ?? NONE) note(found, claim, resourceID, health);
         }
       }
     }
@@ -193,11 +221,17 @@ function healthOf(claims, pods) {
 
 function note(found, claim, id, health) {
   for (const result of claim.results) {
-    const key = `${result.driver}/${result.pool}/${result.device}`;
+    const pool = `${result.driver}/${result.pool}`;
+    const key = `${pool}/${result.device}`;
     // An id is `driver/pool/device`, or the claim's uid before the device's name with a simulated driver.
-    if (id !== key && !id.endsWith(`-${result.device}`)) continue;
-    if (found.get(key) !== "Unhealthy") found.set(key, health);
+    if (id === key || id.endsWith(`-${result.device}`)) append(found, pool, `${key} ${health}`);
   }
+}
+
+/** The health that is reported of a device: unhealthy, if one pod says so. */
+function worst(reports, key) {
+  const found = reports.filter((one) => one.startsWith(`${key} `)).map((one) => one.slice(key.length + 1));
+  return found.includes("Unhealthy") ? "Unhealthy" : (found.at(-1) ?? "");
 }
 
 /** `driver/pool/set` -> `{counter: total}` of all slices. */
@@ -212,29 +246,20 @@ function countersOf(slices) {
   return found;
 }
 
-// The boards of such devices.
-const untouchedBoards = new WeakMap();
-
-function untouchedBoard(one) {
-  let board = untouchedBoards.get(one);
-  if (!board) untouchedBoards.set(one, (board = alone(one)));
-  return board;
-}
-
 /** The board of a device by itself. */
 function alone(one) {
   const { key, node, driver, pool, name, state } = one;
-  return { key, node, driver, pool, name, state, levels: {}, fill: filled(one), devices: [one], stranded: restIsTooSmall(one) };
+  return { key, node, driver, pool, name, state, levels: NO_VALUES, fill: filled(one), devices: [one], stranded: restIsTooSmall(one) };
 }
 
-function* partitioned(devices, counters) {
+/** By node the boards of devices that draw on counters. */
+function partitioned(devices, counters) {
   const sets = new Map();
-  for (const one of devices) {
-    const key = `${one.driver}/${one.pool}/${one.consumes[0].counterSet}`;
-    if (!sets.has(key)) sets.set(key, []);
-    sets.get(key).push(one);
-  }
-  for (const [key, members] of sets) yield sharing(key, members, counters.get(key) ?? {});
+  for (const one of devices) append(sets, `${one.driver}/${one.pool}/${one.consumes[0].counterSet}`, one);
+  const nodes = new Map();
+  for (const [key, members] of sets) append(nodes, members[0].node, sharing(key, members, counters.get(key) ?? {}));
+  for (const boards of nodes.values()) byName(boards, boardRanks);
+  return nodes;
 }
 
 const common = ({ node, driver, pool }) => ({ node, driver, pool, levels: {} });
@@ -296,14 +321,28 @@ function sharing(key, members, totals) {
   return { ...common(members[0]), key, name, state, fill: Math.min(1, fill), levels, devices, stranded };
 }
 
+// By a node's boards, which are the same list while none of them changes.
+const counted = new WeakMap();
+
+function countsOf(boards) {
+  let counts = counted.get(boards);
+  if (counts) return counts;
+  counts = { states: {}, stranded: 0 };
+  for (const board of boards) {
+    counts.states[board.state] = (counts.states[board.state] ?? 0) + 1;
+    if (board.stranded) counts.stranded += 1;
+  }
+  counted.set(boards, counts);
+  return counts;
+}
+
 function totals(nodes) {
   const found = Object.fromEntries(STATES.map((state) => [state, 0]));
   let stranded = 0;
-  for (const node of nodes) {
-    for (const board of node.boards) {
-      found[board.state] += 1;
-      if (board.stranded) stranded += 1;
-    }
+  for (const { boards } of nodes) {
+    const counts = countsOf(boards);
+    for (const state in counts.states) found[state] += counts.states[state];
+    stranded += counts.stranded;
   }
   return { states: found, stranded };
 }

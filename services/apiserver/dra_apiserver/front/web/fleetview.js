@@ -1,10 +1,10 @@
 // The fleet page: the picture, what it is coloured, grouped and filtered by, and the board that was chosen.
 
 import { computed, signal, useSignalEffect } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { Board } from "./board.js";
-import { classes, slices, world } from "./cluster.js";
-import { colourOf, legend, ownValues } from "./colours.js";
+import { classes, nodes, slices, world } from "./cluster.js";
+import { colourOf, legend, ownValues, scheme } from "./colours.js";
 import { classesOf, selections, unknown, wantSelections } from "./classes.js";
 import { STATES, STRANDED } from "./fleet.js";
 import { html } from "./html.js";
@@ -35,17 +35,18 @@ const attributes = computed(() => {
 });
 const labels = computed(() => {
   const found = new Set([ZONE]);
-  for (const node of world.value.nodes) for (const name of Object.keys(node.labels)) found.add(name);
+  for (const node of nodes.value) for (const name in node.labels) found.add(name);
   return [...found].sort();
 });
 const plan = computed(() => {
   const wanted = filter.value.trim().toLowerCase();
+  const shown = (board, node) =>
+    matches(board, node, wanted) &&
+    (!state.value || (state.value === STRANDED ? board?.stranded : board?.state === state.value)) &&
+    (!ofClass.value || selects(ofClass.value, board));
   return layout(world.value.nodes, {
     group: (node) => (group.value ? groupOf(node, group.value) : ""),
-    shown: (board, node) =>
-      matches(board, node, wanted) &&
-      (!state.value || (state.value === STRANDED ? board?.stranded : board?.state === state.value)) &&
-      (!ofClass.value || selects(ofClass.value, board)),
+    shown: wanted || state.value || ofClass.value ? shown : undefined,
   });
 });
 /** The boards in the order of the picture, for the keyboard and the table. */
@@ -154,16 +155,20 @@ function Canvas() {
     ref.current.addEventListener("wheel", wheel, { passive: false });
     return () => observer.disconnect();
   }, []);
+  useSignalEffect(() => picture.current?.show(plan.value));
   useSignalEffect(() => {
+    // Read for their effect.
     colour.value;
-    picture.current?.show(plan.value);
+    selections.value;
+    scheme.value;
+    picture.current?.recolour();
   });
   useEffect(() => picture.current?.show(plan.value), []);
   useSignalEffect(() => picture.current?.select(selected.value));
   return html`<div class="canvas">
     <canvas ref=${ref} tabindex="0" role="application" aria-label="Picture of all devices. Arrow keys choose one, plus and minus zoom, 0 shows everything."
       aria-describedby="chosen" ...${pointing(picture, drag)} onKeyDown=${(event) => pressed(event, picture.current)}></canvas>
-    <p id="chosen" class="hidden" aria-live="polite">${describe(boards.value.find((one) => one.key === selected.value))}</p>
+    <p id="chosen" class="hidden" aria-live="polite">${describe(selected.value && boards.value.find((one) => one.key === selected.value))}</p>
     ${hovered.value && html`<p class="tip" style=${{ left: `${hovered.value.x + 14}px`, top: `${hovered.value.y + 14}px` }}>${hovered.value.text}</p>`}
     ${!boards.value.length && html`<p class="empty">${world.value.nodes.length ? "No device matches." : "There is no node yet."}</p>`}
   </div>`;
@@ -240,8 +245,9 @@ function describe(board) {
 const MOST_ROWS = 200;
 
 function Table() {
-  const shown = boards.value.slice(0, MOST_ROWS);
-  return html`<details class="table"><summary>As a table (${boards.value.length})</summary>
+  const [open, setOpen] = useState(false);
+  const shown = open ? boards.value.slice(0, MOST_ROWS) : [];
+  return html`<details class="table" onToggle=${(event) => setOpen(event.target.open)}><summary>As a table (${boards.value.length})</summary>
     <table><thead><tr><th>Node</th><th>Device</th><th>Driver</th><th>State</th><th>Claims</th></tr></thead><tbody>
       ${shown.map((board) => html`<tr key=${board.key}><td>${board.node}</td>
         <td><button class="link" onClick=${() => (selected.value = board.key)}>${board.name}</button></td>

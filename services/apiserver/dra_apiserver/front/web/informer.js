@@ -6,7 +6,8 @@ import { list, watch } from "./api.js";
 
 const SOONEST = 500;
 const LATEST = 10_000;
-// How long changes are gathered before views hear of them, in milliseconds.
+// How long changes are gathered before views hear of them, in milliseconds: the first after a rest, and those that follow.
+const SOON = 10;
 const TOGETHER = 60;
 
 /** What it took lately to make a view of all objects, in milliseconds: where that is long, views are made less often. */
@@ -101,7 +102,7 @@ export class Informer {
     setTimeout(() => {
       this.due = false;
       this.version.value += 1;
-    }, Math.max(TOGETHER, pace.made + 2 * pace.cost - performance.now()));
+    }, Math.max(SOON, pace.made + Math.max(TOGETHER, 2 * pace.cost) - performance.now()));
   }
 }
 

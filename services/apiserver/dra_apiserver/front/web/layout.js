@@ -9,13 +9,12 @@ const HEADING = 1.4;
 
 /**
  * `{places, width, height, block}`: a place is `{node, x, y, boards}` and the boards of it that are shown. Nodes with the
- * same `group(node)` stand together, below its name; `aspect` is the picture's width by its height.
+ * same `group(node)` stand together, below its name; of boards those are there that are `shown(board, node)`; `aspect` is the picture's width by its height.
  */
-export function layout(nodes, { group = () => "", shown = () => true, aspect = 1.6 } = {}) {
-  const visible = nodes
-    .map((node) => ({ node, boards: node.boards.filter((board) => shown(board, node)) }))
-    .filter(({ node, boards }) => boards.length || (!node.boards.length && shown(null, node)));
-  const most = Math.max(1, ...visible.map(({ boards }) => boards.length));
+export function layout(nodes, { group = () => "", shown, aspect = 1.6 } = {}) {
+  const all = nodes.map((node) => ({ node, boards: shown ? node.boards.filter((board) => shown(board, node)) : node.boards }));
+  const visible = shown ? all.filter(({ node, boards }) => boards.length || (!node.boards.length && shown(null, node))) : all;
+  const most = visible.reduce((sum, { boards }) => Math.max(sum, boards.length), 1);
   const columns = Math.min(most, MOST_COLUMNS);
   const block = { columns, width: columns + GAP, height: Math.ceil(most / columns) + LABEL + GAP };
   const area = visible.length * block.width * block.height;
@@ -29,9 +28,9 @@ export function layout(nodes, { group = () => "", shown = () => true, aspect = 1
       headings.push({ name, x: 0, y, count: members.length });
       y += HEADING;
     }
-    members.forEach((member, index) => {
+    members.forEach(({ node, boards }, index) => {
       const x = (index % across) * block.width;
-      places.push({ ...member, x, y: y + Math.floor(index / across) * block.height });
+      places.push({ node, boards, x, y: y + Math.floor(index / across) * block.height });
     });
     y += Math.ceil(members.length / across) * block.height;
   }

@@ -119,7 +119,7 @@ async function catchUp(informer, from, to) {
 export async function* changes(path, from, to, query) {
   let after = from;
   for (;;) {
-    const page = await request(`/history${path}?from=${after}&to=${to}&order=oldest&limit=${PAGE}&${query}`);
+    const page = await request(`/history${path}?from=${after}&to=${to}&order=oldest&limit=${PAGE}&pretty=false&${query}`);
     yield* page.items;
     if (!page.more) return;
     after = page.items.at(-1).revision;

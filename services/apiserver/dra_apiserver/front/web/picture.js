@@ -1,13 +1,12 @@
 // Draws a fleet on a canvas: pan with the mouse or arrow keys, zoom with the wheel or + and -.
 //
-// Far away, the whole fleet is one bitmap that is drawn again only when the cluster changes, so that panning costs one
-// copy however many devices there are. Near, only what is in sight is drawn, board by board.
+// Far away, the whole fleet is one bitmap (bitmap.js), so that panning costs one copy however many devices there are. Near, only what is in sight is drawn, board by board.
 
+import { Bitmap, COARSE } from "./bitmap.js";
 import { at, corner } from "./layout.js";
 
-// Below this many pixels a board, the bitmap is taken; and so many pixels a board has in it.
+// Below this many pixels a board, the bitmap is taken.
 const NEAR = 9;
-const COARSE = 4;
 const LARGEST = 60;
 const LABELS = 34;
 const NAMES = 5;
@@ -19,22 +18,27 @@ export class Picture {
     this.canvas = canvas;
     this.colour = colour;
     this.plan = undefined;
-    this.where = new Map();
+    this.where = undefined;
     this.view = { x: 0, y: 0, scale: 0 };
     this.fitted = true;
     this.selected = undefined;
-    this.bitmap = undefined;
+    this.bitmap = new Bitmap(colour);
     this.due = false;
-    /** How many frames were drawn, for measurements. */
-    this.frames = 0;
+    /** The plan of the last frame that was drawn, for measurements. */
+    this.drawn = undefined;
   }
 
   /** Shows another plan; the view stays where a person has moved it. */
   show(plan) {
     this.plan = plan;
-    this.bitmap = undefined;
-    this.where = new Map(plan.places.flatMap((place) => place.boards.map((board, index) => [board.key, [place, index]])));
+    this.where = undefined;
     if (this.fitted) this.fit();
+    this.request();
+  }
+
+  /** Has the colours asked for again. */
+  recolour() {
+    this.bitmap.recolour();
     this.request();
   }
 
@@ -85,9 +89,17 @@ export class Picture {
     this.request();
   }
 
+  /** The corner of a board, or undefined. */
+  spot(key) {
+    if (!key || !this.plan) return undefined;
+    // Who chooses a board chooses another one soon.
+    this.where ??= new Map(this.plan.places.flatMap((place) => place.boards.map((board, index) => [board.key, [place, index]])));
+    return this.where.has(key) ? corner(...this.where.get(key), this.plan) : undefined;
+  }
+
   reveal(key) {
-    if (!this.where.has(key)) return;
-    const spot = corner(...this.where.get(key), this.plan);
+    const spot = this.spot(key);
+    if (!spot) return;
     const width = this.canvas.clientWidth / this.view.scale;
     const height = this.canvas.clientHeight / this.view.scale;
     if (spot.x < this.view.x || spot.x + 1 > this.view.x + width) this.view.x = spot.x - width / 2;
@@ -121,25 +133,14 @@ export class Picture {
     if (scale < NEAR) this.drawFar(context, scale);
     else this.drawNear(context, scale, width, height);
     this.drawHeadings(context, scale);
-    this.frames += 1;
+    this.drawn = plan;
   }
 
   drawFar(context, scale) {
-    this.bitmap ??= this.paint();
+    const canvas = this.bitmap.of(this.plan);
     context.imageSmoothingEnabled = scale < COARSE;
-    context.drawImage(this.bitmap, 0, 0, this.plan.width * scale, this.plan.height * scale);
+    context.drawImage(canvas, 0, 0, canvas.width * (scale / COARSE), canvas.height * (scale / COARSE));
     this.outlineSelected(context, scale);
-  }
-
-  paint() {
-    const { plan } = this;
-    const bitmap = new OffscreenCanvas(
-      Math.max(1, Math.ceil(plan.width * COARSE)),
-      Math.max(1, Math.ceil(plan.height * COARSE)),
-    );
-    const context = bitmap.getContext("2d");
-    this.fill(context, plan.places, COARSE);
-    return bitmap;
   }
 
   drawNear(context, scale, width, height) {
@@ -180,8 +181,9 @@ export class Picture {
   }
 
   outlineSelected(context, scale) {
-    if (!this.where.has(this.selected)) return;
-    const { x, y } = corner(...this.where.get(this.selected), this.plan);
+    const spot = this.spot(this.selected);
+    if (!spot) return;
+    const { x, y } = spot;
     context.strokeStyle = this.style("--text");
     context.lineWidth = 2;
     context.strokeRect(x * scale - 2, y * scale - 2, scale * 0.86 + 4, scale * 0.86 + 4);
