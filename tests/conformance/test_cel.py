@@ -2,28 +2,25 @@
 
 from typing import Any
 
-import pytest
 from dra_shared.cel.conformance import agrees, answer
 
+from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
-
-def _upstream() -> list[Any]:
-    return [pytest.param(case, case["actual"], id=case["name"]) for case in load_vectors("cel.json.gz")]
+Json = dict[str, Any]
 
 
-def _random() -> list[Any]:
+def test_upstream_cases() -> None:
+    cases = load_vectors("cel.json.gz")
+    check_all(((case["name"], (case, case["actual"])) for case in cases), _check)
+
+
+def test_random_cases() -> None:
     lines = load_vectors("random-cel.jsonl.gz")
-    return [pytest.param(line["in"], line["out"], id=line["in"]["name"]) for line in lines]
+    check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
 
 
-@pytest.mark.parametrize(("case", "expected"), _upstream())
-def test_upstream_case(case: dict[str, Any], expected: dict[str, Any]) -> None:
-    ours = answer(case)
-    assert agrees(ours, expected), f"{case['expression']}\nexpected {expected}\ngot      {ours}"
-
-
-@pytest.mark.parametrize(("case", "expected"), _random())
-def test_random_case(case: dict[str, Any], expected: dict[str, Any]) -> None:
+def _check(recorded: tuple[Json, Json]) -> None:
+    case, expected = recorded
     ours = answer(case)
     assert agrees(ours, expected), f"{case['expression']}\nexpected {expected}\ngot      {ours}"

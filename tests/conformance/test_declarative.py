@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
 
+from tests.support.cases import check_all
 from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
@@ -20,16 +21,13 @@ def _rules(api_version: str, kind: str) -> DeclaredRules:
     return DeclaredRules(f"{_PACKAGES}.{api_version.partition('/')[2]}.{kind}", ALL)
 
 
-def _cases() -> list[Any]:
-    return [
-        pytest.param(case, id=f"{kind}/{case['name']}/{case['operation']}")
-        for kind in KINDS
-        for case in load_vectors(f"validation_declarative_{kind}.json.gz")
-    ]
+@pytest.mark.parametrize("kind", KINDS)
+def test_declared_rules(kind: str) -> None:
+    cases = load_vectors(f"validation_declarative_{kind}.json.gz")
+    check_all(((f"{case['name']}/{case['operation']}", case) for case in cases), _check)
 
 
-@pytest.mark.parametrize("case", _cases())
-def test_declared_rules(case: Json) -> None:
+def _check(case: Json) -> None:
     by_hand = [error for error in case["actualErrors"] or () if _is_by_hand(case, error)]
     everything = case["actualErrorsAllDeclarativeEnforced"] or []
     declared = [(error["type"], error["field"], error["body"]) for error in everything[len(by_hand) :]]

@@ -2,31 +2,41 @@
 
 import gzip
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from dra_scheduler.allocator import conformance as alloc
 from dra_shared.cel import conformance as cel
 
+from tests.support.cases import check_all
+
 _DATA = Path(__file__).resolve().parent.parent / "data"
 
+Line = dict[str, Any]
 
-def _recorded(name: str) -> list[Any]:
+
+def _recorded(name: str) -> Iterator[tuple[str, Line]]:
     with gzip.open(_DATA / name, "rb") as file:
-        lines = [json.loads(line) for line in file]
-    return [pytest.param(line["in"], line["out"], id=line["in"]["name"]) for line in lines]
+        for line in map(json.loads, file):
+            yield line["in"]["name"], line
 
 
-@pytest.mark.parametrize(("case", "expected"), _recorded("worlds.jsonl.gz"))
-def test_world(case: dict[str, Any], expected: dict[str, Any]) -> None:
-    ours = alloc.answer(case)
-    assert alloc.agrees(ours, expected), f"expected {expected}\ngot      {ours}"
+def test_worlds() -> None:
+    check_all(_recorded("worlds.jsonl.gz"), _check_world)
 
 
-@pytest.mark.parametrize(("case", "expected"), _recorded("expressions.jsonl.gz"))
-def test_expression(case: dict[str, Any], expected: dict[str, Any]) -> None:
-    ours = cel.answer(case)
+def _check_world(line: Line) -> None:
+    ours = alloc.answer(line["in"])
+    assert alloc.agrees(ours, line["out"]), f"expected {line['out']}\ngot      {ours}"
+
+
+def test_expressions() -> None:
+    check_all(_recorded("expressions.jsonl.gz"), _check_expression)
+
+
+def _check_expression(line: Line) -> None:
+    ours, expected = cel.answer(line["in"]), line["out"]
     if "evaluationCost" not in expected:
         ours.pop("evaluationCost", None)
     assert ours == expected

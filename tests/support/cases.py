@@ -1,0 +1,40 @@
+"""Tables of cases, each table checked by one test.
+
+A test of its own for each of thousands of cases costs more than the case, and every worker of pytest-xdist collects all
+tests: that is why a test reads the table, and not its module.
+"""
+
+import traceback
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+import pytest
+
+Case = TypeVar("Case")
+# The frames of an error's traceback that say where a case failed; an assertion says it in words.
+_FRAMES = -3
+
+
+def check_all(cases: Iterable[tuple[str, Case]], check: Callable[[Case], None]) -> None:
+    """Check every case, whatever becomes of the others.
+
+    ``cases`` are names and cases; ``check`` raises for a case that fails. The test fails if there is no case, or with
+    the name of each that failed and what it says.
+    """
+    count = 0
+    failed: list[str] = []
+    for count, (name, case) in enumerate(cases, 1):  # noqa: B007
+        try:
+            check(case)
+        except Exception as error:
+            failed.append(f"{name}: {_reason(error)}")
+    if not count:
+        pytest.fail("there is no case", pytrace=False)
+    if failed:
+        pytest.fail("\n".join([f"{len(failed)} of {count} cases fail:", *failed]), pytrace=False)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, AssertionError) and str(error):
+        return str(error)
+    return "".join(traceback.format_exception(error, limit=_FRAMES)).rstrip()
