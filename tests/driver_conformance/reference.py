@@ -21,10 +21,12 @@ from dra_node_agent.proto import (
     dra_v1beta1_pb2_grpc,
     health_v1_pb2,
     health_v1_pb2_grpc,
+    health_v1alpha1_pb2_grpc,
     registration_v1_pb2,
     registration_v1_pb2_grpc,
 )
 from dra_shared.client.rest import Client
+from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37
 from dralab.conformance.driverprocess import Ended, Usage
 from grpc import StatusCode, aio
 
@@ -32,6 +34,8 @@ Json = dict[str, Any]
 
 _API = "/apis/resource.k8s.io/v1"
 _SHARED = "board"
+_TYPE = "partition"
+_METADATA = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
 
 
 class Refused(Exception):
@@ -51,8 +55,14 @@ class Reference:
     period = 0.1
     report_every = 0.2
     serves_beta = True
+    slice_size = 64
+    version = DEFAULT
+    rules: ClassVar[Sequence[Json] | None] = None
 
-    def __init__(self, root: Path, node: str, client: Client, log: list[str], instance: str = "0") -> None:
+    def __init__(
+        self, root: Path, node: str, client: Client, log: list[str], instance: str = "0", count: int = 3
+    ) -> None:
+        self.count = count
         self.node = node
         self.client = client
         self.alive = True
@@ -89,6 +99,7 @@ class Reference:
         if self.serves_beta:
             dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1beta1_pb2), server)
         health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
+        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
         registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
         for socket in (self.socket, self.registration_socket):
             self.listen(server, socket)
@@ -120,7 +131,7 @@ class Reference:
     # Registration
 
     def services(self) -> Sequence[str]:
-        return ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth")
+        return ("v1.DRAPlugin", "v1beta1.DRAPlugin", "v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
 
     def info(self) -> Any:
         return registration_v1_pb2.PluginInfo(
@@ -138,27 +149,62 @@ class Reference:
             "resource.kubernetes.io/pciBusID": {"string": "0000:65:00.0"},
             "resource.kubernetes.io/numaNode": {"int": 0},
         }
-        plain: list[Json] = [{"name": f"dev-{number}", "attributes": attributes} for number in range(3)]
+        plain: list[Json] = [
+            {"name": f"dev-{number}", "attributes": attributes} for number in range(self.count)
+        ]
         shared = {
             "name": "shared-0",
             "allowMultipleAllocations": True,
             "capacity": {"memory": {"value": "8Gi", "requestPolicy": {"default": "1Gi"}}},
+            **self.taken(),
         }
         parts = [
             {
                 "name": name,
+                "attributes": {f"{self.name}/{_TYPE}": {"string": name.partition("-")[0]}},
                 "consumesCounters": [{"counterSet": _SHARED, "counters": {"units": {"value": units}}}],
             }
             for name, units in (("whole", "4"), ("part-0", "2"), ("part-1", "2"))
         ]
-        # The effect says nothing yet: the driver only wants it to be seen.
-        taint = {"key": f"{self.name}/worn", "effect": "None", "value": "true"}
+        # None says nothing yet: the driver only wants it to be seen. Kubernetes 1.34 does not know it.
+        effect = "None" if self.version >= V1_35 else "NoSchedule"
+        taint = {"key": f"{self.name}/worn", "effect": effect, "value": "true"}
         return [*plain, shared, *parts, {"name": "worn-0", "taints": [taint]}]
 
     def contents(self) -> list[Json]:
         """What each slice has."""
         counters = [{"name": _SHARED, "counters": {"units": {"value": "4"}}}]
-        return [{"devices": self.devices()}, {"sharedCounters": counters}]
+        devices = self.devices()
+        size = self.slice_size
+        parts = [devices[start : start + size] for start in range(0, len(devices), size)]
+        if self.version < V1_35:
+            # There they have to be in the slice of the devices that consume them.
+            parted = {"devices": parts[-1], "sharedCounters": counters}
+            return [*({"devices": part} for part in parts[:-1]), parted]
+        typed = {"partitionTypeAttribute": f"{self.name}/{_TYPE}"} if self.version >= V1_37 else {}
+        return [
+            *(
+                {"devices": part, **(typed if any("consumesCounters" in one for one in part) else {})}
+                for part in parts
+            ),
+            {"sharedCounters": counters},
+        ]
+
+    def taken(self) -> Json:
+        """What its shared device takes of the node, in the words of the API server's version."""
+        if self.version < V1_36:
+            return {}
+        if self.version < V1_37:
+            return {
+                "nodeAllocatableResourceMappings": {
+                    "memory": {"capacityKey": "memory", "allocationMultiplier": "1"}
+                }
+            }
+        return {
+            "nodeAllocatableResources": {
+                "memory": {"mapping": {"capacityKey": "memory", "capacityMultiplier": "1"}}
+            }
+        }
 
     async def keep_publishing(self) -> None:
         owner = await self.get(f"/api/v1/nodes/{self.node}")
@@ -375,7 +421,8 @@ class Reference:
             path = self.metadata_path(claim, request)
             path.parent.mkdir(parents=True, exist_ok=True)
             own = [one for one in devices if one["request_names"][0] == request]
-            path.write_text(json.dumps(self.metadata(claim, request, own)))
+            document = self.metadata(claim, request, own)
+            path.write_text("\n".join(json.dumps(one) for one in self.versions(document)))
 
     def metadata(self, claim: Json, request: str, devices: Sequence[Json]) -> Json:
         attributes = {one["name"]: one.get("attributes", {}) for one in self.devices()}
@@ -395,6 +442,13 @@ class Reference:
             "metadata": {**meta, "generation": 1},
             "requests": [{"name": request, "devices": described}],
         }
+
+    def versions(self, document: Json) -> list[Json]:
+        """The metadata in each version that programs may know."""
+        return [
+            {**document, "apiVersion": version} if "apiVersion" in document else document
+            for version in _METADATA
+        ]
 
     def metadata_path(self, claim: Json, request: str) -> Path:
         uid: str = claim["metadata"]["uid"]
@@ -453,15 +507,17 @@ class LocalDriver:
 
     restarts = True
     instances = True
+    scales = True
 
     def __init__(self, made: type[Reference], root: Path, node: str, client: Client) -> None:
         self._made = made
         self._root, self._node, self._client = root, node, client
         self._log: list[str] = []
+        self.devices = 3
         self._running: dict[str, Reference] = {}
 
     async def start(self, instance: str = "0") -> None:
-        driver = self._made(self._root, self._node, self._client, self._log, instance)
+        driver = self._made(self._root, self._node, self._client, self._log, instance, self.devices)
         self._running[instance] = driver
         await driver.start()
 

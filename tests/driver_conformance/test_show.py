@@ -4,6 +4,7 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
 from dralab.conformance.show import FORMATS, explanation, line, listing, passed, summary
 
@@ -80,6 +81,30 @@ def test_markdown_begins_with_a_badge_and_what_is_broken() -> None:
 
 def test_the_list_has_a_line_for_each_check() -> None:
     assert len(listing(CHECKS).splitlines()) == len(CHECKS) >= 60
+
+
+def test_the_list_of_a_version_says_what_is_not_in_it_and_what_is_behind_a_gate() -> None:
+    checks = select("health.newest,shares.two,prepare.idem")
+    rows = {row.split()[0]: row.partition(" (")[2].rstrip(")") for row in listing(checks, V1_34).splitlines()}
+    assert rows == {
+        "prepare.idempotent": "",
+        "unprepare.idempotent": "",
+        "shares.two-claims": "DRAConsumableCapacity, alpha, off by default",
+        "health.newest-service": "recommended; not tried: Kubernetes has it since 1.37",
+    }
+    rows = {row.split()[0]: row.partition(" (")[2].rstrip(")") for row in listing(checks, V1_37).splitlines()}
+    assert rows["shares.two-claims"] == "DRAConsumableCapacity, beta"
+    assert rows["health.newest-service"] == "recommended; ResourceHealthStatus, beta"
+    assert "health.newest-service" in listing(checks)
+    assert "(recommended; since 1.37)" in listing(checks)
+
+
+def test_gates_of_checks_are_gates_of_kubernetes() -> None:
+    for check in CHECKS:
+        assert not check.gate or check.gate in release(V1_37).gates, check.id
+        assert check.since <= check.until, check.id
+        if check.gate:
+            assert check.gate in release(check.since).gates, check.id
 
 
 def test_every_check_has_its_promise_its_source_and_its_cost() -> None:

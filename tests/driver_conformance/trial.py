@@ -7,7 +7,7 @@ from pathlib import Path
 
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
-from dra_shared.version import DEFAULT, Version
+from dra_shared.version import Version
 from dralab.conformance import CHECKS, Check, Outcome, Result
 from dralab.conformance.cdifiles import CdiFiles
 from dralab.conformance.kubelet import Kubelet
@@ -19,19 +19,32 @@ from dralab.conformance.world import World, default_rules
 from tests.driver_conformance.reference import LocalDriver, Reference
 
 PACE = Pace(
-    start=2.0, call=1.0, quiet=0.4, restored=2.0, stop=1.0, health=0.8, outage=0.3, poll=0.005, cycles=40
+    start=2.0,
+    call=1.0,
+    quiet=0.4,
+    restored=2.0,
+    stop=1.0,
+    health=0.8,
+    outage=0.3,
+    poll=0.005,
+    devices=300,
+    cycles=40,
 )
 BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
 async def tried(
-    made: type[Reference], checks: Sequence[Check] = CHECKS, version: Version = DEFAULT
+    made: type[Reference], checks: Sequence[Check] = CHECKS, version: Version | None = None
 ) -> list[Result]:
-    """The results of a driver of that class."""
+    """The results of a driver of that class; with the version that it is for, or another."""
+    version = version or made.version
+    if version is not made.version:
+        made = type(made.__name__, (made,), {"version": version})
+    rules = default_rules() if made.rules is None else made.rules
     async with contextlib.AsyncExitStack() as stack:
         # Below /tmp, because a unix socket's path must be short.
         root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="d", dir="/tmp")))
-        world = await stack.enter_async_context(World(root, "node-0", version, default_rules(), tls=False))
+        world = await stack.enter_async_context(World(root, "node-0", version, rules, tls=False))
         access = load(world.kubeconfig)
         client = await stack.enter_async_context(
             Client(access.server, user_agent="mutant/1.0", token=access.token)

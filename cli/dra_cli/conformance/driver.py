@@ -37,7 +37,8 @@ def run(chosen: argparse.Namespace) -> int:
     if not checks:
         raise CommandError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
     if chosen.list:
-        print(show.listing(checks))
+        asked = chosen.kubernetes_version
+        print(show.listing(checks, _version(asked) if asked else None))
         return 0
     return _try(chosen, conformance, show, checks)
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from dralab.conformance.areas import (
     admin,
+    allocatable,
     binding,
     cdi,
     config,
@@ -19,6 +20,7 @@ from dralab.conformance.areas import (
     slices,
     status,
     taints,
+    thousands,
     unprepare,
 )
 from dralab.conformance.check import Area, Check
@@ -36,12 +38,14 @@ AREAS: Sequence[Area] = (
     admin.AREA,
     shares.AREA,
     counters.AREA,
+    allocatable.AREA,
     binding.AREA,
     taints.AREA,
     status.AREA,
     health.AREA,
     metadata.AREA,
     metrics.AREA,
+    thousands.AREA,
     permissions.AREA,
     process.RESOURCES,
     process.LOGS,

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dra_shared.version import VERSIONS, Version
+from dra_shared.version import VERSIONS, Version, release
 
 if TYPE_CHECKING:
     from dralab.conformance.session import Session
@@ -54,7 +54,8 @@ class Check:
         cost: what a breach costs users.
         recommended: whether upstream recommends it and does not demand it.
         rests_on: more basic checks: where one of them is broken, that is what is wrong, and this one was not tried.
-        since: the first version of Kubernetes that has it in its contract.
+        since, until: the first and the last version of Kubernetes that have it in their contract.
+        gate: the feature gate that the promise is under; empty for what is in every cluster.
         attempt: tries it; raises Breach, NotOffered or Unmet.
     """
 
@@ -67,12 +68,27 @@ class Check:
     recommended: bool
     rests_on: tuple[str, ...]
     since: Version
+    until: Version
+    gate: str
     attempt: Try
 
     @property
     def area(self) -> str:
         """What it is about."""
         return self.id.partition(".")[0]
+
+    def absence(self, version: Version) -> str:
+        """Why it is not in that version's contract; empty where it is."""
+        if version < self.since:
+            return f"Kubernetes has it since {self.since}"
+        return f"Kubernetes had it until {self.until}" if version > self.until else ""
+
+    def maturity(self, version: Version) -> str:
+        """Its gate in that version, and what it is there, such as ``DRADeviceTaints, beta``; empty without one."""
+        gate = release(version).gates.get(self.gate)
+        if gate is None or gate.stage == "GA":
+            return ""
+        return f"{self.gate}, {gate.stage.lower()}{'' if gate.default else ', off by default'}"
 
 
 class Area:
@@ -81,6 +97,7 @@ class Area:
     Args:
         rests_on: what each of them rests on, besides its own.
         since: the first version of Kubernetes that has them in its contract.
+        gate: the feature gate that they are under.
     """
 
     def __init__(
@@ -90,12 +107,14 @@ class Area:
         *,
         rests_on: Sequence[str] = (),
         since: Version = VERSIONS[0],
+        gate: str = "",
     ) -> None:
         self.name = name
         self.checks: list[Check] = []
         self._stage = stage
         self._rests_on = tuple(rests_on)
         self._since = since
+        self._gate = gate
 
     def check(
         self,
@@ -108,16 +127,29 @@ class Area:
         stage: Stage | None = None,
         recommended: bool = False,
         rests_on: Sequence[str] = (),
+        since: Version | None = None,
+        until: Version = VERSIONS[-1],
+        gate: str | None = None,
     ) -> Callable[[Try], Try]:
         """Declare what follows as a check of the area."""
 
         def declare(attempt: Try) -> Try:
-            chosen = self._stage if stage is None else stage
             own = f"{self.name}.{name}"
-            bases = tuple(base for base in (*self._rests_on, *rests_on) if base != own)
-            self.checks.append(
-                Check(own, title, promise, source, cost, chosen, recommended, bases, self._since, attempt)
+            declared = Check(
+                id=own,
+                title=title,
+                promise=promise,
+                source=source,
+                cost=cost,
+                stage=self._stage if stage is None else stage,
+                recommended=recommended,
+                rests_on=tuple(base for base in (*self._rests_on, *rests_on) if base != own),
+                since=since or self._since,
+                until=until,
+                gate=self._gate if gate is None else gate,
+                attempt=attempt,
             )
+            self.checks.append(declared)
             return attempt
 
         return declare

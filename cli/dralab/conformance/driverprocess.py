@@ -11,6 +11,8 @@ from typing import Protocol
 
 from dra_cli.errors import CommandError
 
+#: How many devices a driver has that can be told so, where thousands are not what a check is about.
+FEW_DEVICES = 8
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -38,6 +40,10 @@ class Driver(Protocol):
     """Whether the suite may end and start it."""
     instances: bool
     """Whether two instances of it can run at a time."""
+    scales: bool
+    """Whether it can be started with any number of devices."""
+    devices: int
+    """With how many devices it is started the next time, where it scales."""
 
     async def start(self, instance: str = "0") -> None:
         """Start it."""
@@ -82,11 +88,13 @@ class ProcessDriver:
         self._log = log
         self._running: dict[str, asyncio.subprocess.Process] = {}
         self.instances = any("{pod_uid}" in word for word in command)
-        filled(self._command, {**self._values, "pod_uid": "0"})
+        self.scales = any("{devices}" in word for word in command)
+        self.devices = FEW_DEVICES
+        self._words("0")
 
     async def start(self, instance: str = "0") -> None:
         """Start it; raises CommandError where there is no such program."""
-        words = filled(self._command, {**self._values, "pod_uid": instance})
+        words = self._words(instance)
         environment = {**os.environ, **self._environment}
         if self.instances:
             environment["POD_UID"] = instance
@@ -98,6 +106,10 @@ class ProcessDriver:
                 )  # fmt: skip
             except OSError as error:
                 raise CommandError(f"cannot start {words[0]}: {error.strerror}") from error
+
+    def _words(self, instance: str) -> list[str]:
+        values = {"pod_uid": instance, "devices": str(self.devices)}
+        return filled(self._command, {**self._values, **values})
 
     async def stop(self, within: float, instance: str = "0") -> Ended:
         """See :class:`Driver`."""
@@ -134,13 +146,7 @@ class ProcessDriver:
         process = self._running.get("0")
         if process is None or process.returncode is not None:
             return None
-        files = threads = memory = 0
-        for pid in _family(process.pid):
-            with contextlib.suppress(OSError):
-                files += len(os.listdir(f"/proc/{pid}/fd"))
-                threads += len(os.listdir(f"/proc/{pid}/task"))
-                memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
-        return Usage(files, threads, memory)
+        return usage_of(process.pid)
 
 
 class AttachedDriver:
@@ -148,6 +154,8 @@ class AttachedDriver:
 
     restarts = False
     instances = False
+    scales = False
+    devices = 0
 
     async def start(self, instance: str = "0") -> None:
         """It runs, or will soon."""
@@ -170,6 +178,17 @@ class AttachedDriver:
     def usage(self) -> Usage | None:
         """Nothing is known of its process."""
         return None
+
+
+def usage_of(root: int) -> Usage | None:
+    """Of a process and its children; None where this user may not look."""
+    files = threads = memory = 0
+    for pid in _family(root):
+        with contextlib.suppress(OSError):
+            files += len(os.listdir(f"/proc/{pid}/fd"))
+            threads += len(os.listdir(f"/proc/{pid}/task"))
+            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * _PAGE
+    return Usage(files, threads, memory) if files else None
 
 
 def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:

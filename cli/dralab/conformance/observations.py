@@ -19,6 +19,9 @@ from dralab.conformance.world import RESOURCE
 
 Json = dict[str, Any]
 
+#: What a slice with one plain device must not have.
+_OF_DEVICES = frozenset({"devices", "sharedCounters", "partitionTypeAttribute"})
+
 
 @dataclass
 class Quiet:
@@ -89,7 +92,7 @@ async def wiped(session: Session) -> Wiped:
 
 
 def _stale(example: Json) -> Json:
-    spec = {key: value for key, value in example["spec"].items() if key not in ("devices", "sharedCounters")}
+    spec = {key: value for key, value in example["spec"].items() if key not in _OF_DEVICES}
     spec["pool"] = {"name": example["spec"]["pool"]["name"], "generation": 0, "resourceSliceCount": 1}
     spec["devices"] = [{"name": "gone-long-ago"}]
     return {"metadata": {"name": f"{session_name(example)}-left-behind"}, "spec": spec}

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pace:
-    """All in seconds, but for ``cycles``.
+    """All in seconds, but for ``devices`` and ``cycles``.
 
     Args:
         start: until the driver is registered and has published.
@@ -15,6 +15,7 @@ class Pace:
         stop: until the driver has ended by itself (a pod's default grace period).
         health: until a second health report (DefaultHealthTimeout in pkg/kubelet/cm/dra/healthinfo.go).
         outage: how long the API server fails.
+        devices: how many devices a large node has.
         cycles: how many times a claim is prepared and unprepared to see what is left open.
         cycling: how long that may take; a driver whose requests are limited makes fewer cycles.
     """
@@ -27,5 +28,6 @@ class Pace:
     health: float = 31.0
     outage: float = 2.0
     poll: float = 0.02
+    devices: int = 3000
     cycles: int = 1000
     cycling: float = 20.0

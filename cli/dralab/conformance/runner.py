@@ -93,8 +93,8 @@ class _Run:
         began = loop.time()
         outcome, message = Outcome.KEPT, ""
         try:
-            if self._session.version < check.since:
-                raise NotOffered(f"Kubernetes has it since {check.since}")
+            if absence := check.absence(self._session.version):
+                raise NotOffered(absence)
             await check.attempt(self._session)
         except Breach as breach:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 import orjson
-from dra_shared.version import VERSIONS
+from dra_shared.version import VERSIONS, Version, release
 
 from dralab.conformance.check import Check, Outcome, Result
 
@@ -45,11 +45,28 @@ def passed(results: Sequence[Result], *, strict: bool = False) -> bool:
     return not outcomes & bad
 
 
-def listing(checks: Sequence[Check]) -> str:
-    """A check a line."""
-    return "\n".join(
-        f"{check.id:36} {check.title}{' (recommended)' if check.recommended else ''}" for check in checks
-    )
+def listing(checks: Sequence[Check], version: Version | None = None) -> str:
+    """A check a line; of a version also what it does not have, and what is under a feature gate there."""
+    rows = []
+    for check in checks:
+        notes = ["recommended"] if check.recommended else []
+        if version is None:
+            notes += _lifetime(check)
+        else:
+            absence = check.absence(version)
+            notes += [
+                note for note in ([f"not tried: {absence}"] if absence else [check.maturity(version)]) if note
+            ]
+        rows.append(f"{check.id:36} {check.title}{' (' + '; '.join(notes) + ')' if notes else ''}")
+    return "\n".join(rows)
+
+
+def _lifetime(check: Check) -> list[str]:
+    """Which versions have it, where that is not all of them."""
+    return [
+        *([f"since {check.since}"] if check.since > VERSIONS[0] else []),
+        *([f"until {check.until}"] if check.until < VERSIONS[-1] else []),
+    ]
 
 
 def explanation(check: Check) -> str:
@@ -57,7 +74,8 @@ def explanation(check: Check) -> str:
     parts = [
         f"{check.id}: {check.title}",
         f"Promise{' (recommended)' if check.recommended else ''}: {check.promise}",
-        *([f"Since: Kubernetes {check.since}"] if check.since > VERSIONS[0] else []),
+        *([f"Kubernetes: {', '.join(_lifetime(check))}"] if _lifetime(check) else []),
+        *([f"Feature gate: {check.gate} ({_stages(check.gate)})"] if check.gate else []),
         f"Source: {check.source}",
         f"What a breach costs users: {check.cost}",
     ]
@@ -65,6 +83,12 @@ def explanation(check: Check) -> str:
         textwrap.fill(part, _WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
         for part in parts
     )
+
+
+def _stages(gate: str) -> str:
+    """What a gate is in each version that has it."""
+    known = ((version, release(version).gates.get(gate)) for version in VERSIONS)
+    return ", ".join(f"{found.stage.lower()} in {version}" for version, found in known if found is not None)
 
 
 def as_json(results: Sequence[Result], seconds: float, about: Mapping[str, str]) -> str:

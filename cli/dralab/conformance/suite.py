@@ -12,6 +12,7 @@ from dra_shared.version import DEFAULT, Version
 from dralab.conformance.catalog import CHECKS
 from dralab.conformance.cdifiles import CdiFiles
 from dralab.conformance.check import Check, Result
+from dralab.conformance.containerdriver import ContainerDriver, is_container
 from dralab.conformance.driverprocess import AttachedDriver, Driver, ProcessDriver
 from dralab.conformance.kubelet import Kubelet
 from dralab.conformance.pace import Pace
@@ -72,10 +73,7 @@ async def run(options: Options) -> list[Result]:
         values = placeholders(world, kubelet, cdi)
         if options.announce is not None:
             options.announce(values)
-        driver: Driver = AttachedDriver()
-        if options.command:
-            environment = {**_environment(values), **options.environment}
-            driver = ProcessDriver(options.command, values, environment, root / "driver.log")
+        driver = _driver(options, values, root)
         session = Session(
             world,
             kubelet,
@@ -87,6 +85,16 @@ async def run(options: Options) -> list[Result]:
         )
         stack.push_async_callback(session.close)
         return await run_checks(session, options.checks, {one.id: one for one in CHECKS}, options.report)
+
+
+def _driver(options: Options, values: Mapping[str, str], root: Path) -> Driver:
+    environment = {**_environment(values), **options.environment}
+    log = root / "driver.log"
+    if not options.command:
+        return AttachedDriver()
+    if is_container(options.command):
+        return ContainerDriver(options.command, values, environment, log, root)
+    return ProcessDriver(options.command, values, environment, log)
 
 
 def placeholders(world: World, kubelet: Kubelet, cdi: CdiFiles) -> dict[str, str]:

@@ -82,7 +82,7 @@ class World:
         self.requests = Recorder(USER)
         self.admin: Client
         self.node_uid = ""
-        self._rules = list(rules)
+        self.rules = list(rules)
         self._port = port
         self._tls = tls
         self._stack = contextlib.AsyncExitStack()
@@ -142,7 +142,7 @@ class World:
             metadata = {"name": name, "labels": admin_access}
             await self.write("POST", "/api/v1/namespaces", {"metadata": metadata})
         name = "dralab-conformance-driver"
-        await self.write("POST", f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": self._rules})
+        await self.write("POST", f"{_RBAC}/clusterroles", {"metadata": {"name": name}, "rules": self.rules})
         subject = {"kind": "ServiceAccount", "name": "driver", "namespace": NAMESPACE}
         role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name}
         binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}

@@ -120,6 +120,7 @@ def _visit(request: Request, verb: str) -> Visit:
         query=request.scope["query_string"].decode("latin-1"),
         verb=verb,
         code=request.code,
+        warnings=tuple(request.warnings),
     )
 
 

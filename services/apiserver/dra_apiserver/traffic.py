@@ -5,6 +5,7 @@ No counterpart upstream; the nearest is the audit log (staging/src/k8s.io/apiser
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,7 @@ class Visit:
     Args:
         verb: as RBAC has it; empty for what is no resource, and for a request that was refused before.
         code: its answer's status, 0 until there is one.
+        warnings: the answer's warnings, such as of fields that this server does not know.
     """
 
     user: str
@@ -25,6 +27,7 @@ class Visit:
     query: str
     verb: str = ""
     code: int = 0
+    warnings: Sequence[str] = ()
 
 
 class Traffic(Protocol):

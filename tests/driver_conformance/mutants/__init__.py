@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.driver_conformance.mutants import calls, files, later, life, slices
+from tests.driver_conformance.mutants import calls, files, large, later, life, slices, versions
 from tests.driver_conformance.mutants.mutant import Mutant
 
 MUTANTS: Sequence[type[Mutant]] = [
@@ -11,6 +11,8 @@ MUTANTS: Sequence[type[Mutant]] = [
     *calls.MUTANTS,
     *files.MUTANTS,
     *later.MUTANTS,
+    *versions.MUTANTS,
+    *large.MUTANTS,
 ]
 
-__all__ = ["MUTANTS", "Mutant", "calls", "files", "later", "life", "slices"]
+__all__ = ["MUTANTS", "Mutant", "calls", "files", "large", "later", "life", "slices", "versions"]

@@ -4,7 +4,7 @@ from dralab.conformance.check import Area, Breach, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("admin", rests_on=("prepare.succeeds", "unprepare.succeeds"))
+AREA = Area("admin", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAAdminAccess")
 
 _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/5018-dra-adminaccess"
 

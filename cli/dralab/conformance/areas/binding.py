@@ -8,7 +8,7 @@ from dralab.conformance.claims import Result
 from dralab.conformance.session import Session
 from dralab.conformance.world import NAMESPACE, RESOURCE
 
-AREA = Area("binding", rests_on=("prepare.succeeds", "unprepare.succeeds"))
+AREA = Area("binding", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRADeviceBindingConditions")
 
 _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5007-device-attach-before-pod-scheduled"
 _PATIENCE = 15.0

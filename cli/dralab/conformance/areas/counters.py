@@ -1,11 +1,16 @@
 """Partitionable devices: counters that devices of a pool consume (KEP-4815)."""
 
+from typing import Any
+
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_37
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage
 from dralab.conformance.session import Session
 
-AREA = Area("counters", Stage.START)
+Json = dict[str, Any]
+
+AREA = Area("counters", Stage.START, gate="DRAPartitionableDevices")
 
 _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/4815-dra-partitionable-devices"
 
@@ -77,6 +82,41 @@ async def _shared_out(session: Session) -> None:
     for group, scarce in total.items():
         if not scarce and len(users[group]) > 1:
             raise Breach(f"all {len(users[group])} devices of {group[1]} fit at a time")
+
+
+@AREA.check(
+    "types",
+    "partitions of one type cost the same",
+    promise="Devices with one value of their pool's partitionTypeAttribute consume the same counters.",
+    source="pkg/controller/resourcepoolstatusrequest/controller.go (PartitionCostMismatch); "
+    "https://github.com/kubernetes/enhancements/issues/5677",
+    cost="A pool's status does not say how many partitions of each type are left.",
+    since=V1_37,
+    gate="DRAPartitionableDevicesType",
+)
+async def _types(session: Session) -> None:
+    costs: dict[tuple[str, str], tuple[str, list[str]]] = {}
+    for device, kind in _typed(session):
+        # Of whichever GPU's counters it takes them.
+        wanted = sorted(str(sorted(one["counters"].items())) for one in device["consumesCounters"])
+        name, cost = costs.setdefault(kind, (device["name"], wanted))
+        if cost != wanted:
+            raise Breach(f"{name} and {device['name']} are both {kind[1]}, and consume different counters")
+
+
+def _typed(session: Session) -> list[tuple[Json, tuple[str, str]]]:
+    """Devices that consume counters, with pool and partition type; raises NotOffered where there are none."""
+    found = []
+    for one in session.slices:
+        attribute = one["spec"].get("partitionTypeAttribute", "")
+        for device in (one["spec"].get("devices") or ()) if attribute else ():
+            values = device.get("attributes") or {}
+            value = values.get(attribute) or values.get(attribute.removeprefix(f"{session.name}/")) or {}
+            if device.get("consumesCounters"):
+                found.append((device, (one["spec"]["pool"]["name"], str(value.get("string", "")))))
+    if not found:
+        raise NotOffered("no slice names an attribute for the type of its partitions")
+    return found
 
 
 def _consumed(session: Session) -> list[tuple[tuple[str, str, str], Quantity, str]]:

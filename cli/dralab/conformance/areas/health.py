@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from dra_node_agent.kubelet.dra.connection import HEALTH_V1, health_service
 from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT
 from dra_node_agent.kubelet.dra.wire import CallError
+from dra_shared.version import V1_37
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.kubelet import HEALTH_SERVICES, health_reports
 from dralab.conformance.restarts import killed
 from dralab.conformance.session import Session
 
-AREA = Area("health")
+AREA = Area("health", rests_on=("health.service",), gate="ResourceHealthStatus")
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1/api.proto"
+_MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
 _CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
 _SOON = 5.0
 
@@ -78,6 +81,34 @@ async def first_report(session: Session) -> _Opened:
     except CallError as error:
         return _Opened(problem=str(error))
     return _Opened(problem="the driver ended the stream")
+
+
+@AREA.check(
+    "service",
+    "it offers a health service that this kubelet watches",
+    promise="A driver that reports health offers v1alpha1.DRAResourceHealth to kubelets before 1.37, which know no"
+    " other; since 1.37 v1 or v1alpha1.",
+    source=_MANAGER + " (pickHealthService); https://github.com/kubernetes/kubernetes/pull/139477",
+    cost="The driver reports health, and no kubelet asks for it: every device is Unknown.",
+)
+async def _served(session: Session) -> None:
+    offered = _offered(session)
+    if _service(session) not in offered:
+        raise Breach(f"{', '.join(offered)}, and a kubelet of {session.version} watches {_service(session)}")
+
+
+@AREA.check(
+    "newest-service",
+    "it offers the v1 health service",
+    promise="v1.DRAResourceHealth is among the services: kubelets stop knowing v1alpha1 in 1.40.",
+    source=_MANAGER + "; https://github.com/kubernetes/kubernetes/issues/139475",
+    cost="Health is Unknown from the upgrade on that drops v1alpha1.",
+    recommended=True,
+    since=V1_37,
+)
+async def _newest(session: Session) -> None:
+    if HEALTH_V1 not in _offered(session):
+        raise Breach(f"only {', '.join(_offered(session))}")
 
 
 @AREA.check(
@@ -216,8 +247,13 @@ async def _devices(session: Session) -> Sequence[Any]:
     return seen.devices
 
 
+def _offered(session: Session) -> list[str]:
+    offered = [service for service in HEALTH_SERVICES if service in session.registration.versions]
+    if not offered:
+        raise NotOffered("the driver announces no health service")
+    return offered
+
+
 def _service(session: Session) -> str:
-    for service in HEALTH_SERVICES:
-        if service in session.registration.versions:
-            return service
-    raise NotOffered("the driver announces no health service")
+    """The service that a kubelet of the session's version watches."""
+    return health_service(_offered(session), session.version) or HEALTH_V1

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from dra_node_agent.cdi import Spec
-from dra_node_agent.driverkit.metadata import GROUP, V1ALPHA1, V1BETA1, container_path
+from dra_node_agent.driverkit.metadata import GROUP, V1BETA1, container_path, known_versions
 from dra_shared.claims import POD_CLAIM_ANNOTATION
-from dra_shared.version import V1_36
+from dra_shared.version import V1_36, V1_37
 
 from dralab.conformance.check import Area, Breach, NotOffered, Unmet
 from dralab.conformance.claims import Claim, Device, Result
@@ -141,7 +141,8 @@ async def _read_only(session: Session) -> None:
 @AREA.check(
     "stream",
     "they are streams of JSON that libraries read",
-    promise="A file has objects of kind DeviceMetadata of metadata.resource.k8s.io in JSON, in v1alpha1 or v1beta1.",
+    promise="A file has objects of kind DeviceMetadata of metadata.resource.k8s.io in JSON: in v1alpha1 for programs of"
+    " Kubernetes 1.36, which know no other version, in v1alpha1 or v1beta1 since.",
     source="staging/src/k8s.io/dynamic-resource-allocation/devicemetadata (DecodeMetadataFromStream)",
     cost="Programs cannot read what is there.",
 )
@@ -152,8 +153,41 @@ async def _stream(session: Session) -> None:
         except ValueError as error:
             raise Breach(f"{file.host.name}: {error}") from error
         kinds = [(one.get("apiVersion"), one.get("kind")) for one in documents]
-        if not {(version, "DeviceMetadata") for version in (V1ALPHA1, V1BETA1)} & set(kinds):
+        known = {(version, "DeviceMetadata") for version in known_versions(session.version)}
+        if not known & set(kinds):
             raise Breach(f"no DeviceMetadata of {GROUP} that is known, but {kinds}")
+
+
+@AREA.check(
+    "newest-version",
+    "they are there in v1beta1",
+    promise="One of the objects is of metadata.resource.k8s.io/v1beta1: v1alpha1 may go with the next release.",
+    source="https://github.com/kubernetes/kubernetes/issues/138994",
+    cost="Programs that are built for the next release cannot read what is there.",
+    recommended=True,
+    rests_on=("metadata.stream",),
+    since=V1_37,
+)
+async def _newest_version(session: Session) -> None:
+    for file in (await session.once(described)).files:
+        versions = [str(one.get("apiVersion")) for one in file.documents()]
+        if V1BETA1 not in versions:
+            raise Breach(f"{file.target}: {', '.join(versions)}")
+
+
+@AREA.check(
+    "equivalent",
+    "each version says the same",
+    promise="All objects of a file are equivalent: a program reads the first one that it knows.",
+    source=_WRITER + "; https://github.com/kubernetes/website/pull/54716",
+    cost="An upgrade of the program changes what it knows of its devices.",
+    rests_on=("metadata.stream",),
+)
+async def _equivalent(session: Session) -> None:
+    for file in (await session.once(described)).files:
+        contents = [{**one, "apiVersion": ""} for one in file.documents()]
+        if any(one != contents[0] for one in contents):
+            raise Breach(f"{file.target} has {len(contents)} objects that differ")
 
 
 @AREA.check(

@@ -38,7 +38,7 @@ async def _count(session: Session) -> None:
 @AREA.check(
     "namespaces",
     "claims of one name in two namespaces are two claims",
-    promise="Claims are told apart by their UID: a claim of the same name in another namespace has devices of its own.",
+    promise="A claim is identified by its UID: a claim of the same name in another namespace has devices of its own.",
     source="staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Claim: the UID is the unique identifier)",
     cost="Two teams whose pods have the same names get each other's devices.",
     rests_on=(

@@ -1,6 +1,7 @@
 """What a driver asks of the API server, and whether its role grants it (docs/authorization.md)."""
 
 from dra_apiserver.traffic import Visit
+from dra_shared.version import V1_36
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage
 from dralab.conformance.session import Session
@@ -25,6 +26,44 @@ async def _granted(session: Session) -> None:
     if refused := _refused(session, 403):
         visit = refused[0]
         raise Breach(f"{len(refused)} requests were forbidden, such as {visit.method} {visit.path}")
+
+
+@AREA.check(
+    "status-of-its-node",
+    "its role grants status for claims of its node",
+    promise="Since 1.36 a role that grants the status of claims also grants resourceclaims/driver with the verbs"
+    " associated-node:update and associated-node:patch, or arbitrary-node: for drivers that run elsewhere.",
+    source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4817-resource-claim-device-status"
+    " (granular status authorization)",
+    cost="Status that the driver writes is refused from the upgrade to 1.36 on.",
+    since=V1_36,
+    gate="DRAResourceClaimGranularStatusAuthorization",
+)
+async def _status_of_its_node(session: Session) -> None:
+    writing = {"update", "patch"} & _verbs(session, "resourceclaims/status")
+    if not writing:
+        raise NotOffered("its role grants no status of claims")
+    granted = _verbs(session, "resourceclaims/driver")
+    missing = [verb for verb in sorted(writing) if not _granting(verb) & granted]
+    if missing:
+        raise Breach(
+            f"resourceclaims/status: {', '.join(sorted(writing))}; resourceclaims/driver: {sorted(granted)}"
+        )
+
+
+def _granting(verb: str) -> set[str]:
+    return {f"associated-node:{verb}", f"arbitrary-node:{verb}", "*"}
+
+
+def _verbs(session: Session, resource: str) -> set[str]:
+    """What the driver's role grants of a resource of resource.k8s.io."""
+    return {
+        verb
+        for rule in session.world.rules
+        if {"resource.k8s.io", "*"} & set(rule.get("apiGroups") or ())
+        and {resource, "*", f"*/{resource.partition('/')[2]}"} & set(rule.get("resources") or ())
+        for verb in rule.get("verbs") or ()
+    }
 
 
 @AREA.check(

@@ -4,7 +4,7 @@ from dralab.conformance.check import Area, Breach, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.session import Session, cdi_ids
 
-AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"))
+AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAConsumableCapacity")
 
 _KEP = (
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity"

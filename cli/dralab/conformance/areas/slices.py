@@ -51,6 +51,7 @@ async def _published(session: Session) -> None:
     source="pkg/apis/resource/validation/validation.go",
     cost="A slice that is rejected is missing, and with it its whole pool.",
     stage=Stage.END,
+    rests_on=("thousands.published",),
 )
 async def _accepted(session: Session) -> None:
     refused = [
@@ -60,6 +61,24 @@ async def _accepted(session: Session) -> None:
     ]
     if refused:
         raise Breach(f"{len(refused)} writes were rejected, such as {refused[0].method} {refused[0].path}")
+
+
+@AREA.check(
+    "known-fields",
+    "it writes no field that this Kubernetes does not know",
+    promise="Slices have fields of the API that the server serves; others are dropped. In 1.37, for one,"
+    " nodeAllocatableResources has taken the place of nodeAllocatableResourceMappings.",
+    source="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation;"
+    " https://github.com/kubernetes-sigs/dra-example-driver/pull/262",
+    cost="What the field says does not hold: devices without their limits, or not counted against their node.",
+    stage=Stage.END,
+    recommended=True,
+)
+async def _known_fields(session: Session) -> None:
+    for visit in session.world.requests.answered:
+        unknown = [text for text in visit.warnings if text.startswith("unknown field")]
+        if unknown and about(visit, "resourceslices"):
+            raise Breach(f"{visit.method} {visit.path}: {unknown[0]}")
 
 
 @AREA.check(

@@ -7,7 +7,9 @@ from dralab.conformance.session import Session
 from dralab.conformance.traffic import about, is_write
 from dralab.conformance.world import NAMESPACE, RESOURCE
 
-AREA = Area("status", rests_on=("prepare.succeeds", "unprepare.succeeds"))
+AREA = Area(
+    "status", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAResourceClaimDeviceStatus"
+)
 
 _KEP = (
     "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4817-resource-claim-device-status"

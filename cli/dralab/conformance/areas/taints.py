@@ -6,7 +6,7 @@ from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.restarts import killed
 from dralab.conformance.session import Session
 
-AREA = Area("taints", Stage.START)
+AREA = Area("taints", Stage.START, gate="DRADeviceTaints")
 
 _KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5055-dra-device-taints-and-tolerations"
 

@@ -9,11 +9,10 @@ from dra_node_agent.drivers.nvidia import DRIVER_NAME
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.classes import device_classes
 from dra_node_agent.drivers.nvidia.driver import NvidiaDriver
-from dra_node_agent.drivers.nvidia.machines import NvidiaMachines
-from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+from dra_node_agent.drivers.nvidia.machines import DraMachines
 
 
-class NvidiaFactory(NvidiaMachines):
+class NvidiaFactory(DraMachines):
     """The driver with its options, to be started on any number of nodes.
 
     Raises:
@@ -21,13 +20,11 @@ class NvidiaFactory(NvidiaMachines):
     """
 
     name = DRIVER_NAME
-    by_environment = False
 
     def __init__(self, options: DriverOptions) -> None:
-        self._own = NvidiaOptions.parse(options.values)
-        super().__init__(options, self._own.gates)
+        super().__init__(options)
         # Checks the options now, as well.
-        Announcer(self._own.gates, self._own.shares)
+        Announcer(self.own.gates, self.own.shares)
 
     def device_classes(self) -> list[DeviceClass]:
         return device_classes()
@@ -39,7 +36,7 @@ class NvidiaFactory(NvidiaMachines):
             node.directories(DRIVER_NAME),
             node.client,
             node.clock,
-            self._own,
+            self.own,
             slices=node.slices,
             sockets=node.sockets,
         )

@@ -15,6 +15,7 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryErro
 from dra_node_agent.drivers.nvidia.features import node_labels
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import Host, RealHost, SimulatedHost
+from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.nvml.model import ModelError, UnknownModelError
 from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus
 from dra_node_agent.nvml.system import SimulatedGpu, SimulatedSystem
@@ -101,6 +102,20 @@ class NvidiaMachines:
         except (DiscoveryError, DriverConfigError) as error:
             _log.warning("no labels for the node's GPUs", node=node_name, error=str(error))
             return {}
+
+
+class DraMachines(NvidiaMachines):
+    """The machines for one of NVIDIA's DRA drivers, whose own options are in ``own``.
+
+    Raises:
+        DriverConfigError: an option is wrong.
+    """
+
+    by_environment = False
+
+    def __init__(self, options: DriverOptions) -> None:
+        self.own = NvidiaOptions.parse(options.values)
+        super().__init__(options, self.own.gates)
 
 
 def _layout(gpu: SimulatedGpu) -> Hashable:

@@ -42,18 +42,21 @@ def answers(groups: list[dict[str, Any]]) -> list[PreparedDevice]:
     found = []
     for group in groups:
         for entry in group.get("devices") or []:
-            device = next(entry[kind] for kind in ("gpu", "mig", "vfio") if entry.get(kind))["device"]
-            found.append(
-                PreparedDevice(
-                    requests=tuple(device.get("Requests") or ()),
-                    pool=device["PoolName"],
-                    device=device["DeviceName"],
-                    cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
-                    share_id=device.get("ShareID"),
-                    metadata=_metadata(device.get("Metadata")),
-                )
-            )
+            kind = next(kind for kind in ("gpu", "mig", "vfio") if entry.get(kind))
+            found.append(answer(entry[kind]["device"]))
     return found
+
+
+def answer(device: dict[str, Any]) -> PreparedDevice:
+    """What the kubelet gets about one device in the file's form."""
+    return PreparedDevice(
+        requests=tuple(device.get("Requests") or ()),
+        pool=device["PoolName"],
+        device=device["DeviceName"],
+        cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
+        share_id=device.get("ShareID"),
+        metadata=_metadata(device.get("Metadata")),
+    )
 
 
 def mig_live(entry: dict[str, Any]) -> MigLive | None:

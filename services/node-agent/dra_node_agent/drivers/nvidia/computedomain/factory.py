@@ -11,8 +11,7 @@ from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
 from dra_node_agent.drivers.nvidia.computedomain.driver import ComputeDomainDriver
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
-from dra_node_agent.drivers.nvidia.machines import NvidiaMachines
-from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+from dra_node_agent.drivers.nvidia.machines import DraMachines
 
 _NAMESPACE = "compute-domain-namespace"
 _ATTRIBUTES = f"device.attributes['{DRIVER_NAME}']"
@@ -29,7 +28,7 @@ def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {_NAMESPACE: environment.get("NAMESPACE", "")}
 
 
-class ComputeDomainFactory(NvidiaMachines):
+class ComputeDomainFactory(DraMachines):
     """The driver with its options, to be started on any number of nodes.
 
     Raises:
@@ -37,11 +36,9 @@ class ComputeDomainFactory(NvidiaMachines):
     """
 
     name = DRIVER_NAME
-    by_environment = False
 
     def __init__(self, options: DriverOptions) -> None:
-        self._own = NvidiaOptions.parse(options.values)
-        super().__init__(options, self._own.gates)
+        super().__init__(options)
         self._namespace = options.values.get(_NAMESPACE) or api.NAMESPACE
         self._plane = ControlPlane(self._namespace)
 
@@ -57,5 +54,5 @@ class ComputeDomainFactory(NvidiaMachines):
         ]
 
     def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[ComputeDomainDriver]:
-        library = DeviceLibrary(self.host(node.name), self._own.gates)
+        library = DeviceLibrary(self.host(node.name), self.own.gates)
         return ComputeDomainDriver(library, node, self._plane, self._namespace)

@@ -33,6 +33,7 @@ from dra_node_agent.drivers.nvidia.config import (
     decode_domain,
 )
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
+from dra_node_agent.drivers.nvidia.prepared import answer
 
 _KINDS: dict[type[DomainConfig], str] = {
     ComputeDomainChannelConfig: devices.CHANNEL,
@@ -319,15 +320,7 @@ def _saved(uid: str, group: _Group) -> dict[str, Any]:
 
 
 def _answers(prepared: PreparedClaim) -> list[PreparedDevice]:
-    found = []
-    for entry in prepared.devices():
-        device = (entry.get(devices.CHANNEL) or entry[devices.DAEMON])["device"]
-        found.append(
-            PreparedDevice(
-                requests=tuple(device.get("Requests") or ()),
-                pool=device["PoolName"],
-                device=device["DeviceName"],
-                cdi_ids=tuple(device.get("CDIDeviceIDs") or ()),
-            )
-        )
-    return found
+    return [
+        answer((entry.get(devices.CHANNEL) or entry[devices.DAEMON])["device"])
+        for entry in prepared.devices()
+    ]

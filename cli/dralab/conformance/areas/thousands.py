@@ -1,0 +1,76 @@
+"""Nodes with thousands of devices: CPUs, virtual functions, partitions."""
+
+from dralab.conformance.check import Area, Breach, Stage, Unmet
+from dralab.conformance.manydevices import many
+from dralab.conformance.session import Session
+
+AREA = Area("thousands", Stage.RESTART, rests_on=("slices.published",))
+
+_TYPES = "staging/src/k8s.io/api/resource/v1/types.go"
+_CPU = "https://github.com/kubernetes-sigs/dra-driver-cpu/issues/5"
+
+
+@AREA.check(
+    "published",
+    "thousands of devices are published",
+    promise="A driver with 3,000 devices publishes all of them within half a minute, in slices of at most 128.",
+    source=f"{_TYPES} (ResourceSliceMaxDevices); {_CPU}",
+    cost="A large node has no devices at all: a slice with more than 128 is rejected, and with it the pool.",
+)
+async def _published(session: Session) -> None:
+    seen = await session.once(many)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@AREA.check(
+    "packed",
+    "they are in few slices",
+    promise="Slices are filled: 128 devices in each, 64 where devices have taints, counters or lists.",
+    source=f"{_TYPES} (ResourceSliceMaxDevices, ResourceSliceMaxDevicesWithTaintsOrConsumesCounters); {_CPU}",
+    cost="Each slice costs every watcher an event, on each of thousands of nodes.",
+    recommended=True,
+    rests_on=("thousands.published", "slices.packed"),
+)
+async def _packed(session: Session) -> None:
+    seen = await session.once(many)
+    _need(seen.problem)
+    devices = session.pace.devices
+    needed = -(-devices // 64)
+    if seen.slices > 2 * needed:
+        raise Breach(f"{devices} devices in {seen.slices} slices, {needed} would do")
+
+
+@AREA.check(
+    "quiet",
+    "they stay as they are",
+    promise="Once all are published nothing is written: a device stays in its slice.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (syncPool)",
+    cost="Devices that move between slices on a large node write all of them again and again.",
+    rests_on=("thousands.published", "slices.quiet"),
+)
+async def _quiet(session: Session) -> None:
+    seen = await session.once(many)
+    _need(seen.problem)
+    if seen.writes:
+        raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
+
+
+@AREA.check(
+    "prepared",
+    "the last of them is prepared",
+    promise="A device is found in whichever slice it is.",
+    source="KEP-4381 (NodePrepareResources)",
+    cost="Pods with devices beyond the first slice never start.",
+    rests_on=("thousands.published", "prepare.succeeds"),
+)
+async def _prepared(session: Session) -> None:
+    seen = await session.once(many)
+    _need(seen.problem)
+    if seen.prepared:
+        raise Breach(seen.prepared)
+
+
+def _need(problem: str) -> None:
+    if problem:
+        raise Unmet(problem)

@@ -1,0 +1,50 @@
+"""A container tool for tests: ``run``, ``kill``, ``rm`` and ``inspect`` as docker has them, of plain processes.
+
+As with docker a container outlives the tool that started it; an image is a program's path.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+_FLAGS = ("--rm", "--privileged")
+
+
+def main(state: Path, words: list[str]) -> int:
+    """Do one command; gives its exit code."""
+    command, *rest = words
+    if command == "run":
+        return _run(state, rest)
+    pid = state / rest[-1]
+    if not pid.exists():
+        return 1
+    match command:
+        case "kill":
+            os.kill(int(pid.read_text()), getattr(signal, f"SIG{rest[1]}"))
+        case "rm":
+            os.kill(int(pid.read_text()), signal.SIGKILL)
+        case "inspect":
+            sys.stdout.write(pid.read_text())
+    return 0
+
+
+def _run(state: Path, words: list[str]) -> int:
+    options: list[tuple[str, str]] = []
+    while words[0].startswith("--"):
+        name = words.pop(0)
+        options.append((name, "" if name in _FLAGS else words.pop(0)))
+    (state / "options").write_text("\n".join(f"{name} {value}" for name, value in options))
+    environment = dict(value.split("=", 1) for name, value in options if name == "--env")
+    # A container has nothing of the tool's environment but the way to Python's modules.
+    process = subprocess.Popen(words, env={"PATH": os.environ["PATH"], **environment}, start_new_session=True)
+    pid = state / dict(options)["--name"]
+    pid.write_text(str(process.pid))
+    code = process.wait()
+    pid.unlink()
+    return 128 - code if code < 0 else code
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), sys.argv[2:]))

@@ -1,0 +1,66 @@
+"""Bugs that show on nodes with thousands of devices alone."""
+
+from tests.driver_conformance.mutants.mutant import CPU, KUBERNETES, Mutant
+from tests.driver_conformance.reference import Json, Refused
+
+_LARGE = 100
+_NRI = "https://github.com/containers/nri-plugins"
+_ROCM = "https://github.com/ROCm/k8s-gpu-dra-driver"
+
+
+class OneSlice(Mutant):
+    """All devices are in one slice, however many there are."""
+
+    check = "thousands.published"
+    source = f"{_NRI}/pull/803"
+    slice_size = 1_000_000
+
+
+class GivesUp(Mutant):
+    """Of more devices than a slice may have it publishes the first ones."""
+
+    check = "thousands.published"
+    source = f"{CPU}/pull/55 (exceeds the slice limit)"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        return found if len(found) < _LARGE else [*found[:50], *found[-5:]]
+
+
+class SmallSlices(Mutant):
+    """It makes a slice for each few devices that belong together."""
+
+    check = "thousands.packed"
+    source = f"{CPU}/issues/5 (a slice for each NUMA node)"
+    slice_size = 8
+
+
+class Shuffled(Mutant):
+    """The order of its devices is that of a map, another one each time."""
+
+    check = "thousands.quiet"
+    source = f"{_ROCM}/pull/74"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        if len(found) < _LARGE:
+            return found
+        self.turn = getattr(self, "turn", 0) + 1
+        return [*found[self.turn % 3 :], *found[: self.turn % 3]]
+
+
+class KnowsFirstSlice(Mutant):
+    """It looks for a claim's devices in its first slice."""
+
+    check = "thousands.prepared"
+    source = f"{KUBERNETES}/issues/126837 (drivers with more devices than fit into a slice)"
+
+    def ready(self, claim: Json) -> list[Json]:
+        known = {one["name"] for one in self.contents()[0]["devices"]}
+        for result in claim["status"]["allocation"]["devices"]["results"]:
+            if result["driver"] == self.name and result["device"] not in known:
+                raise Refused(f"unknown device {result['device']}")
+        return super().ready(claim)
+
+
+MUTANTS = (OneSlice, GivesUp, SmallSlices, Shuffled, KnowsFirstSlice)

@@ -1,0 +1,126 @@
+"""Bugs that show with one Kubernetes and not with another."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dra_shared.version import V1_36, V1_37
+from dralab.conformance.world import default_rules
+
+from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, Mutant
+from tests.driver_conformance.reference import Json
+
+
+class NewHealthAlone(Mutant):
+    """It offers health in v1 alone, and kubelets before 1.37 do not know it."""
+
+    check = "health.service"
+    source = f"{KUBERNETES}/pull/139477"
+    version = V1_36
+
+    def services(self) -> Sequence[str]:
+        return [one for one in super().services() if one != "v1alpha1.DRAResourceHealth"]
+
+
+class OldHealthAlone(Mutant):
+    """It offers health in v1alpha1 alone."""
+
+    check = "health.newest-service"
+    source = f"{KUBERNETES}/issues/139475"
+    version = V1_37
+
+    def services(self) -> Sequence[str]:
+        return [one for one in super().services() if one != "v1.DRAResourceHealth"]
+
+
+class AlphaMetadata(Mutant):
+    """Its metadata is in v1alpha1 alone."""
+
+    check = "metadata.newest-version"
+    source = f"{KUBERNETES}/issues/138994"
+    version = V1_37
+
+    def versions(self, document: Json) -> list[Json]:
+        return super().versions(document)[1:]
+
+
+class BetaMetadata(Mutant):
+    """Its metadata is in v1beta1 alone, which programs of 1.36 cannot read."""
+
+    check = "metadata.stream"
+    source = f"{KUBERNETES}/issues/138994 (both versions for a smooth upgrade)"
+    version = V1_36
+
+    def versions(self, document: Json) -> list[Json]:
+        return super().versions(document)[:1]
+
+
+class OlderObjectStays(Mutant):
+    """An update of the metadata reaches the newer object alone."""
+
+    check = "metadata.equivalent"
+    source = "https://github.com/kubernetes/website/pull/54716 (all objects are semantically equivalent)"
+
+    def versions(self, document: Json) -> list[Json]:
+        newer, older = super().versions(document)
+        return [{**newer, "metadata": {**newer["metadata"], "generation": 2}}, older]
+
+
+class UnequalParts(Mutant):
+    """Two partitions of one type take different shares."""
+
+    check = "counters.types"
+    source = "https://github.com/kubernetes/enhancements/issues/5677 (PartitionCostMismatch)"
+    version = V1_37
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        part = next(one for one in found if one["name"] == "part-1")
+        part["consumesCounters"][0]["counters"]["units"]["value"] = "3"
+        return found
+
+
+class CountsWhole(Mutant):
+    """A device that one claim has as a whole takes of the node's memory by its capacity."""
+
+    check = "allocatable.divisible"
+    source = "https://github.com/kubernetes/enhancements/issues/5517 (ConsumedCapacity is nil)"
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        found[0] = {**found[0], "capacity": {"memory": {"value": "8Gi"}}, **self.taken()}
+        return found
+
+
+class FieldOfYesterday(Mutant):
+    """With 1.37 it writes the field that 1.36 had."""
+
+    check = "slices.known-fields"
+    source = f"{EXAMPLE}/pull/262"
+    version = V1_37
+
+    def taken(self) -> Json:
+        return {"nodeAllocatableResourceMappings": {"memory": {"capacityKey": "memory"}}}
+
+
+class RoleOfYesterday(Mutant):
+    """Its role grants the status of claims, as before 1.36, and not the driver's part of it."""
+
+    check = "permissions.status-of-its-node"
+    source = f"{CPU}/pull/105; https://github.com/cilium/cilium/pull/48911"
+    version = V1_36
+    rules: ClassVar[Sequence[Any]] = [
+        rule for rule in default_rules() if rule["resources"] != ["resourceclaims/driver"]
+    ]
+
+
+MUTANTS = (
+    NewHealthAlone,
+    OldHealthAlone,
+    AlphaMetadata,
+    BetaMetadata,
+    OlderObjectStays,
+    UnequalParts,
+    CountsWhole,
+    FieldOfYesterday,
+    RoleOfYesterday,
+)

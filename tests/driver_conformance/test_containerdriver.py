@@ -1,0 +1,93 @@
+"""A driver in a container: what the suite adds to ``docker run``, and that it starts, stops and kills the container."""
+
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+from dralab.conformance import Options, Outcome, run
+from dralab.conformance.catalog import select
+from dralab.conformance.containerdriver import ContainerDriver, is_container
+from dralab.conformance.pace import Pace
+
+from tests.driver_conformance import fakecontainers
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.system
+
+_STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
+_ENDS = "import time; print('up', flush=True); time.sleep(60)"
+
+
+def _tool(folder: Path) -> tuple[Path, Path]:
+    """A program called docker, and where it has its containers."""
+    state = folder / "containers"
+    state.mkdir()
+    tool = folder / "docker"
+    words = [sys.executable, "-S", fakecontainers.__file__, str(state)]
+    tool.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    tool.chmod(0o755)
+    return tool, state
+
+
+async def _started(folder: Path, script: str) -> tuple[ContainerDriver, Path]:
+    tool, state = _tool(folder)
+    words = [str(tool), "run", "--privileged", sys.executable, "-S", "-c", script, "{pod_uid}"]
+    driver = ContainerDriver(words, {}, {"NODE_NAME": "node-0"}, folder / "log", Path("/tmp/shared"))
+    await driver.start()
+    await until(lambda: "up" in driver.output(), 20)
+    return driver, state
+
+
+def _containers(state: Path) -> list[str]:
+    return [path.name for path in state.iterdir() if path.name != "options"]
+
+
+def test_what_a_container_is() -> None:
+    assert is_container(["/usr/bin/podman", "run", "image"])
+    assert not is_container(["docker", "compose", "up"])
+    assert not is_container(["./my-driver", "run", "x"])
+
+
+async def test_it_has_what_a_drivers_pod_has(tmp_path: Path) -> None:
+    driver, state = await _started(tmp_path, _ENDS)
+    (name,) = _containers(state)
+    assert (state / "options").read_text().splitlines() == [
+        "--rm ",
+        f"--name {name}",
+        "--network host",
+        "--volume /tmp/shared:/tmp/shared",
+        "--env NODE_NAME=node-0",
+        "--env POD_UID=0",
+        "--privileged ",
+    ]
+    usage = driver.usage()
+    assert usage is not None
+    assert usage.threads == 1
+    assert (await driver.stop(20)).code == 128 + 15
+    assert not _containers(state)
+    assert driver.usage() is None
+
+
+async def test_one_that_does_not_end_is_removed(tmp_path: Path) -> None:
+    driver, state = await _started(tmp_path, _STAYS)
+    assert (await driver.stop(0.05)).code is None
+    assert not _containers(state)
+
+
+async def test_a_killed_one_does_not_run_on(tmp_path: Path) -> None:
+    driver, state = await _started(tmp_path, _STAYS)
+    await driver.kill()
+    assert driver.alive()
+    assert not _containers(state)
+
+
+async def test_the_suite_runs_with_a_driver_in_a_container(tmp_path: Path) -> None:
+    tool, state = _tool(tmp_path)
+    program = [sys.executable, "-m", "dra_node_agent.standalone", "gpu.example.com"]
+    checks = select("registration.appears,prepare.succeeds,registration.back-after-kill,process.ends")
+    results = await run(Options([str(tool), "run", *program], checks, pace=Pace(start=60)))
+    assert {one.check.id: (one.outcome, one.message) for one in results} == {
+        check.id: (Outcome.KEPT, "") for check in checks
+    }
+    assert not _containers(state)
