@@ -24,8 +24,26 @@ WITH_READER = (*ALL, READER)
 Opener = Callable[[Clock, float], Any]
 
 
-class TwoServers:
-    """What one server writes another one reads; in between it waits for what was answered."""
+class _Pair:
+    """What one store writes another one reads; in between it waits for what was answered."""
+
+    _writer: Store
+    _reader: Store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._reader, name)
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """The writer's; the reader has seen it afterwards."""
+        stored = await self._writer.write(resource, key, change, dry_run)
+        await self._reader.fresh()
+        return stored
+
+
+class TwoServers(_Pair):
+    """Two servers of one database."""
 
     def __init__(self, make: Callable[[], Engine], clock: Clock, window: float) -> None:
         self._writer = store_for(make(), clock, window)
@@ -40,20 +58,9 @@ class TwoServers:
         await self._reader.__aexit__(*error)
         await self._writer.__aexit__(*error)
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
 
-    async def write(
-        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
-    ) -> Record | None:
-        """The writer's; the reader has seen it afterwards."""
-        stored = await self._writer.write(resource, key, change, dry_run)
-        await self._reader.fresh()
-        return stored
-
-
-class WriterAndReader:
-    """What the writer writes a reader reads; in between it waits for what was answered."""
+class WriterAndReader(_Pair):
+    """A writer, and a reader that it feeds."""
 
     def __init__(self, made: Engine, folder: Path, clock: Clock, window: float) -> None:
         path = folder / FEED
@@ -72,9 +79,6 @@ class WriterAndReader:
         await self._feed.__aexit__(None, None, None)
         await self._writer.__aexit__()
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
-
     @property
     def database(self) -> str:
         """The writer's."""
@@ -87,14 +91,6 @@ class WriterAndReader:
     async def check(self) -> list[str]:
         """The writer's."""
         return await self._writer.check()
-
-    async def write(
-        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
-    ) -> Record | None:
-        """The writer's; the reader has seen it afterwards."""
-        stored = await self._writer.write(resource, key, change, dry_run)
-        await self._reader.fresh()
-        return stored
 
 
 def opener(kind: str, folder: Path, url: Callable[[], str]) -> Opener:

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import unicodedata
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -276,17 +276,26 @@ class Request:
     async def _raw_body(self, limit: int) -> bytes:
         chunks: list[bytes] = []
         size = 0
+        async for chunk in self.pieces():
+            size += len(chunk)
+            if size > limit:
+                raise too_large(f"limit is {limit}")
+            chunks.append(chunk)
+        return b"".join(chunks)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body as it comes.
+
+        Raises:
+            Disconnected: it ended early.
+        """
         while True:
             message = await self.receive()
             if message["type"] == "http.disconnect":
                 raise Disconnected
-            chunk = bytes(message.get("body", b""))
-            size += len(chunk)
-            if size > limit:
-                raise too_large(f"limit is {limit}")
+            yield bytes(message.get("body", b""))
             if not message.get("more_body"):
-                return b"".join([*chunks, chunk]) if chunks else chunk
-            chunks.append(chunk)
+                return
 
     async def disconnected(self) -> None:
         """Return when the client has gone."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -147,17 +147,7 @@ async def _framed_body(request: Request) -> bytes | None:
         return b""
     if length is None or int(length) > _WHOLE_BYTES:
         return None
-    return b"".join([piece async for piece in _pieces(request)])
-
-
-async def _pieces(request: Request) -> AsyncIterator[bytes]:
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        yield bytes(message.get("body", b""))
-        if not message.get("more_body"):
-            return
+    return b"".join([piece async for piece in request.pieces()])
 
 
 class _Exchange:
@@ -201,7 +191,7 @@ class _Exchange:
     async def _send_pieces(self) -> None:
         request, writer = self._request, self._line.writer
         counted = b"content-length" in request.headers
-        async for piece in _pieces(request):
+        async for piece in request.pieces():
             if piece:
                 writer.write(piece if counted else b"%x\r\n%b\r\n" % (len(piece), piece))
                 await writer.drain()

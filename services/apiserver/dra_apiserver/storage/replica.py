@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, cast
 
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.unixsocket import unix_connection
-from sqlalchemy import Connection
 
 from dra_apiserver.errors import StatusError, service_unavailable
 from dra_apiserver.storage import rows
-from dra_apiserver.storage.engine import Changes, History, Revisions, reason
-from dra_apiserver.storage.records import Change, Record, Resource
+from dra_apiserver.storage.engine import Engine, History, reason
+from dra_apiserver.storage.records import Record, Resource
 from dra_apiserver.storage.store import ChangeFunction, Store
 from dra_apiserver.storage.wire import (
     Answer,
@@ -58,7 +57,9 @@ class Replica(Store):
     follows = True
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        super().__init__(_Elsewhere(str(path)), clock, 0)
+        # A reader has no database: what `Store` asks its engine for, the methods below ask the writer for. The name
+        # alone is read.
+        super().__init__(cast(Engine, _Elsewhere(str(path))), clock, 0)
         self._path = path
         self._line: Line | None = None
         self._live = asyncio.Event()
@@ -240,44 +241,7 @@ _ANSWERS: Mapping[str, Callable[[Any], Any]] = {
 }
 
 
-class _Elsewhere:
-    """The engine of a store that has none of its own: the writer's is asked by `_ask`."""
+class _Elsewhere(NamedTuple):
+    """The name of the writer, in place of an engine."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def open(self) -> Revisions:
-        raise NotImplementedError
-
-    def objects(self) -> Iterator[tuple[Resource, Record]]:
-        raise NotImplementedError
-
-    def changes(self, after: int, limit: int) -> Changes:
-        raise NotImplementedError
-
-    def history(self, resource: Resource, after: int, until: int, size: int) -> History:
-        raise NotImplementedError
-
-    def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
-        raise NotImplementedError
-
-    def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
-        raise NotImplementedError
-
-    def write(self, changes: Sequence[Change]) -> None:
-        raise NotImplementedError
-
-    def compact(self, revision: int, limit: int) -> bool:
-        raise NotImplementedError
-
-    def reading(self) -> AbstractContextManager[Connection]:
-        raise NotImplementedError
-
-    def writing(self) -> AbstractContextManager[Connection]:
-        raise NotImplementedError
-
-    def check(self) -> list[str]:
-        raise NotImplementedError
-
-    def close(self) -> None:
-        raise NotImplementedError
+    name: str

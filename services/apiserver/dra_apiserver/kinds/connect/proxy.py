@@ -19,7 +19,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, server_error, service_unavailable
 from dra_apiserver.handthrough import hand_through
-from dra_apiserver.http import Disconnected, Headers, Request
+from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.locations import Location, locate
 from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
 from dra_apiserver.kinds.connect.tunnel import backend_of
@@ -165,7 +165,7 @@ class _Exchange:
         forwarded = posixpath.join(self._prefix, self._path.lstrip("/"))
         headers.append((b"x-forwarded-uri", percent_encoded(forwarded, _PLAIN).encode()))
         length = request.header(b"content-length")
-        body = _body(request) if length or request.header(b"transfer-encoding") else None
+        body = request.pieces() if length or request.header(b"transfer-encoding") else None
         if body is not None and not length:
             headers.append((b"transfer-encoding", b"chunked"))
         url = httpcore.URL(
@@ -249,16 +249,6 @@ def _unpacked(data: bytes) -> bytes:
     if unpacking.unconsumed_tail:
         raise zlib.error("the page is too long")
     return page
-
-
-async def _body(request: Request) -> AsyncIterator[bytes]:
-    while True:
-        message = await request.receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected
-        yield bytes(message.get("body", b""))
-        if not message.get("more_body"):
-            return
 
 
 async def _copy_all(request: Request, pieces: AsyncIterator[bytes]) -> None:
