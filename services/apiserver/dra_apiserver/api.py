@@ -10,6 +10,7 @@ from typing import Any
 
 from dra_shared.clock import Clock, rfc3339
 
+from dra_apiserver import cbor
 from dra_apiserver.admission import Chain, Dynamic, NoDynamic
 from dra_apiserver.authorization import Attributes, Authorizer
 from dra_apiserver.config import Config
@@ -54,6 +55,8 @@ class Api:
         self.clock = clock
         self.metrics = metrics
         self.features = config.features
+        #: Whether requests and answers may be in CBOR.
+        self.cbor = config.features.enabled(cbor.GATE)
         self.streams: set[WatchStream] = set()
         #: Watches of moments, which end with the server.
         self.silent: set[asyncio.Future[None]] = set()
@@ -94,7 +97,9 @@ class Api:
         listing = not target.name and request.method == "GET"
         accept = request.header(b"accept")
         packed = MEDIA_TYPE in accept and self._packs(target, request)
-        accepted = negotiate(accept, listing, streaming, packed)
+        # As with protobuf, a WebSocket carries JSON.
+        binary = self.cbor and not (streaming and b"upgrade" in request.headers)
+        accepted = negotiate(accept, listing, streaming, packed, binary)
         request.protobuf = accepted.protobuf
         include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
         return self._presenter(target.kind, target.version, accepted, include)

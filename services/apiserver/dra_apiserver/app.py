@@ -172,6 +172,7 @@ class Application:
             return
         started = perf_counter()
         request = Request(scope, receive, send, f"{self._prefix}-{next(self._ids):012x}")
+        request.cbor = self._api.cbor
         verb, target = "", None
         self._running += 1
         try:

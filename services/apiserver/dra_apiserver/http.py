@@ -155,6 +155,7 @@ class Request:
         "_parameters",
         "_query",
         "audit",
+        "cbor",
         "code",
         "headers",
         "id",
@@ -180,6 +181,8 @@ class Request:
         self.audit: Audited | None = None
         #: Whether what is asked for has a protobuf form, and the client wants it.
         self.protobuf = False
+        #: Whether this server reads and writes CBOR.
+        self.cbor = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
         self.user: UserInfo = ADMINISTRATOR
         #: What of the past is asked for (`handlers/views.py`).
@@ -363,13 +366,13 @@ class Request:
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
         accept = self.header(b"accept")
-        if "yaml" not in accept and not self.protobuf:
+        if "yaml" not in accept and not self.protobuf and not (self.cbor and "cbor" in accept):
             await self.respond(error.code, error.encode(), headers=error.headers)
             return
         from dra_apiserver.negotiation import encode_status, negotiate
 
         try:
-            accepted = negotiate(accept, protobuf=self.protobuf)
+            accepted = negotiate(accept, protobuf=self.protobuf, with_cbor=self.cbor)
         except StatusError:
             accepted = negotiate("")
         body = encode_status(error.status, accepted)

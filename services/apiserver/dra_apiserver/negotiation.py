@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import orjson
 from dra_shared.jsontext import dumps
 
+from dra_apiserver import cbor
 from dra_apiserver.errors import StatusError, not_acceptable
 from dra_apiserver.protobuf import MEDIA_TYPE, status
 
@@ -31,6 +32,16 @@ class Accepted(NamedTuple):
     media_type: str = "application/json"
     version: str = "v1"
     protobuf: bool = False
+    cbor: bool = False
+
+
+def answered(with_cbor: bool) -> tuple[str, ...]:
+    """What answers are written in, by a server that writes CBOR or does not."""
+    return (*ANSWERED, cbor.MEDIA_TYPE) if with_cbor else ANSWERED
+
+
+def _streamed(with_cbor: bool) -> tuple[str, ...]:
+    return (*_STREAMED, cbor.SEQUENCE) if with_cbor else _STREAMED
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
@@ -71,34 +82,40 @@ def _offered(accept: str, produced: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=512)
 def negotiate(
-    accept: str, listing: bool = False, streaming: bool = False, protobuf: bool = False
+    accept: str,
+    listing: bool = False,
+    streaming: bool = False,
+    protobuf: bool = False,
+    with_cbor: bool = False,
 ) -> Accepted:
     """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
 
-    ``protobuf``: what is asked for has that form.
+    ``protobuf``: what is asked for has that form. ``with_cbor``: the server writes CBOR.
 
     Raises:
         StatusError: 406, none can.
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
-    produced = (*ANSWERED, *_STREAMED) if listing or streaming else ANSWERED
+    produced = answered(with_cbor)
+    if listing or streaming:
+        produced += _streamed(with_cbor)
     check_produced(accept, produced, protobuf=protobuf)
-    found = next(filter(None, (_granted(*clause, protobuf) for clause in _clauses(accept))), None)
+    wishes = (_granted(*clause, protobuf, with_cbor) for clause in _clauses(accept))
+    found = next(filter(None, wishes), None)
     if found is None or (streaming and found.yaml):
         # The media type is right, what is to be in it isn't.
-        text = (
-            f"only the following media types are accepted: {', '.join(_STREAMED if streaming else ANSWERED)}"
-        )
-        raise StatusError(406, "NotAcceptable", text)
+        offered = ", ".join(_streamed(with_cbor) if streaming else answered(with_cbor))
+        raise StatusError(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
     return found
 
 
-def _granted(media: str, parameters: dict[str, str], protobuf: bool) -> Accepted | None:
+def _granted(media: str, parameters: dict[str, str], protobuf: bool, with_cbor: bool) -> Accepted | None:
     """What one wish gets; None where it can't be met."""
     yaml = media in _YAML
     packed = protobuf and media == MEDIA_TYPE
-    if not (yaml or packed or media in {"application/json", "*/*"}):
+    binary = with_cbor and media == cbor.MEDIA_TYPE
+    if not (yaml or packed or binary or media in {"application/json", "*/*"}):
         return None
     if parameters.get("stream", "") not in {"", "watch"} or (yaml and parameters.get("stream")):
         return None
@@ -111,8 +128,8 @@ def _granted(media: str, parameters: dict[str, str], protobuf: bool) -> Accepted
     if packed and transform == "Table":
         # Upstream has no such message.
         return None
-    media_type = "application/yaml" if yaml else MEDIA_TYPE if packed else "application/json"
-    return Accepted(yaml, transform, media_type, version if kind else "v1", packed)
+    media_type = media if yaml or packed or binary else "application/json"
+    return Accepted(yaml, transform, media_type, version if kind else "v1", packed, binary)
 
 
 def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:
@@ -122,6 +139,8 @@ def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:
 
 def encode(document: Any, accepted: Accepted) -> bytes:
     """A document that has no protobuf form in the form that the client wants."""
+    if accepted.cbor:
+        return cbor.encode(document)
     data = dumps(document)
     return to_yaml(data) if accepted.yaml else data
 

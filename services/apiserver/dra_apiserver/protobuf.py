@@ -70,7 +70,7 @@ def status(document: JsonObject) -> bytes:
 def known(name: str) -> bool:
     """Whether there is a message of that name, such as ``io.k8s.api.core.v1.Pod``, that can be written."""
     package, _, short = name.rpartition(".")
-    return short in _layouts().get(package, {}) and short in _definitions(package)
+    return short in layouts().get(package, {}) and short in _definitions(package)
 
 
 def message(name: str, obj: JsonObject) -> bytes:
@@ -84,7 +84,7 @@ class _Message:
     def __init__(self, name: str) -> None:
         package, _, short = name.rpartition(".")
         # One without fields is in no table.
-        layout = _layouts()[package].get(short) or {}
+        layout = layouts()[package].get(short) or {}
         properties = _properties(package, short)
         self._fields: dict[str, tuple[int, Write]] = {}
         self._inlined: list[tuple[int, Write]] = []
@@ -119,7 +119,7 @@ def _message(name: str) -> _Message:
 
 
 @functools.cache
-def _layouts() -> dict[str, dict[str, dict[str, list[Any]]]]:
+def layouts() -> dict[str, dict[str, dict[str, list[Any]]]]:
     document: dict[str, dict[str, dict[str, list[Any]]]] = orjson.loads(protobuf_document())
     return document
 
@@ -139,7 +139,7 @@ def _properties(package: str, short: str) -> Mapping[str, Any]:
         return found[short].get("properties") or {}
     within = (
         name
-        for name, layout in _layouts()[package].items()
+        for name, layout in layouts()[package].items()
         if any(not json_name and kind == f"{package}.{short}" for json_name, kind in layout.values())
     )
     return {member: spec for name in within for member, spec in _properties(package, name).items()}

@@ -1,6 +1,6 @@
 """How stored objects look to a client (apiserver's `endpoints/handlers/response.go`).
 
-In its version; as objects, Tables or metadata only; in JSON, YAML or protobuf.
+In its version; as objects, Tables or metadata only; in JSON, YAML, protobuf or CBOR.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import orjson
 from dra_shared.clock import Clock
 from dra_shared.jsontext import dumps
 
-from dra_apiserver import protobuf
+from dra_apiserver import cbor, protobuf
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import bad_request, invalid
 from dra_apiserver.kinds.kind import Kind
@@ -63,12 +63,14 @@ class Presenter:
         head = f'{{"kind":"{kind.kind}","apiVersion":"{kind.storage_api_version}",'
         self._skip = len(head)
         self.key = (version, kind.group, accepted, self.include_object)
-        self.plain = self._same and not accepted.transform and not accepted.protobuf
+        self.plain = self._same and not accepted.transform and not accepted.protobuf and not accepted.cbor
         #: Whether the answer is what is stored, byte for byte.
         self.quick = self.plain and not accepted.yaml
         self._message = f"{protobuf.META}.PartialObjectMetadata"
         if accepted.protobuf and not accepted.transform:
             self._message = message_name(kind, version)
+        #: Whose fields tell bytes and floats from texts and numbers; "" where there are none.
+        self._typed = message_name(kind, version) if accepted.cbor and not accepted.transform else ""
 
     def decoded(self, data: bytes) -> JsonObject:
         """A stored object in the client's version."""
@@ -92,8 +94,15 @@ class Presenter:
         """The body that answers a request for one object."""
         if self.accepted.protobuf:
             return self._wire(data)
+        if self.accepted.cbor:
+            return self._binary(data)
         shown = self.json(data)
         return to_yaml(shown) if self.accepted.yaml else shown
+
+    def _binary(self, data: bytes) -> bytes:
+        if self.accepted.transform:
+            return cbor.encode(orjson.loads(self.json(data)))
+        return cbor.encode(cbor.marked(self._typed, self.decoded(data)))
 
     def _packed(self, data: bytes) -> bytes:
         """A stored object's message."""
@@ -170,6 +179,9 @@ class Presenter:
             shown([self.decoded(record.data) for record in records[start : start + step]])
             for start in range(0, len(records), step)
         )
+        if self.accepted.cbor:
+            document[key] = [cbor.marked(self._typed, item) for part in parts for item in part]
+            return cbor.encode(document)
         body = _joined(document, key, parts)
         return to_yaml(body) if self.accepted.yaml else body
 
@@ -206,6 +218,8 @@ class Presenter:
         """One line of a watch, or one frame."""
         if self.accepted.protobuf:
             return protobuf.event(type, self._wire(data))
+        if self.accepted.cbor:
+            return cbor.event(type, self._binary(data))
         shown = self.json(data)
         return b"".join((b'{"type":"', type.encode(), b'","object":', shown, b"}\n"))
 
@@ -235,10 +249,15 @@ class Presenter:
                     "apiVersion": self.kind.api_version(self.version),
                     "metadata": metadata,
                 }
-        return dumps({"type": "BOOKMARK", "object": obj}) + b"\n"
+        return self._encoded("BOOKMARK", obj)
+
+    def _encoded(self, type: str, obj: JsonObject) -> bytes:
+        if self.accepted.cbor:
+            return cbor.event(type, cbor.encode(obj))
+        return dumps({"type": type, "object": obj}) + b"\n"
 
     def error(self, status: JsonObject) -> bytes:
         """The line, or frame, that ends a watch with a failure's Status."""
         if self.accepted.protobuf:
             return protobuf.event("ERROR", protobuf.status(status))
-        return dumps({"type": "ERROR", "object": status}) + b"\n"
+        return self._encoded("ERROR", status)

@@ -12,6 +12,7 @@ from dra_shared.log import logger
 from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
 
+from dra_apiserver import cbor
 from dra_apiserver.audit.log import AuditLog
 from dra_apiserver.audit.policy import Decided, Level, Policy
 from dra_apiserver.authorization.attributes import Attributes
@@ -103,6 +104,8 @@ class _Entry:
 
     def answered(self, body: bytes, media_type: str) -> None:
         """The answer's body."""
+        if media_type == cbor.MEDIA_TYPE:
+            body, media_type = orjson.dumps(cbor.decode(body)), JSON
         if media_type != JSON:
             return
         is_status = body.startswith(b'{"kind":"Status"') or b'"kind":"Status"' in body[:256]
@@ -175,8 +178,10 @@ def _decoded(body: bytes, content_type: str) -> Any:
     try:
         if "yaml" in content_type:
             return load_yaml(body).value
+        if "cbor" in content_type:
+            return cbor.decode(body)
         return orjson.loads(body) if "json" in content_type or not content_type else None
-    except (orjson.JSONDecodeError, YamlError):
+    except (orjson.JSONDecodeError, YamlError, cbor.CborError):
         return None
 
 

@@ -44,6 +44,7 @@ def decoded(api: Api, request: Request, target: Target, options: WriteOptions, b
         body,
         request.header(b"content-type"),
         options.field_validation,
+        with_cbor=request.cbor,
     )
     request.warn(found.warnings)
     obj = found.obj
@@ -71,6 +72,7 @@ async def read_body(
         body,
         request.header(b"content-type"),
         options.field_validation,
+        with_cbor=request.cbor,
     )
     obj = decoded.obj
     for field in ("metadata", "spec", "target"):
@@ -86,7 +88,8 @@ async def reply(request: Request, code: int, document: JsonObject) -> None:
     name = f"{protobuf.META}.Status"
     if kind != "Status":
         name = f"{package_name(*split_api_version(api_version))}.{kind}"
-    accepted = negotiate(request.header(b"accept"), protobuf=protobuf.known(name))
+    accept = request.header(b"accept")
+    accepted = negotiate(accept, protobuf=protobuf.known(name), with_cbor=request.cbor)
     if accepted.protobuf:
         body = protobuf.envelope(api_version, kind, protobuf.message(name, document))
     else:

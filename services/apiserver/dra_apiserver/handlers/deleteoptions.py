@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 from dra_shared.numerals import integer
 
+from dra_apiserver import cbor
 from dra_apiserver.errors import FieldError, StatusError, bad_request, invalid, invalid_object, not_supported
 from dra_apiserver.handlers.options import check_dry_run
 from dra_apiserver.http import Request
@@ -30,7 +31,7 @@ async def delete_options(request: Request) -> DeleteOptions:
     body = await request.body()
     values: JsonObject
     if body:
-        values = _parse(body, request.header(b"content-type"))
+        values = _parse(body, request.header(b"content-type"), with_cbor=request.cbor)
     else:
         query = request.query
         values = {key: query[key] for key in ("propagationPolicy",) if key in query}
@@ -72,9 +73,9 @@ _TYPE_META = (
 )
 
 
-def _parse(body: bytes, content_type: str) -> JsonObject:
+def _parse(body: bytes, content_type: str, *, with_cbor: bool) -> JsonObject:
     try:
-        form = media_type(content_type)
+        form = media_type(content_type, with_cbor=with_cbor)
     except DecodeError as error:
         raise StatusError(error.code, error.reason, str(error)) from None
     try:
@@ -82,12 +83,14 @@ def _parse(body: bytes, content_type: str) -> JsonObject:
             from dra_apiserver.schema.yamlbody import document
 
             values = document(body).value
-        elif form == PROTOBUF:
-            values = parse_body(body, PROTOBUF, "DeleteOptions", "Ignore")
+        elif form in (PROTOBUF, cbor.MEDIA_TYPE):
+            values = parse_body(body, form, "DeleteOptions", "Ignore")
         else:
             values = orjson.loads(body)
     except orjson.JSONDecodeError:
         raise bad_request(f"{_UNREADABLE}: {syntax_error(body)}") from None
+    except cbor.CborError as error:
+        raise bad_request(f"unable to determine group/version/kind: {error}") from None
     except ValueError as error:
         text = f"yaml: {error}" if form == YAML else str(error)
         raise bad_request(f"couldn't get version/kind; {text}") from None

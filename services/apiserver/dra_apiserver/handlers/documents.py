@@ -6,10 +6,11 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver import cbor
 from dra_apiserver.api import Api
 from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
-from dra_apiserver.negotiation import Accepted, check_produced, encode
+from dra_apiserver.negotiation import Accepted, answered, check_produced, encode
 from dra_apiserver.serviceaccount import openid
 
 _VERSION = ("application/json",)
@@ -52,8 +53,8 @@ class Documents:
         if parts[0] == "openapi":
             return await self._answer_openapi(request, parts)
         accept = request.header(b"accept")
-        yaml = accept.startswith("application/yaml")
-        media_type = "application/yaml" if yaml else "application/json"
+        accepted = self._accepted(accept)
+        media_type = accepted.media_type
         document: Any
         if parts == ["version"]:
             _check_read(request)
@@ -68,7 +69,8 @@ class Documents:
             wish = next((clause for clause in accept.split(",") if _AGGREGATED in clause), "")
             if "v=v2" in wish and "v=v2beta1" not in wish:
                 document = self._discovery.aggregated(core=parts[0] == "api")
-                media_type = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+                accepted = self._accepted(wish.strip())
+                media_type = f"{accepted.media_type};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
             elif parts[0] == "api":
                 document = self._discovery.api_versions(request.header(b"host"))
             else:
@@ -88,9 +90,17 @@ class Documents:
                 return False
             raise no_such_resource()
         _check_read(request)
-        check_produced(accept)
-        await request.respond(200, encode(document, Accepted(yaml=yaml)), media_type)
+        check_produced(accept, answered(self._api.cbor))
+        await request.respond(200, encode(document, accepted), media_type)
         return True
+
+    def _accepted(self, accept: str) -> Accepted:
+        """What discovery is written in: what the client names first, where that is not protobuf."""
+        if accept.startswith("application/yaml"):
+            return Accepted(yaml=True, media_type="application/yaml")
+        if self._api.cbor and accept.startswith(cbor.MEDIA_TYPE):
+            return Accepted(cbor=True, media_type=cbor.MEDIA_TYPE)
+        return Accepted()
 
     async def _answer_openid(self, request: Request) -> None:
         _check_read(request)
@@ -108,7 +118,7 @@ class Documents:
         if self._openapi is None:
             from dra_apiserver.openapi import OpenApi
 
-            self._openapi = OpenApi(self._api.registry)
+            self._openapi = OpenApi(self._api.registry, with_cbor=self._api.cbor)
         if parts[1:] == ["v2"]:
             accepted = [clause.partition(";")[0].strip() for clause in request.header(b"accept").split(",")]
             if accepted[0].replace("@", ".") == _OPENAPI_PROTOBUF:

@@ -16,6 +16,7 @@ from typing import Protocol
 
 from dra_shared.websocket import CLOSE, PING, PONG, TEXT, FrameError, Frames, frame
 
+from dra_apiserver import cbor
 from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
 from dra_apiserver.http import JSON, Request
 from dra_apiserver.negotiation import Accepted
@@ -61,7 +62,11 @@ def outlet(request: Request, accepted: Accepted) -> Outlet:
 class _Parts:
     def __init__(self, request: Request, accepted: Accepted) -> None:
         self._request = request
-        self._media_type = f"{accepted.media_type};stream=watch" if accepted.protobuf else JSON
+        self._media_type = JSON
+        if accepted.protobuf:
+            self._media_type = f"{accepted.media_type};stream=watch"
+        elif accepted.cbor:
+            self._media_type = cbor.SEQUENCE
         self.send = request.stream
         self.write = request.write
         self.gone = request.disconnected

@@ -12,7 +12,7 @@ from dra_apiserver.handlers.mechanisms import Apply, mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.kind import Kind
-from dra_apiserver.patch import APPLY_PATCH, patch_types
+from dra_apiserver.patch import APPLY_CBOR_PATCH, APPLY_PATCH, apply_from_cbor, patch_types
 from dra_apiserver.rest import store
 from dra_apiserver.rest.meta import check_name
 from dra_apiserver.rest.write import Write
@@ -29,7 +29,7 @@ def patch_type(request: Request, kind: Kind) -> str:
         StatusError: 415, the kind does not take it.
     """
     media_type = request.header(b"content-type").partition(";")[0].strip()
-    accepted = patch_types(kind)
+    accepted = patch_types(kind, with_cbor=request.cbor)
     if media_type in accepted:
         return media_type
     if not kind.unstructured:
@@ -43,6 +43,8 @@ async def patch(api: Api, request: Request, target: Target) -> None:
     media_type = patch_type(request, target.kind)
     presenter = api.presenter(target, request)
     body = await write_body(request, target)
+    if media_type == APPLY_CBOR_PATCH:
+        media_type, body = APPLY_PATCH, apply_from_cbor(body)
     applying = media_type == APPLY_PATCH
     options = write_options(request, "PatchOptions", apply=applying)
     ctx = api.context(target, request.user, options.dry_run, verb="patch")

@@ -29,8 +29,9 @@ _ALWAYS = (
 class OpenApi:
     """The documents of a registry, as JSON bytes; made when first asked for, and again when kinds come or go."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: Registry, *, with_cbor: bool = False) -> None:
         self._registry = registry
+        self._with_cbor = with_cbor
         self._made: dict[str, bytes] = {}
         self._generation = registry.generation
 
@@ -82,6 +83,9 @@ class OpenApi:
     def _document(self, group: str, version: str) -> Json:
         kinds = self._registry.kinds_in(group, version)
         paths = dict(item for info in kinds for item in kind_paths(info, version))
+        if self._with_cbor:
+            for path in paths.values():
+                _apply_in_cbor(path)
         schemas = _schemas(kinds, version, paths, self._registry.kubernetes)
         return {"openapi": "3.0.0", "info": self._info(), "paths": paths, "components": {"schemas": schemas}}
 
@@ -214,6 +218,13 @@ def _swagger_schema(value: Any) -> Any:
         form = {"format": "int-or-string"} if value.get("format") == "int-or-string" else {}
         return {"type": "string", **form}
     return {key: _swagger_schema(one) for key, one in value.items() if key != "nullable"}
+
+
+def _apply_in_cbor(path: Json) -> None:
+    """Let a path's patch, if it has one, take an apply in CBOR too."""
+    content = path.get("patch", {}).get("requestBody", {}).get("content")
+    if content is not None:
+        content["application/apply-patch+cbor"] = content["application/apply-patch+yaml"]
 
 
 def _swagger_path(item: Json) -> Json:

@@ -23,6 +23,7 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver import cbor
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.operations import copied
@@ -43,13 +44,31 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
+APPLY_CBOR_PATCH = "application/apply-patch+cbor"
 
 
-def patch_types(kind: Kind) -> tuple[str, ...]:
+def patch_types(kind: Kind, *, with_cbor: bool = False) -> tuple[str, ...]:
     """The patch media types that a kind takes: custom resources have no strategic merge."""
-    if not kind.strategic_merge:
-        return JSON_PATCH, MERGE_PATCH, APPLY_PATCH
-    return JSON_PATCH, MERGE_PATCH, STRATEGIC_MERGE_PATCH, APPLY_PATCH
+    strategic = (STRATEGIC_MERGE_PATCH,) if kind.strategic_merge else ()
+    binary = (APPLY_CBOR_PATCH,) if with_cbor else ()
+    return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH, *binary)
+
+
+def apply_from_cbor(body: bytes) -> bytes:
+    """The configuration of an apply request in CBOR, as JSON.
+
+    Raises:
+        PatchError: it is not accepted, or no object.
+    """
+    try:
+        value = cbor.decode(body)
+    except cbor.CborError as error:
+        raise PatchError(f"error decoding patch: {error}") from error
+    if not isinstance(value, dict | None):
+        found = {list: "array", str: "byte string", int: "positive integer"}.get(type(value), "primitives")
+        problem = f"cbor: cannot unmarshal {found} into Go value of type map[string]interface {{}}"
+        raise PatchError(f"error decoding patch: {problem}")
+    return orjson.dumps(value)
 
 
 def decode_apply(body: bytes) -> dict[str, Any]:

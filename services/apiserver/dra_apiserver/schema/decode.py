@@ -7,11 +7,19 @@ from typing import Any
 
 from dra_shared.jsontext import dumps
 
+from dra_apiserver import cbor
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.bodies import plain_object
 from dra_apiserver.schema.errors import DecodeError
-from dra_apiserver.schema.parse import JSON, media_type, parse_body, unrecognized
+from dra_apiserver.schema.parse import (
+    JSON,
+    media_type,
+    parse_body,
+    unknown_in_cbor,
+    unrecognized,
+    unrecognized_cbor,
+)
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, object_type
 from dra_apiserver.schema.values import json_type
@@ -38,16 +46,19 @@ def decode(
     body: bytes,
     content_type: str = JSON,
     field_validation: str = "Warn",
+    *,
+    with_cbor: bool = False,
 ) -> Decoded:
     """The object that a create or update request for ``kind`` at ``version`` carries.
 
     ``field_validation`` is ``Strict`` (unknown and duplicate fields are errors), ``Warn`` or ``Ignore``.
+    ``with_cbor``: bodies may be in CBOR.
 
     Raises:
         DecodeError: the body is no such object.
     """
     return decode_as(registry, kind.group, version, kind.kind, object_type(kind, version), body, content_type,
-                     field_validation)  # fmt: skip
+                     field_validation, with_cbor=with_cbor)  # fmt: skip
 
 
 def decode_as(
@@ -59,10 +70,17 @@ def decode_as(
     body: bytes,
     content_type: str = JSON,
     field_validation: str = "Warn",
+    *,
+    with_cbor: bool = False,
 ) -> Decoded:
     """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction)."""
     try:
-        return _decode(registry, (group, version, kind), node, body, content_type, field_validation)
+        form = media_type(content_type, with_cbor=with_cbor)
+        return _decode(registry, (group, version, kind), node, body, form, field_validation)
+    except cbor.CborError as error:
+        if isinstance(error, cbor.IllFormed) or error.outermost:
+            raise unrecognized_cbor(kind, error, body) from error
+        raise _cannot_handle(kind, version, kind, str(error)) from error
     except RecursionError as error:
         raise _cannot_handle(kind, version, kind, "exceeded max depth") from error
 
@@ -72,11 +90,10 @@ def _decode(
     want: tuple[str, str, str],
     node: Struct | None,
     body: bytes,
-    content_type: str,
+    form: str,
     field_validation: str,
 ) -> Decoded:
     group, version, kind = want
-    form = media_type(content_type)
     plain = plain_object(node, body) if node is not None and form == JSON else None
     parsed = plain if plain is not None else parse_body(body, form, kind, field_validation)
     name = f"{group}/{version}" if group else version
@@ -95,7 +112,15 @@ def _decode(
             reader.read(node, parsed)
         except TypeMismatch as error:
             raise _cannot_handle(kind, version, kind, str(error)) from error
-    return Decoded(parsed, version, _judge(reader.strict, field_validation, kind, version))
+    problems = reader.strict
+    if problems and form == cbor.MEDIA_TYPE and not _is_custom(registry, want):
+        problems = [unknown_in_cbor(body, problems[0])]
+    return Decoded(parsed, version, _judge(problems, field_validation, kind, version))
+
+
+def _is_custom(registry: Registry, want: tuple[str, str, str]) -> bool:
+    known = registry.known_kind(*want)
+    return known is not None and bool(known.schemas)
 
 
 def sanitize(

@@ -1,4 +1,4 @@
-"""Bodies in JSON, YAML and protobuf to values (apimachinery's `runtime/serializer`)."""
+"""Bodies in JSON, YAML, protobuf and CBOR to values (apimachinery's `runtime/serializer`)."""
 
 import json
 import math
@@ -9,6 +9,7 @@ import orjson
 from dra_shared.numerals import integer
 from dra_shared.repeatedkeys import RepeatedKeys
 
+from dra_apiserver import cbor
 from dra_apiserver.kinds.kind import split_api_version
 from dra_apiserver.schema.bodies import is_spaced
 from dra_apiserver.schema.errors import DecodeError
@@ -24,18 +25,21 @@ _META_PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
 
 
-def media_type(header: str) -> str:
-    """JSON, YAML or protobuf, from a Content-Type header (empty means JSON).
+def media_type(header: str, *, with_cbor: bool = False) -> str:
+    """JSON, YAML, protobuf or, where the server reads it, CBOR, from a Content-Type header (empty means JSON).
 
     Raises:
         DecodeError: 415, another type.
     """
     name = header.partition(";")[0].strip().lower()
     found = _MEDIA_TYPES.get(name)
+    if found is None and with_cbor and name == cbor.MEDIA_TYPE:
+        return name
     if found is None:
+        accepted = (JSON, YAML, PROTOBUF, *([cbor.MEDIA_TYPE] if with_cbor else []))
         raise DecodeError(
             "the body of the request was in an unknown format - accepted media types include: "
-            "application/json, application/yaml, application/vnd.kubernetes.protobuf",
+            + ", ".join(accepted),
             415,
             "UnsupportedMediaType",
         )
@@ -46,10 +50,13 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
     """The JSON value of a body; objects with repeated keys are :class:`RepeatedKeys` unless validation ignores them.
 
     Raises:
+        CborError: the item is not accepted.
         DecodeError: the text is malformed.
     """
     if form == PROTOBUF:
         return _parse_protobuf(body, kind)
+    if form == cbor.MEDIA_TYPE:
+        return cbor.decode(body)
     if form == YAML:
         from dra_shared.yamltext import YamlError
 
@@ -172,10 +179,35 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
+    return _unrecognized(kind, f"couldn't get version/kind; {problem}", body)
+
+
+def unrecognized_cbor(kind: str, error: cbor.CborError, body: bytes) -> DecodeError:
+    """Upstream's answer to an item whose kind can't be found out."""
+    return _unrecognized(kind, f"unable to determine group/version/kind: {error}", body)
+
+
+def _unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
     shown = body.decode("utf-8", "replace") if body.lstrip()[:1] == b"{" else body.hex()
     if len(shown) > 1024:
         shown = shown[:1024] + f" [truncated {len(shown) - 1024} chars]"
-    return DecodeError(
-        f"the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; "
-        f"{problem} ({shown or '<empty>'})"
-    )
+    text = f"the object provided is unrecognized (must be of type {kind}): {problem} ({shown or '<empty>'})"
+    return DecodeError(text)
+
+
+def unknown_in_cbor(body: bytes, problem: str) -> str:
+    """Upstream's words for the first member that is unknown, given ours, which name its path."""
+    value, path = cbor.decode(body), problem.partition('"')[2].rpartition('"')[0]
+    while path:
+        if isinstance(value, list):
+            index, _, path = path[1:].partition("]")
+            value, path = value[int(index)], path.removeprefix(".")
+            continue
+        keys = enumerate(value)
+        place, key = next(
+            ((at, key) for at, key in keys if re.match(rf"{re.escape(key)}(\.|\[|$)", path)), (0, path)
+        )
+        if key == path:
+            return f"cbor: found unknown field at map element index {place}"
+        value, path = value[key], path.removeprefix(key).removeprefix(".")
+    return problem

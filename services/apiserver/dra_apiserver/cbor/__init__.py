@@ -1,0 +1,26 @@
+"""Objects in CBOR (RFC 8949), as apimachinery's ``runtime/serializer/cbor`` writes and reads them.
+
+It is behind the gate ``CBORServingAndStorage``. What is stored stays JSON.
+"""
+
+from dra_apiserver.cbor.encoder import SELF_DESCRIBED, encode, event
+from dra_apiserver.cbor.errors import CborError, IllFormed
+from dra_apiserver.cbor.marks import marked
+from dra_apiserver.cbor.reader import decode
+
+GATE = "CBORServingAndStorage"
+MEDIA_TYPE = "application/cbor"
+SEQUENCE = "application/cbor-seq"
+
+__all__ = [
+    "GATE",
+    "MEDIA_TYPE",
+    "SELF_DESCRIBED",
+    "SEQUENCE",
+    "CborError",
+    "IllFormed",
+    "decode",
+    "encode",
+    "event",
+    "marked",
+]

@@ -1,0 +1,38 @@
+"""The types of fields say what is bytes or a float, as those of Go's structs do."""
+
+from typing import Any
+
+import pytest
+from dra_apiserver import cbor
+
+_CORE = "io.k8s.api.core.v1"
+_EXTENSIONS = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1"
+_HOOKS = "io.k8s.api.admissionregistration.v1"
+
+
+@pytest.mark.parametrize(
+    ("message", "obj", "expected"),
+    [
+        (f"{_CORE}.Secret", {"data": {"a": "YWJj"}}, {"data": {"a": b"abc"}}),
+        (f"{_CORE}.ConfigMap", {"binaryData": {"a": ""}, "data": {"b": "c"}},
+         {"binaryData": {"a": b""}, "data": {"b": "c"}}),
+        (
+            f"{_HOOKS}.ValidatingWebhookConfiguration",
+            {"webhooks": [{"clientConfig": {"caBundle": "YQ=="}}, {"clientConfig": {}}]},
+            {"webhooks": [{"clientConfig": {"caBundle": b"a"}}, {"clientConfig": {}}]},
+        ),
+        (f"{_CORE}.Pod", {"spec": {"hostname": "YQ=="}}, {"spec": {"hostname": "YQ=="}}),
+        ("", {"data": {"a": "YWJj"}}, {"data": {"a": "YWJj"}}),
+    ],
+)  # fmt: skip
+def test_bytes(message: str, obj: dict[str, Any], expected: dict[str, Any]) -> None:
+    assert cbor.marked(message, obj) == expected
+
+
+def test_a_schemas_limits_are_floats_wherever_they_are() -> None:
+    schema = {"properties": {"a": {"minimum": 1}}, "maximum": 2, "minLength": 3}
+    spec = {"versions": [{"schema": {"openAPIV3Schema": schema}}]}
+    made = cbor.marked(f"{_EXTENSIONS}.CustomResourceDefinition", {"spec": spec})
+    found = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    assert [type(found["maximum"]), type(found["minLength"])] == [float, int]
+    assert type(found["properties"]["a"]["minimum"]) is float
