@@ -68,12 +68,14 @@ class Authority:
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         files = folder / "ca.crt", folder / "ca.key"
-        if not files[0].exists() and not files[1].exists():
-            _new_authority(now).write(folder / "ca")
         try:
+            if not files[0].exists() and not files[1].exists():
+                _new_authority(now).write(folder / "ca")
             certificate = x509.load_pem_x509_certificate(files[0].read_bytes())
             key = load_pem_private_key(files[1].read_bytes(), None)
-        except (OSError, ValueError, TypeError) as error:
+        except OSError as error:
+            raise CommandError(f"cannot use {folder}: {error.strerror}") from error
+        except (ValueError, TypeError) as error:
             raise CommandError(f"cannot use the certificate authority in {folder}: {error}") from error
         if certificate.public_key() != key.public_key():
             raise CommandError(f"{files[1]} is not the key of {files[0]}")

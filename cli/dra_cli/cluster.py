@@ -27,11 +27,15 @@ _BETWEEN_ATTEMPTS = 0.01
 
 @dataclass(kw_only=True)
 class ServiceRecord:
-    """One service process: its URL for health, metrics and the like, and how often it was restarted."""
+    """One service process: its URL for health, metrics and the like, and how often it was restarted.
+
+    ``refusal`` says why it ended for good, where it does not take its options.
+    """
 
     pid: int
     url: str
     restarts: int = 0
+    refusal: str = ""
 
 
 @dataclass(kw_only=True)

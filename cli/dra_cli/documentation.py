@@ -8,7 +8,7 @@ import importlib.util
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -56,13 +56,20 @@ class Server:
 
 
 @contextmanager
-def serve(folder: Path, port: int, listen: str = "127.0.0.1") -> Iterator[Server]:
-    """Serve the folder within the context, on loopback unless ``listen`` is another address.
+def serve(folder: Callable[[], Path], port: int, listen: str = "127.0.0.1") -> Iterator[Server]:
+    """Serve a folder within the context, on loopback unless ``listen`` is another address.
+
+    ``folder`` is called once the port is ours: :func:`find` may build the site, which takes half a minute.
 
     Raises:
-        OSError: it cannot listen there, as where another program has the port.
+        CommandError: it cannot listen there, as where another program has the port.
     """
-    with ThreadingHTTPServer((listen, port), partial(_Files, directory=str(folder))) as server:
+    try:
+        listening = ThreadingHTTPServer((listen, port), _Files)
+    except OSError as error:
+        raise CommandError(f"cannot listen on {listen}:{port}: {error.strerror or error}") from error
+    with listening as server:
+        server.RequestHandlerClass = partial(_Files, directory=str(folder()))
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)
         thread.start()
         try:

@@ -14,6 +14,8 @@ from dra_cli.yamlfile import read_yaml
 SCHEMA = Path(__file__).with_name("fleet.schema.json")
 #: The pool that ``dralab up --nodes`` makes: its nodes are node-0, node-1, …
 DEFAULT_POOL = "node"
+#: The GPUs of a node that nothing else is known of.
+DEFAULT_GPUS = "8xA100-SXM4-40GB"
 #: Where a node's price is; what plans a fleet reads it there.
 PRICE_LABEL = "dralab.dev/price"
 _ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -31,7 +33,7 @@ class Pool:
 
     name: str
     count: int = 1
-    gpus: str = "8xA100-SXM4-40GB"
+    gpus: str = DEFAULT_GPUS
     drivers: tuple[str, ...] = ()
     cpu: str = "64"
     memory: str = "512Gi"

@@ -67,7 +67,7 @@ def _text(error: Exception) -> str:
     if isinstance(error, httpx.HTTPError):
         return f"cannot reach the API server: {error}"
     if isinstance(error, OSError):
-        return str(error)
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror or str(error)
     raise error
 
 

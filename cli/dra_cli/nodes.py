@@ -63,15 +63,21 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     pools.write(made)
     try:
         async with cluster.client() as client:
-            await _ready(client, made, timeout)
-    except BaseException:
+            await _ready(client, home, made, timeout)
+    except BaseException as error:
         pools.remove(made.name)
+        if isinstance(error, CommandError):
+            # Who adds it again, mended, must not find what this one left.
+            await _gone(home, made.nodes[0], made, timeout)
         raise
     for name in made.nodes:
         print(f"node/{name} added")
 
 
-async def _ready(client: Client, made: Pool, timeout: float) -> None:
+async def _ready(client: Client, home: Cluster, made: Pool, timeout: float) -> None:
+    from dra_cli.services import agent_name
+
+    agent = agent_name(made.name)
     wanted, deadline = set(made.nodes), time.monotonic() + timeout
     with Progress("nodes ready", len(wanted)) as progress:
         while True:
@@ -80,11 +86,12 @@ async def _ready(client: Client, made: Pool, timeout: float) -> None:
             progress.step(len(ready))
             if ready == wanted:
                 return
+            service = home.record().services.get(agent)
+            if service is not None and service.refusal:
+                raise CommandError(f"{agent} does not start: {service.refusal}")
             if time.monotonic() > deadline:
                 missing = ", ".join(sorted(wanted - ready))
-                raise CommandError(
-                    f"not ready after {timeout:.0f} s: {missing}; see logs/node-agent-{made.name}.log"
-                )
+                raise CommandError(f"not ready after {timeout:.0f} s: {missing}; see {home.logs}/{agent}.log")
             await asyncio.sleep(_POLL)
 
 

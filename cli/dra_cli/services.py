@@ -18,7 +18,7 @@ from dra_shared.features import with_defaults
 from dra_cli import snapshots
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
-from dra_cli.fleet import DEFAULT_POOL, Pool, Pools, with_sockets
+from dra_cli.fleet import DEFAULT_GPUS, DEFAULT_POOL, Pool, Pools, with_sockets
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import Port, PortTaken
 from dra_cli.protection import Protection, Wanted
@@ -46,7 +46,7 @@ class ClusterOptions:
     """How many API servers; the first one has the database's file, and the others are its readers."""
     fleet: Sequence[Pool] = ()
     """Pools of nodes, in place of ``nodes``, ``gpus`` and ``drivers``."""
-    gpus: str = "8xA100-SXM4-40GB"
+    gpus: str = DEFAULT_GPUS
     port: int = 8080
     listen: str = "127.0.0.1"
     drivers: Sequence[str] = field(default_factory=tuple)
@@ -203,8 +203,8 @@ class ClusterServices:
                 async with self.cluster.client("dralab") as client:
                     await protection.grant(client)
             for spec in later:
-                specs.append(spec)
                 await supervisor.add(spec)
+                specs.append(spec)
             if later:
                 self._publish(specs, supervisor)
             await supervisor.ready(progress=self._grown)
@@ -263,15 +263,21 @@ class ClusterServices:
                     known[name] = wanted[name]
                     self._identify(wanted[name])
                     agent = self._agent(wanted[name])
-                    specs.append(self._client(agent_name(name), "dra_node_agent.main", agent, ports))
-                    await supervisor.add(specs[-1])
+                    spec = self._client(agent_name(name), "dra_node_agent.main", agent, ports)
+                    await supervisor.add(spec)
+                    specs.append(spec)
                     self._publish(specs, supervisor)
 
     def _publish(self, specs: Sequence[ServiceSpec], supervisor: Supervisor) -> None:
         """Write where everything is reached."""
-        pids, restarts = supervisor.pids(), supervisor.restarts()
+        pids, restarts, refusals = supervisor.pids(), supervisor.restarts(), supervisor.refusals()
         services = {
-            spec.name: ServiceRecord(pid=pids[spec.name], url=spec.port.url, restarts=restarts[spec.name])
+            spec.name: ServiceRecord(
+                pid=pids[spec.name],
+                url=spec.port.url,
+                restarts=restarts[spec.name],
+                refusal=refusals.get(spec.name, ""),
+            )
             for spec in specs
         }
         server = specs[0].port.url

@@ -8,6 +8,7 @@ import asyncio
 import gzip
 import json
 import re
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -201,7 +202,9 @@ class Snapshots:
         agents = {node for one in Pools(self._cluster.data).read().values() for node in one.nodes}
         response = await client.raw("GET", NODES.path())
         now = agents | {node["metadata"]["name"] for node in response.json().get("items") or ()}
-        hint = f"or start a cluster from it: dralab up --from {name} --data ANOTHER"
+        hint = (
+            f"or start a cluster from it: dralab up --from {shlex.quote(str(self.file(name)))} --data ANOTHER"
+        )
         if come := sorted(agents - then):
             raise CommandError(
                 f"the snapshot has no node {', '.join(come)}: `dralab node remove {' '.join(come)}` first, {hint}"

@@ -59,8 +59,8 @@ class ServiceSpec:
 class Supervisor:
     """Keeps ``specs`` running while the context lasts; see the module's docstring.
 
-    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced;
-    ``forks`` start the services that they have imported.
+    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced
+    or ended for good; ``forks`` start the services that they have imported.
     """
 
     def __init__(
@@ -130,6 +130,10 @@ class Supervisor:
         """How often each service was restarted."""
         return {service.spec.name: service.restarts for service in self._services}
 
+    def refusals(self) -> dict[str, str]:
+        """Why services ended for good: they do not take their options, or cannot run with them."""
+        return {service.spec.name: service.last_words() for service in self._services if service.refused}
+
     async def ready(
         self,
         timeout: float = 60.0,
@@ -178,6 +182,9 @@ class Supervisor:
             if service.refused:
                 if service.was_ready:
                     self._report(f"{service.spec.name} {how}: {service.last_words()}")
+                # A full disk: the line above, and the service's log, say it.
+                with contextlib.suppress(OSError):
+                    self._changed()
                 return
             if self._clock.monotonic() - started > _STABLE:
                 delay = _FIRST_RESTART_DELAY

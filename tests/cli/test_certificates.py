@@ -42,6 +42,8 @@ def test_the_authority_is_kept_and_may_be_the_users_own(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("nothing")
     with pytest.raises(CommandError, match="cannot use the certificate authority"):
         Authority.kept(tmp_path, _NOW)
+    with pytest.raises(CommandError, match=r"cannot use .*ca\.crt: Not a directory"):
+        Authority.kept(tmp_path / "ca.crt", _NOW)
 
 
 def test_clients_and_servers_know_each_other_by_what_it_signed(tmp_path: Path) -> None:

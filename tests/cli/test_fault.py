@@ -14,6 +14,7 @@ from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.faults.catalog import KINDS
 from dra_cli.faults.rest import Rest
+from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
 from dra_node_agent.faults.board import Fault, FaultBoard
 from dra_node_agent.faults.routes import FaultRoutes
@@ -130,6 +131,12 @@ async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -
             await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
+async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
+    async with _cluster(tmp_path, 0) as cluster:
+        with pytest.raises(CommandError, match="there is no deviceclass 'nope'"):
+            await Storm(cluster, "nope", lambda line: None).run([])
+
+
 def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
     assert commandline.run("fault", []) == 0
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(KINDS)
@@ -141,6 +148,9 @@ def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
         (["flood"], "there is no fault 'flood': choose latency, error, "),
         (["error", "scheduler"], "error is of the API server's requests: leave 'scheduler' out"),
         (["stop", "scheduler"], "no cluster is running in "),
+        (["two-schedulers", "kubelet"], "two-schedulers is of the scheduler: leave 'kubelet' out"),
+        (["kill", "--xid", "79"], "--xid does nothing with kill: it is for xid"),
+        (["watch-cut", "--agent", "x"], "--agent does nothing with watch-cut: it is for latency, error, "),
         (["error", "--code", "418"], "invalid choice: 418"),
         (["error", "--for", "0"], "0 is not between 0.1 and 3600"),
     ],

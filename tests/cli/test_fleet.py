@@ -6,9 +6,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from dra_cli import nodes
+from dra_cli import commandline, nodes
 from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster as Home
+from dra_cli.commands import up
 from dra_cli.errors import CommandError
 from dra_cli.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dra_cli.services import ClusterOptions, ClusterServices
@@ -80,6 +81,25 @@ def test_what_is_no_group_is_refused(text: str) -> None:
         group(text)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["-f", "x.yaml", "--gpus", "8xA30-24GB"],
+            "--gpus: what --filename names says which nodes there are",
+        ),
+        (
+            ["--from", "x", "--nodes", "2", "--driver", "none"],
+            "--nodes, --driver: what --from names says which",
+        ),
+    ],
+)
+def test_nodes_are_described_once(words: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=message) as refused:
+        up.asked(commandline.parser("up").read(words))
+    assert refused.value.code == 2
+
+
 def test_few_nodes_have_all_their_sockets() -> None:
     assert with_sockets(None, 100)
     assert not with_sockets(None, 101)
@@ -131,6 +151,9 @@ async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
                 there, {"name": "more", "count": 2, "drivers": ["none"], "labels": {"new": "yes"}}, 100
             )
             assert "node-agent-more" in home.record().services
+            with pytest.raises(CommandError, match="node-agent-odd does not start: unknown GPU model 'NOPE'"):
+                await nodes.add(there, {"name": "odd", "gpus": "8xNOPE"}, 100)
+            assert "odd" not in Pools(tmp_path).read()
             async with there.client() as client:
                 listed = (
                     await client.raw("GET", "/api/v1/nodes", params={"labelSelector": "new=yes"})

@@ -23,6 +23,8 @@ from dra_cli.main import main
         ("delete", "dralab: say what to delete: either KIND NAME… or --filename\n"),
         ("get pods -o table", "dralab: unknown output 'table': choose wide, yaml, json, name, jsonpath=…, "),
         ("explain job/x", "dralab: cannot explain 'job/x': choose pod/NAME, claim/NAME or class/NAME\n"),
+        ("certificates --authority x --host=", "dralab: argument --host: a name or an address is wanted; "),
+        ("console --port 99999", "dralab: argument --port: 99999 is not between 0 and 65535; "),
         ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],
 )

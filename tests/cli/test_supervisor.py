@@ -136,6 +136,14 @@ async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: P
         assert supervisor.restarts() == {"bad": 0}
 
 
+async def test_a_service_that_does_not_start_leaves_its_reason(tmp_path: Path, stub: Stub) -> None:
+    changed = asyncio.Event()
+    async with Supervisor([stub("one")], tmp_path, report=lambda _: None, changed=changed.set) as supervisor:
+        await supervisor.add(stub("bad", "--refuse"))
+        await changed.wait()
+        assert supervisor.refusals() == {"bad": f"no such GPU (log: {tmp_path / 'bad.log'})"}
+
+
 async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--cannot-run")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="bad does not start: cannot go on: checkpoint") as refused:

@@ -21,10 +21,17 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--host",
         action="append",
+        type=_host,
         default=[],
         metavar="NAME",
         help="another name or address of the API server; may be repeated",
     )
+
+
+def _host(text: str) -> str:
+    if not text:
+        raise argparse.ArgumentTypeError("a name or an address is wanted")
+    return text
 
 
 def run(chosen: argparse.Namespace) -> None:

@@ -14,9 +14,11 @@ from dra_cli.errors import CommandError
 def options(parser: Parser) -> None:
     """Declare what it takes."""
     parser.add_argument(
-        "--port", type=number(0), default=0, help="for a cluster that has no console (any free one)"
+        "--port", type=number(0, 65535), help="for a cluster that has no console (any free one)"
     )
-    parser.switch("--write", help="let the console change such a cluster, as far as the user may")
+    parser.switch(
+        "--write", default=None, help="let the console change such a cluster, as far as the user may"
+    )
     parser.switch("--open", default=True, help="open the browser")
     cluster_options(parser)
 
@@ -30,6 +32,10 @@ def run(chosen: argparse.Namespace) -> None:
     cluster = chosen_cluster(chosen)
     own = None if cluster.data is None else own_console(Cluster(cluster.data))
     if own is not None:
+        if chosen.port is not None or chosen.write is not None:
+            raise CommandError(
+                f"--port and --write are for a cluster that has no console; this one has {own}", 2
+            )
         print(own)
         if chosen.open:
             webbrowser.open(own)
@@ -39,4 +45,4 @@ def run(chosen: argparse.Namespace) -> None:
     except ModuleNotFoundError as error:
         raise CommandError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(cluster, chosen.port, chosen.write, chosen.open))
+        asyncio.run(serve(cluster, chosen.port or 0, bool(chosen.write), chosen.open))

@@ -21,11 +21,11 @@ def run(chosen: argparse.Namespace) -> None:
     """Serve the documentation until Ctrl-C.
 
     Raises:
-        CommandError: this installation has none.
+        CommandError: this installation has none, or it cannot listen there.
     """
     from dra_cli.documentation import find, serve
 
-    with serve(find(), chosen.port, chosen.listen) as server:
+    with serve(find, chosen.port, chosen.listen) as server:
         print(f"{server.url} has the documentation, until Ctrl-C", flush=True)
         if chosen.open:
             import webbrowser

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -33,17 +34,26 @@ def run(chosen: argparse.Namespace) -> None:
         _write(objects, sys.stdout.buffer)
         sys.stdout.flush()
     else:
-        # A file of that name is there only once it is whole.
-        part = chosen.output.with_name(f"{chosen.output.name}.part")
-        with part.open("wb") as file:
-            try:
-                _write(objects, file)
-            except BaseException:
-                part.unlink()
-                raise
-        part.replace(chosen.output)
+        _write_file(objects, chosen.output)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
+
+
+def _write_file(objects: Iterator[dict[str, Any]], path: Path) -> None:
+    """The List as a file, which is there only once it is whole.
+
+    Raises:
+        CommandError: it cannot be written.
+    """
+    part = path.with_name(f"{path.name}.part")
+    try:
+        with part.open("wb") as file:
+            _write(objects, file)
+        part.replace(path)
+    except OSError as error:
+        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _write(objects: Iterator[dict[str, Any]], file: IO[bytes]) -> None:

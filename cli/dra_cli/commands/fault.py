@@ -15,6 +15,19 @@ if TYPE_CHECKING:
 _LONGEST = 3600
 #: Seconds that nodes and drivers have to come back once a fault is over.
 _RECOVERY = 60
+_REQUESTS = ("latency", "error", "conflict", "reset", "loss")
+_DEVICES = ("xid", "ecc", "gpu-lost", "mig-changed", "memory-full")
+_CALLS = ("driver-hang", "driver-slow", "driver-wrong", "driver-gone", "driver-reset", "driver-old")
+# The faults that an option is for. Watches are cut, or held back, all at once.
+_FAULTS = {
+    "delay": ("latency", "watch-cut", "watch-behind", "driver-slow"),
+    "code": ("error",),
+    **dict.fromkeys(("share", "seed", "verb", "resource", "agent"), _REQUESTS),
+    "driver": ("driver-crash", *_CALLS),
+    "gpu": _DEVICES,
+    "xid": ("xid",),
+    "ahead": ("clock-ahead",),
+}
 
 
 def options(parser: Parser) -> None:
@@ -59,7 +72,16 @@ def run(chosen: argparse.Namespace) -> int:
         return 0
     if chosen.name != "clear" and chosen.name not in KINDS:
         raise CommandError(f"there is no fault {chosen.name!r}: choose {', '.join(KINDS)}, clear", 2)
+    _check_options(chosen)
     return asyncio.run(_run(chosen))
+
+
+def _check_options(chosen: argparse.Namespace) -> None:
+    for option, faults in _FAULTS.items():
+        if getattr(chosen, option) not in (None, []) and chosen.name not in faults:
+            raise CommandError(
+                f"--{option} does nothing with {chosen.name}: it is for {', '.join(faults)}", 2
+            )
 
 
 async def _run(chosen: argparse.Namespace) -> int:
@@ -126,6 +148,8 @@ def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str,
             names = ("driver", "gpu", "xid", "ahead", "delay")
             return where, given | {n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None}
         case "scheduling":
+            if chosen.service:
+                raise CommandError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
             return "scheduler", {"seconds": chosen.seconds}
     return "apiserver", _of_requests(chosen)
 

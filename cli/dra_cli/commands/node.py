@@ -10,6 +10,7 @@ from pathlib import Path
 from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
+from dra_cli.fleet import DEFAULT_GPUS
 
 _ACTIONS = ("add", "remove", "credentials", "cordon", "uncordon", "drain")
 
@@ -19,7 +20,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("action", choices=_ACTIONS, help=", ".join(_ACTIONS))
     parser.add_argument("names", nargs="*", help="which nodes; for add, the new pool's name")
     parser.add_argument("--count", type=number(1, 500), default=1, help="add: how many nodes (1)")
-    parser.add_argument("--gpus", default="8xA100-SXM4-40GB", help="add: GPUs of each node")
+    parser.add_argument("--gpus", default=DEFAULT_GPUS, help="add: GPUs of each node")
     parser.add_argument("--driver", action="append", default=[], help="add: driver of each; may be repeated")
     parser.add_argument("--cpu", default="64", help="add: CPUs of each node (64)")
     parser.add_argument("--memory", default="512Gi", help="add: memory of each node (512Gi)")

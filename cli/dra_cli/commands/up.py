@@ -11,6 +11,7 @@ from dra_shared.retention import parse_retention
 
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
+from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_shared.api.resources import Resource
@@ -44,8 +45,8 @@ def _size(parser: Parser) -> None:
     )
     parser.add_argument(
         "--gpus",
-        default="8xA100-SXM4-40GB",
-        help="GPUs of each node: COUNTxMODEL[:LAYOUT],… or host; see docs/gpu-models.md",
+        default="",
+        help="GPUs of each node (8xA100-SXM4-40GB): COUNTxMODEL[:LAYOUT],… or host; see docs/gpu-models.md",
     )
     parser.add_argument(
         "--from",
@@ -241,13 +242,15 @@ def _start(chosen: argparse.Namespace) -> _Start:
     """What ``--from``, ``--filename`` and ``--nodes`` say.
 
     Raises:
-        CommandError: one of their files is of no use.
+        CommandError: one of their files is of no use, or they contradict each other.
     """
     from dra_cli import fleet
     from dra_cli.restore.past import past
     from dra_cli.restore.reading import restored
     from dra_cli.snapshots import find, pools_of
 
+    if chosen.filename or chosen.source:
+        _refuse_nodes(chosen)
     snapshot = find(chosen.source, chosen.data) if chosen.source else None
     pools, objects = restored(chosen.source, chosen.data) if chosen.source and not snapshot else ([], [])
     pools = pools_of(snapshot) if snapshot else pools
@@ -257,8 +260,21 @@ def _start(chosen: argparse.Namespace) -> _Start:
         pools = [*pools, *fleet.read(chosen.filename)]
     elif not chosen.source:
         groups = chosen.nodes or [fleet.Group(2)]
-        pools = fleet.pools_of(groups, chosen.gpus, tuple(chosen.driver))
+        pools = fleet.pools_of(groups, chosen.gpus or fleet.DEFAULT_GPUS, tuple(chosen.driver))
     return _Start(pools, objects, before, snapshot)
+
+
+def _refuse_nodes(chosen: argparse.Namespace) -> None:
+    """The nodes are those of a file.
+
+    Raises:
+        CommandError: the options describe nodes, too.
+    """
+    nodes = {"--nodes": chosen.nodes, "--gpus": chosen.gpus, "--driver": chosen.driver}
+    given = [option for option, value in nodes.items() if value]
+    if given:
+        source = "--filename" if chosen.filename else "--from"
+        raise CommandError(f"{', '.join(given)}: what {source} names says which nodes there are", 2)
 
 
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":
@@ -277,11 +293,9 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         restored=() if start.past else tuple(start.objects),
         past=start.past,
         snapshot=start.snapshot,
-        gpus=chosen.gpus,
         apiservers=chosen.apiservers,
         port=chosen.port,
         listen=chosen.listen,
-        drivers=tuple(chosen.driver),
         runtime=chosen.runtime,
         allow_host_access=chosen.allow_host_access,
         relaxed=chosen.relaxed,

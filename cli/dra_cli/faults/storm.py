@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 import orjson
-from dra_shared.client.errors import ApiError
+from dra_shared.api.resources import DEVICE_CLASSES
+from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 
 from dra_cli.cluster import Cluster
@@ -40,9 +41,10 @@ class Storm:
         """Do all of it; gives what is broken when the cluster should be at rest: nothing, if it is well.
 
         Raises:
-            CommandError: the cluster does not run.
+            CommandError: the cluster does not run, or has no such class.
         """
         async with self._cluster.client("dralab-storm") as client:
+            await self._check_class(client)
             await self._prepare(client)
             began = time.monotonic()
             work: list[asyncio.Task[None]] = []
@@ -57,6 +59,13 @@ class Storm:
                     task.cancel()
                 await self._calm()
             return await Rest(self._cluster).wait(self._rest)
+
+    async def _check_class(self, client: Client) -> None:
+        """Without its class no pod would ever run, and nothing could break."""
+        try:
+            await client.get(DEVICE_CLASSES, self._class)
+        except NotFound:
+            raise CommandError(f"there is no deviceclass {self._class!r}", 2) from None
 
     async def _prepare(self, client: Client) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}

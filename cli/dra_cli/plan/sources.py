@@ -14,6 +14,7 @@ from dra_shared.api.codec import encode
 from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import number
 from dra_cli.errors import CommandError
+from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
 from dra_cli.plan.gaps import gaps
 
@@ -97,7 +98,7 @@ def _is_described(chosen: argparse.Namespace) -> bool:
 def _described(chosen: argparse.Namespace) -> Objects:
     from dra_cli.plan.describe import described
 
-    return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or "8xA100-SXM4-40GB")
+    return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)
 
 
 async def _listed(cluster: ChosenCluster, problems: list[str], revision: str | None) -> list[Document]:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli.commandline import run
+from dra_cli.errors import CommandError
 
 from tests.cli.plan.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
 
@@ -39,6 +40,12 @@ def test_a_dump_comes_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixt
     file = tmp_path / "again.json"
     run("export", ["--from", dump, "-o", str(file)])
     assert _exported(capsys, "--from", str(file)) == exported
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_was_given(dump: str, tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "x.json"
+    with pytest.raises(CommandError, match=f"cannot write {file}: No such file or directory"):
+        run("export", ["--from", dump, "-o", str(file)])
 
 
 def test_other_names(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
