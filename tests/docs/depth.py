@@ -126,10 +126,10 @@ def _acting(kind: Kind) -> Iterator[str]:
             and (value.group, value.plural) == (kind.group, kind.plural)
         ]
         words = [word for constant in names for word in (constant, _FUNCTIONS.get(constant, constant))]
-        if any(re.search(rf"\b{word}\b", _sources(REPOSITORY / folder)) for word in words):
+        if not _words(REPOSITORY / folder).isdisjoint(words):
             yield name
 
 
 @cache
-def _sources(folder: Path) -> str:
-    return "".join(path.read_text() for path in sorted(folder.rglob("*.py")))
+def _words(folder: Path) -> frozenset[str]:
+    return frozenset(word for path in folder.rglob("*.py") for word in re.findall(r"\w+", path.read_text()))

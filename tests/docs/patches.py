@@ -57,6 +57,6 @@ def hunks(page: str, heading: str) -> list[Hunk]:
 
 
 def copy_packages(repository: Path, folder: Path) -> None:
-    """A copy of what the API server runs."""
+    """A copy of what the API server runs, compiled where it is: what does not change need not be compiled again."""
     for package in ("shared/dra_shared", "services/apiserver/dra_apiserver"):
-        shutil.copytree(repository / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(repository / package, folder / package)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 import tarfile
 import tomllib
@@ -13,7 +12,7 @@ from pathlib import Path
 import pytest
 from dra_shared import __version__
 
-from tests.packaging.conftest import WHEEL, run
+from tests.packaging.conftest import WHEEL, Dist, run
 from tests.support.reference import REPOSITORY
 
 # The first builds what all of them look at.
@@ -81,19 +80,11 @@ def test_extras_are_named(dist: Path) -> None:
     assert "Requires-Dist: httpx\n" in metadata
 
 
-@pytest.mark.timeout(300)
-def test_the_folder_is_all_that_an_installation_needs(tmp_path: Path) -> None:
-    folder, environment = tmp_path / "dist", tmp_path / "environment"
-    gathered = subprocess.run(
-        ["make", "-s", "dist", f"DIST={folder}", "DOCS=none"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if gathered.returncode and "CI" not in os.environ:
-        pytest.skip(f"the wheels of others cannot be had here: {gathered.stderr.strip().splitlines()[-1]}")
-    assert gathered.returncode == 0, gathered.stderr
+def test_the_folder_is_all_that_an_installation_needs(made: Dist, tmp_path: Path) -> None:
+    if made.problem and "CI" not in os.environ:
+        pytest.skip(f"the wheels of others cannot be had here: {made.problem.splitlines()[-1]}")
+    assert made.problem == ""
+    environment = tmp_path / "environment"
     run(sys.executable, "-m", "venv", "--without-pip", environment)
     pip = (sys.executable, "-m", "pip", "--isolated", "--python", environment / "bin" / "python")
     found = run(
@@ -102,7 +93,7 @@ def test_the_folder_is_all_that_an_installation_needs(tmp_path: Path) -> None:
         "--dry-run",
         "--no-index",
         "--find-links",
-        folder,
+        made.folder,
         "dralab[docker,console,postgresql]",
     )
     assert f" dralab-{__version__} " in found.splitlines()[-1]

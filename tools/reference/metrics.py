@@ -6,6 +6,7 @@ The sources are read and not run, since most metrics are made when a service has
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -103,8 +104,14 @@ def _constants(tree: ast.Module) -> dict[str, ast.expr]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("dra_shared."):
             source = (_ROOT / "shared" / (node.module or "").replace(".", "/")).with_suffix(".py")
             if source.exists():
-                found = {**_constants(ast.parse(source.read_text())), **found}
+                found = {**_shared_constants(source), **found}
     return found
+
+
+@cache
+def _shared_constants(source: Path) -> dict[str, ast.expr]:
+    """Those of a module that many modules import."""
+    return _constants(ast.parse(source.read_text()))
 
 
 def _value(node: ast.expr, names: dict[str, ast.expr]) -> object:
