@@ -401,6 +401,8 @@ class ClusterServices:
         nodes = sum(len(one.nodes) for one in options.pools)
         if not with_sockets(options.node_sockets, nodes):
             agent.append("--no-node-sockets")
+        if options.relaxed:
+            agent.append("--relaxed")
         if options.grace is not None:
             agent += ["--most-grace", f"{options.grace:g}"]
         if options.allow_host_access:

@@ -115,3 +115,12 @@ def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
         agent = next(spec.arguments for spec in specs if spec.name == "node-agent")
     assert speed.startswith("10@")
     assert list(agent)[list(agent).index("--most-grace") + 1] == "0"
+
+
+@pytest.mark.parametrize("relaxed", [True, False])
+def test_relaxed_is_for_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
+    services = ClusterServices(Cluster(tmp_path), ClusterOptions(nodes=1, port=0, relaxed=relaxed), print)
+    with contextlib.ExitStack() as stack:
+        specs = services._specify(stack)  # type: ignore[arg-type]  # it only enters contexts
+        told = {spec.name: "--relaxed" in spec.arguments for spec in specs}
+    assert told["apiserver"] is told["node-agent"] is relaxed

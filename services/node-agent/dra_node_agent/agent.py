@@ -30,7 +30,7 @@ from dra_shared.version import V1_37
 
 from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
-from dra_node_agent.driverkit.publisher import SLICE_HEADS
+from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
@@ -173,7 +173,7 @@ class NodeAgent:
         watcher = self._kubelet_client(config.names[0]) if len(config.names) == 1 else client
         self._pods: Informer[Pod] = Informer(watcher, PODS, field_selector=selector, clock=self._clock)
         # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
-        self._slices = Informer(client, SLICE_HEADS, clock=self._clock)
+        self._slices = SliceHeads(client, clock=self._clock)
         # In every pod's token volume: one watch saves a request for each pod.
         self._root_certificates = Informer(
             client, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
@@ -430,7 +430,16 @@ class NodeAgent:
         version = self._config.features.version
         client = self._client_of(f"dralab:driver:{name}")
         return DriverNode(
-            name, node.root, node.cdi, client, self._clock, self._slices, version, self._sockets, self._client
+            name,
+            node.root,
+            node.cdi,
+            client,
+            self._clock,
+            self._slices,
+            version,
+            self._sockets,
+            self._client,
+            self._config.durable,
         )
 
     def _pod_drivers(self, name: str) -> PodDrivers:

@@ -112,6 +112,12 @@ def _node_options(options: service.Options) -> None:
         action="store_true",
         help="open sockets of nodes only where a plugin of another process needs them",
     )
+    options.option(
+        "--relaxed",
+        default=False,
+        action="store_true",
+        help="do not wait for the disk when checkpoints are written",
+    )
     options.option("--node-cpu", default="64", help="CPUs of each node")
     options.option("--node-memory", default="512Gi", help="memory of each node")
 
@@ -216,6 +222,7 @@ async def _serve(args: argparse.Namespace) -> None:
         labels=_labels(args.node_labels),
         taints=_taints(args.register_with_taints),
         most_grace=args.most_grace,
+        durable=not args.relaxed,
         cpu=args.node_cpu,
         memory=args.node_memory,
         node_sockets=not args.no_node_sockets,

@@ -269,6 +269,12 @@ class Client:
             options["propagationPolicy"] = propagation
         await self._send("DELETE", resource.path(namespace, name), None, orjson.dumps(options))
 
+    async def delete_collection(
+        self, resource: Resource[T], namespace: str | None = None, *, field_selector: str | None = None
+    ) -> None:
+        """Delete all objects, in all namespaces unless one is named, or those that the selector selects."""
+        await self._send("DELETE", resource.path(namespace), _params(fieldSelector=field_selector))
+
     async def create_subresource(
         self, resource: Resource[T], name: str, subresource: str, body: Any, namespace: str | None = None
     ) -> bytes:

@@ -16,6 +16,8 @@ from dra_shared.client.connection import Connection, Dropped
 
 # As many requests as are under way at once in a burst of pods: what is over is closed, and opened again at once.
 _IDLE_CONNECTIONS = 256
+# As HTTP/2 limits the streams of a connection. A server gets no faster by more, and each takes a connection of its own.
+_EXCHANGES_AT_ONCE = 128
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Scheme, host and port.
@@ -41,6 +43,9 @@ class HttpTransport(httpx.AsyncBaseTransport):
         self._server_name = server_name
         self._connect_timeout = connect_timeout
         self._idle: defaultdict[Origin, deque[Connection]] = defaultdict(deque)
+        self._turns: defaultdict[Origin, asyncio.Semaphore] = defaultdict(
+            lambda: asyncio.Semaphore(_EXCHANGES_AT_ONCE)
+        )
         self._closed = False
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
@@ -79,12 +84,17 @@ class HttpTransport(httpx.AsyncBaseTransport):
     ) -> tuple[int, bytes]:
         """One request, head and body, and its whole response: status and body, without httpx's objects around them.
 
-        Not for HEAD. ``timeout`` is in seconds.
+        Not for HEAD. ``timeout`` is in seconds, from the moment at which it is sent: where many requests are under way,
+        it waits for its turn.
 
         Raises:
             TimeoutError: there is no whole response in time.
             Otherwise as ``handle_async_request``.
         """
+        async with self._turns[origin]:
+            return await self._exchange(origin, method, data, timeout)
+
+    async def _exchange(self, origin: Origin, method: str, data: bytes, timeout: float) -> tuple[int, bytes]:
         loop = asyncio.get_running_loop()
         while True:
             connection = self._idle_connection(origin)

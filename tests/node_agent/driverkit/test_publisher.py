@@ -1,5 +1,6 @@
 import asyncio
-from collections.abc import AsyncIterator
+import contextlib
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
@@ -28,14 +29,20 @@ class _Events:
     """Stands for a shared informer: tests tell the publisher what somebody did."""
 
     def __init__(self) -> None:
-        self.on_add: Any = None
-        self.on_update: Any = None
-        self.on_delete: Any = None
-        self.listened = asyncio.Event()
+        self.changed: Any = None
+        self.deleted: Any = None
+        self.followed = asyncio.Event()
+        self.none = False
 
-    def add_handler(self, on_add: Any = None, on_update: Any = None, on_delete: Any = None) -> None:
-        self.on_add, self.on_update, self.on_delete = on_add, on_update, on_delete
-        self.listened.set()
+    @contextlib.contextmanager
+    def following(self, driver: str, node: str, changed: Any, deleted: Any) -> Iterator[None]:
+        assert driver == "gpu.example.com"
+        self.changed, self.deleted = changed, deleted
+        self.followed.set()
+        yield
+
+    def knows_none(self, driver: str, node: str) -> bool:
+        return self.none
 
 
 class _World:
@@ -83,7 +90,7 @@ async def world() -> AsyncIterator[_World]:
             handle_error=lambda error, message: problems.append(f"{message}: {error}"),
         )
         running = asyncio.create_task(publisher.run())
-        await events.listened.wait()
+        await events.followed.wait()
         world = _World(api, publisher, events, clock)
         world.problems = problems
         yield world
@@ -103,6 +110,15 @@ async def test_creates_slices_owned_by_the_node(world: _World) -> None:
     assert slice_.spec.node_name == "node-0"
     (owner,) = slice_.metadata.owner_references
     assert (owner.kind, owner.name, owner.uid, owner.controller) == ("Node", "node-0", "node-uid", True)
+
+
+async def test_slices_are_not_listed_where_there_is_none(world: _World) -> None:
+    world.events.none = True
+    await world.publish(_devices("a"))
+    assert (world.shape(), world.api.lists) == ([("00000", 1, 1, ["a"])], 0)
+    # The event of the own write may not have arrived yet.
+    await world.publish(_devices("b"))
+    assert (world.shape(), world.api.lists) == ([("00000", 1, 1, ["b"])], 1)
 
 
 async def test_the_same_again_writes_nothing(world: _World) -> None:
@@ -136,7 +152,7 @@ async def test_what_somebody_deletes_comes_back(world: _World) -> None:
     await world.publish(_devices("a"))
     (gone,) = world.slices()
     world.api.objects.pop(("resourceslices", "", gone.metadata.name))
-    world.events.on_delete(gone)
+    world.events.deleted(gone)
     while not world.slices():
         await world.clock.advance(1)
     assert world.shape() == [("00000", 1, 1, ["a"])]
@@ -148,7 +164,7 @@ async def test_what_somebody_edits_is_put_right(world: _World) -> None:
     edited["spec"]["devices"] = [{"name": "hacked"}]
     stored = world.api.put("resourceslices", edited)
     slice_ = msgspec.convert(stored, ResourceSlice)
-    world.events.on_update(slice_, slice_)
+    world.events.changed(slice_)
     while world.shape()[0][3] != ["a"]:
         await world.clock.advance(1)
 
@@ -163,7 +179,7 @@ async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
         "devices": [{"name": "invented"}],
     }
     added = world.api.put("resourceslices", {"metadata": {"name": "by-hand"}, "spec": spec})
-    world.events.on_add(msgspec.convert(added, ResourceSlice))
+    world.events.changed(msgspec.convert(added, ResourceSlice))
     while any(s.metadata.name == "by-hand" for s in world.slices()):
         await world.clock.advance(1)
     await world.publisher.published()
@@ -176,7 +192,7 @@ async def test_what_is_published_while_others_settle_is_not_lost(world: _World) 
     (own,) = world.slices()
     # The event of an own write comes before the write's answer.
     version = world.publisher._written.pop(own.metadata.name)
-    world.events.on_add(own)
+    world.events.changed(own)
     world.publisher._written[own.metadata.name] = version
     await settle()
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"),))}))
@@ -188,7 +204,7 @@ async def test_what_is_published_while_others_settle_is_not_lost(world: _World) 
 async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
-    world.events.on_add(msgspec.structs.replace(own, metadata=own.metadata))
+    world.events.changed(msgspec.structs.replace(own, metadata=own.metadata))
     written, lists = list(world.api.writes), world.api.lists
     await world.clock.advance(5)
     assert (world.api.writes, world.api.lists) == (written, lists)
@@ -301,7 +317,7 @@ async def test_fields_that_the_server_drops_do_not_make_it_write_endlessly(world
     world.api.drop = {"bindsToNode"}
     await world.publish(_devices("a", binds_to_node=True))
     slices = world.slices()
-    world.events.on_update(slices[0], slices[0])
+    world.events.changed(slices[0])
     written = list(world.api.writes)
     for _ in range(5):
         await world.clock.advance(1)

@@ -192,3 +192,21 @@ async def test_a_reader_gets_lists_and_watches_and_what_it_misses_goes_to_the_se
             assert [event async for event in client.watch(NODES, timeout_seconds=400)] == []
         assert [name for name, _ in asked[4:]] == ["server", "server"]
         assert b"timeoutSeconds=30" in asked[-1][1]
+
+
+async def test_a_burst_of_requests_opens_no_connection_for_each() -> None:
+    at_once, most, connections = 0, 0, set[int]()
+
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        nonlocal at_once, most
+        connections.add(id(writer))
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(0)
+        writer.write(reply(b"ok"))
+        at_once -= 1
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        answers = await asyncio.gather(*(_whole(transport, url, "GET") for _ in range(400)))
+    assert answers == [b"ok"] * 400
+    assert most <= len(connections) <= 128

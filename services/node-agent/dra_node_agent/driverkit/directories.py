@@ -19,16 +19,25 @@ class Directories:
         plugin: the driver's own, with its socket and its checkpoint.
         registrar: where the kubelet looks for the sockets of plugins.
         cdi: where the container runtime looks for CDI files.
+        durable: whether what is written there is to survive a power cut from then on.
     """
 
     plugin: Path
     registrar: Path
     cdi: Path
+    durable: bool = True
 
     @classmethod
-    def below(cls, driver: str, kubelet_root: Path = KUBELET_ROOT, cdi: Path = CDI_DIRECTORY) -> Self:
+    def below(
+        cls,
+        driver: str,
+        kubelet_root: Path = KUBELET_ROOT,
+        cdi: Path = CDI_DIRECTORY,
+        *,
+        durable: bool = True,
+    ) -> Self:
         """The usual ones of ``driver`` below a kubelet's directory."""
-        return cls(kubelet_root / "plugins" / driver, kubelet_root / "plugins_registry", cdi)
+        return cls(kubelet_root / "plugins" / driver, kubelet_root / "plugins_registry", cdi, durable)
 
     def make(self, driver: str) -> None:
         """Make those of them that are not there.

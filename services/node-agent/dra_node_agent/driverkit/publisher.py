@@ -13,54 +13,23 @@ from dataclasses import dataclass
 
 import httpx
 import msgspec
-from dra_shared.api.meta import Object, ObjectMeta, OwnerReference, Struct
+from dra_shared.api.meta import ObjectMeta, OwnerReference
 from dra_shared.api.resource import Device, DeviceTaint, ResourcePool, ResourceSlice, ResourceSliceSpec
-from dra_shared.api.resources import NODES, RESOURCE_SLICES, Resource
+from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_shared.client.errors import ApiError, NotFound
-from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 
 from dra_node_agent.driverkit.likeness import same_content
 from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError, log_error
 from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
+from dra_node_agent.driverkit.sliceheads import SliceHead, SliceHeads, SliceOwner
 
 _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
 #: How long to wait after somebody else touched a slice: they may not be done yet.
 _SETTLE_SECONDS = 0.5
 _REMEMBERED = 64
-
-
-class PoolName(Struct):
-    """The pool that a slice is part of."""
-
-    name: str = ""
-
-
-class SliceOwner(Struct):
-    """Whose slice it is."""
-
-    driver: str = ""
-    node_name: str | None = None
-    pool: PoolName = msgspec.field(default_factory=PoolName)
-
-
-class SliceHead(Object):
-    """A ResourceSlice without its devices: enough to see that somebody touched it, and little to keep of hundreds."""
-
-    spec: SliceOwner = msgspec.field(default_factory=SliceOwner)
-
-
-#: ResourceSlices as :class:`SliceHead`, for the informer that publishers share.
-SLICE_HEADS = Resource(
-    RESOURCE_SLICES.group,
-    RESOURCE_SLICES.version,
-    RESOURCE_SLICES.plural,
-    RESOURCE_SLICES.kind,
-    SliceHead,
-    namespaced=False,
-)
 
 
 @dataclass(frozen=True)
@@ -87,7 +56,7 @@ class SlicePublisher:
         driver: str,
         node_name: str,
         clock: Clock,
-        informer: Informer[SliceHead] | None = None,
+        informer: SliceHeads | None = None,
         *,
         pool: str = "",
         handle_error: HandleError = log_error,
@@ -101,7 +70,7 @@ class SlicePublisher:
         self._handle_error = handle_error
         self._selector = f"spec.driver={driver},spec.nodeName={self._node}"
         self._own = informer is None
-        self._informer = informer or Informer(client, SLICE_HEADS, field_selector=self._selector, clock=clock)
+        self._informer = informer or SliceHeads(client, field_selector=self._selector, clock=clock)
         self._resources: DriverResources | None = None
         self._dirty = asyncio.Event()
         self._due = False
@@ -125,13 +94,13 @@ class SlicePublisher:
 
     async def run(self) -> None:
         """Keep the slices until cancelled."""
-        self._informer.add_handler(
-            on_add=self._changed, on_update=lambda _, new: self._changed(new), on_delete=self._deleted
-        )
-        async with asyncio.TaskGroup() as tasks:
-            if self._own:
+        with self._informer.following(self._driver, self._node, self._changed, self._deleted):
+            if not self._own:
+                await self._keep()
+                return
+            async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._informer.run())
-            tasks.create_task(self._keep())
+                tasks.create_task(self._keep())
 
     def _changed(self, slice_: SliceHead) -> None:
         meta = slice_.metadata
@@ -193,6 +162,8 @@ class SlicePublisher:
                 self._synced.set()
 
     async def _list(self) -> list[ResourceSlice]:
+        if not self._written and self._informer.knows_none(self._driver, self._node):
+            return []
         listed = await self._client.list(RESOURCE_SLICES, field_selector=self._selector)
         return [slice_ for slice_ in listed.items if self._mine(slice_.spec)]
 

@@ -16,7 +16,6 @@ import httpx
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
-from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.log import logger
@@ -29,7 +28,7 @@ from dra_node_agent.driverkit.locks import FileLock, LockTimeout
 from dra_node_agent.driverkit.metadata import MetadataError, MetadataWriter
 from dra_node_agent.driverkit.pools import PoolPublishers
 from dra_node_agent.driverkit.problems import HandleError, log_error
-from dra_node_agent.driverkit.publisher import SliceHead, SlicePublisher
+from dra_node_agent.driverkit.publisher import SlicePublisher
 from dra_node_agent.driverkit.resources import DriverResources
 from dra_node_agent.driverkit.services import (
     DRA_SERVICES,
@@ -38,6 +37,7 @@ from dra_node_agent.driverkit.services import (
     add_health,
     add_registration,
 )
+from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.driverkit.sockets import PATH_MAX, registration_socket
 from dra_node_agent.sockets import PluginServer, Sockets, UnixSockets
 
@@ -75,7 +75,7 @@ class DriverServer:
         health: HealthBoard | None = None,
         instance: str = "",
         serialize: bool = True,
-        slices: Informer[SliceHead] | None = None,
+        slices: SliceHeads | None = None,
         metadata: MetadataWriter | None = None,
         handle_error: HandleError = log_error,
         sockets: Sockets | None = None,

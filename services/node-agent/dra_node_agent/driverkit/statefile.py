@@ -8,8 +8,9 @@ from dra_node_agent.files import write_atomically
 class StateFile:
     """One file, which the two instances of a rolling update share; a lock around both is the caller's."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self.path = path
+        self._durable = durable
         self._seen: tuple[int, int, int] | None = None
 
     def changed(self) -> bool:
@@ -29,12 +30,12 @@ class StateFile:
         return data
 
     def write(self, data: bytes) -> None:
-        """Replace its content; it survives a power cut from then on.
+        """Replace its content; with ``durable`` it survives a power cut from then on.
 
         Raises:
             OSError: it cannot be written; the old content stays.
         """
-        write_atomically(self.path, data)
+        write_atomically(self.path, data, durable=self._durable)
         self._seen = self._stamp()
 
     def _stamp(self) -> tuple[int, int, int] | None:

@@ -101,7 +101,7 @@ class ClaimStore:
         self._common = common
         self._undo = undo
         self._reached = reached
-        self._file = StateFile(directories.plugin / _FILE)
+        self._file = StateFile(directories.plugin / _FILE, durable=directories.durable)
         self._entries: dict[str, _Entry] = {}
 
     def open(self) -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from dra_shared.api.resource import DeviceClass
-from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.version import DEFAULT, Version
 
 from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.publisher import SliceHead
+from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.nvml.node import DEFAULT_GPUS
 from dra_node_agent.sockets import Sockets
 
@@ -34,6 +33,7 @@ class DriverNode:
         kubernetes: the version of Kubernetes that drivers follow there.
         sockets: where the driver listens for the kubelet.
         cluster: a client for what is of no single node; the driver's own where it is None.
+        durable: whether checkpoints are synced to the disk.
     """
 
     name: str
@@ -41,14 +41,15 @@ class DriverNode:
     cdi_directory: Path
     client: Client
     clock: Clock
-    slices: Informer[SliceHead] | None = None
+    slices: SliceHeads | None = None
     kubernetes: Version = DEFAULT
     sockets: Sockets | None = None
     cluster: Client | None = None
+    durable: bool = True
 
     def directories(self, driver: str) -> Directories:
         """Where the driver of that name has its files."""
-        return Directories.below(driver, self.kubelet_root, self.cdi_directory)
+        return Directories.below(driver, self.kubelet_root, self.cdi_directory, durable=self.durable)
 
 
 class RunningDriver(Protocol):

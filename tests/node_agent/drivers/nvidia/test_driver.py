@@ -71,6 +71,21 @@ async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api:
         assert answer.claims["uid-1"].error == ""
 
 
+@pytest.mark.parametrize("durable", [True, False])
+async def test_the_disk_is_waited_for_where_that_is_wanted(
+    root: Path, api: FakeApi, monkeypatch: pytest.MonkeyPatch, durable: bool
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", synced.append)
+    api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", "gpu-5")))
+    async with api.client() as client:
+        node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock(), durable=durable)
+        async with NvidiaFactory(_options(root)).on_node(node) as driver:
+            await driver.prepare(claim("uid-1", "gpu-5"))
+    # The first checkpoint, one before and one after the preparation, and the CDI file.
+    assert len(synced) == (4 if durable else 0)
+
+
 async def test_an_error_names_the_claim(running: tuple[NvidiaFactory, Any]) -> None:
     from dra_node_agent.driverkit.errors import PrepareError
 

@@ -45,11 +45,11 @@ class PreparedClaim(msgspec.Struct, frozen=True):
 
 
 class Checkpoint:
-    """The file. Every change is read, changed and written as a whole, durably."""
+    """The file. Every change is read, changed and written as a whole; with ``durable`` it survives a power cut then."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, durable: bool = True) -> None:
         self._path = path
-        self._file = StateFile(path)
+        self._file = StateFile(path, durable=durable)
         self._claims: dict[str, PreparedClaim] | None = None
         self._boot_id = ""
 

@@ -41,14 +41,21 @@ class ClaimSpecs:
     Args:
         directory: where CDI files go.
         monotonic: the time, in seconds.
+        durable: whether a file survives a power cut once it is written.
     """
 
     def __init__(
-        self, library: DeviceLibrary, directory: Path, monotonic: Callable[[], float] = time.monotonic
+        self,
+        library: DeviceLibrary,
+        directory: Path,
+        monotonic: Callable[[], float] = time.monotonic,
+        *,
+        durable: bool = True,
     ) -> None:
         self._library = library
         self._directory = directory
         self._monotonic = monotonic
+        self._durable = durable
         self._common: tuple[ContainerEdits, float] | None = None
 
     def write(self, uid: str, groups: list[PreparedGroup], per_gpu: PerGpu) -> None:
@@ -79,7 +86,7 @@ class ClaimSpecs:
             kind = f"{edits.VENDOR}/{edits.CLASS}"
             try:
                 spec = Spec(kind, tuple(devices.values()), container_edits=common)
-                write_spec(self._directory, _name(uid), spec)
+                write_spec(self._directory, _name(uid), spec, durable=self._durable)
             except OSError as error:
                 raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
 

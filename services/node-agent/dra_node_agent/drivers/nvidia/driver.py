@@ -6,7 +6,6 @@ from types import TracebackType
 from typing import Self
 
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -17,8 +16,8 @@ from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, 
 from dra_node_agent.driverkit.health import Health, HealthBoard
 from dra_node_agent.driverkit.locks import FileLock, LockTimeout
 from dra_node_agent.driverkit.metadata import V1ALPHA1, MetadataWriter
-from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.driverkit.server import DriverServer
+from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
@@ -51,7 +50,7 @@ class NvidiaDriver:
         clock: Clock,
         options: NvidiaOptions,
         *,
-        slices: Informer[SliceHead] | None = None,
+        slices: SliceHeads | None = None,
         sockets: Sockets | None = None,
         reached: CrashPoint = lambda point: None,
     ) -> None:
@@ -92,6 +91,7 @@ class NvidiaDriver:
             fabric=fabric,
             metadata=self._announcer.metadata if described else None,
             monotonic=clock.monotonic,
+            durable=directories.durable,
         )
         self._lock = FileLock(directories.plugin / LOCK_FILE, clock)
         self._taints = DeviceTaints(directories.plugin / taints.FILE_NAME)

@@ -56,6 +56,7 @@ class DeviceState:
         metadata: what containers can read of a device, where they can.
         fabric: the partitions of the GPUs' NVLink switches.
         monotonic: the time, in seconds.
+        durable: whether checkpoint and CDI files survive a power cut once they are written.
     """
 
     def __init__(
@@ -70,16 +71,17 @@ class DeviceState:
         metadata: Callable[[Allocatable], DeviceMetadata | None] | None = None,
         fabric: FabricPartitions = NO_PARTITIONS,
         monotonic: Callable[[], float] = time.monotonic,
+        durable: bool = True,
     ) -> None:
         self._shared = shared
         self._fabric = fabric
         self._metadata = metadata
         self._library = library
         self._gates = feature_gates
-        self._specs = ClaimSpecs(library, cdi_directory, monotonic)
+        self._specs = ClaimSpecs(library, cdi_directory, monotonic, durable=durable)
         self._reached = reached
         self._mps = MpsDaemons(directory / "mps", library)
-        self._checkpoint = Checkpoint(directory / FILE_NAME)
+        self._checkpoint = Checkpoint(directory / FILE_NAME, durable=durable)
         self.per_gpu: PerGpu = {}
 
     @property

@@ -9,7 +9,6 @@ import msgspec
 from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError, Conflict
-from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -19,8 +18,8 @@ from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.driverkit.health import Health, HealthBoard
-from dra_node_agent.driverkit.publisher import SliceHead
 from dra_node_agent.driverkit.server import DriverServer
+from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import cluster_resources, loop_values, resources
 from dra_node_agent.drivers.profile.metadata import metadata_writer
@@ -49,7 +48,7 @@ class ProfileDriver:
         client: Client,
         clock: Clock,
         *,
-        slices: Informer[SliceHead] | None = None,
+        slices: SliceHeads | None = None,
         kubernetes: Version = DEFAULT,
         sockets: Sockets | None = None,
     ) -> None:

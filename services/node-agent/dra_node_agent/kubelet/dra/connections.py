@@ -6,12 +6,13 @@ so they are deleted after a delay that a restart of the driver fits into; at sta
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
 from dra_shared.api.resources import RESOURCE_SLICES
-from dra_shared.client.errors import ApiError, from_response
+from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -204,16 +205,12 @@ class DriverConnections:
         delay = _FIRST_RETRY
         while True:
             try:
-                response = await self._client.raw(
-                    "DELETE", RESOURCE_SLICES.path(), params={"fieldSelector": selector}
-                )
-                if response.status_code < 400 or response.status_code == 404:
-                    _log.info("slices deleted", node=self._node_name, driver=driver or "(all)")
-                    return
-                error: Exception = from_response(response.status_code, response.content)
-            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
-                error = failure
-            _log.info("slices not deleted, trying again", node=self._node_name, error=str(error))
+                with contextlib.suppress(NotFound):
+                    await self._client.delete_collection(RESOURCE_SLICES, field_selector=selector)
+                _log.info("slices deleted", node=self._node_name, driver=driver or "(all)")
+                return
+            except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+                _log.info("slices not deleted, trying again", node=self._node_name, error=str(error))
             await self._clock.sleep(delay * (1 + self._rng.random() / 5))
             delay = min(delay * 2, _LONGEST_RETRY)
 

@@ -72,8 +72,9 @@ class ComputeDomainState:
         self._library = library
         self._domains = domains
         self._cdi = directories.cdi
+        self._durable = directories.durable
         self._root = directories.plugin / _DIRECTORY
-        self._checkpoint = Checkpoint(directories.plugin / FILE_NAME)
+        self._checkpoint = Checkpoint(directories.plugin / FILE_NAME, durable=directories.durable)
 
     def open(self) -> None:
         """Take the checkpoint over and write the CDI file of all GPUs.
@@ -235,7 +236,8 @@ class ComputeDomainState:
             return
         try:
             spec = Spec(f"{edits.VENDOR}/{edits.CLASS}", found)
-            write_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, uid), spec)
+            name = transient_name(edits.VENDOR, edits.CLASS, uid)
+            write_spec(self._cdi, name, spec, durable=self._durable)
         except (OSError, ValueError) as error:
             raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
 

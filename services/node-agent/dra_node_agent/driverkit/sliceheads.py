@@ -1,0 +1,103 @@
+"""ResourceSlices without their devices, watched once for all publishers of a process.
+
+Each publisher follows the slices of its driver and node alone: with thousands of nodes in a process, whatever looked at
+the slices of all others at each change would cost more than all else.
+"""
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
+
+import msgspec
+from dra_shared.api.meta import Object, Struct
+from dra_shared.api.resources import RESOURCE_SLICES, Resource
+from dra_shared.client.informer import Informer
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+
+_BY_OWNER = "owner"
+
+
+class PoolName(Struct):
+    """The pool that a slice is part of."""
+
+    name: str = ""
+
+
+class SliceOwner(Struct):
+    """Whose slice it is."""
+
+    driver: str = ""
+    node_name: str | None = None
+    pool: PoolName = msgspec.field(default_factory=PoolName)
+
+
+class SliceHead(Object):
+    """A ResourceSlice without its devices: enough to see that somebody touched it, and little to keep of hundreds."""
+
+    spec: SliceOwner = msgspec.field(default_factory=SliceOwner)
+
+
+_Follower = Callable[[SliceHead], None]
+
+_SLICE_HEADS = Resource(
+    RESOURCE_SLICES.group,
+    RESOURCE_SLICES.version,
+    RESOURCE_SLICES.plural,
+    RESOURCE_SLICES.kind,
+    SliceHead,
+    namespaced=False,
+)
+
+
+class SliceHeads(Informer[SliceHead]):
+    """The slices that exist, or those that ``field_selector`` selects."""
+
+    def __init__(
+        self, client: Client, *, field_selector: str | None = None, clock: Clock | None = None
+    ) -> None:
+        super().__init__(client, _SLICE_HEADS, field_selector=field_selector, clock=clock)
+        self._followers: dict[str, list[tuple[_Follower, _Follower]]] = {}
+        self.store.add_index(_BY_OWNER, _owners)
+        self.add_handler(self._changed, lambda _, new: self._changed(new), self._deleted)
+
+    @contextlib.contextmanager
+    def following(self, driver: str, node: str, changed: _Follower, deleted: _Follower) -> Iterator[None]:
+        """Within it ``changed`` is called with slices of that driver and node, first with those that are known.
+
+        ``node`` is empty for slices that are not a node's own; ``deleted`` is called with those that go.
+        """
+        owner, follower = _key(driver, node), (changed, deleted)
+        self._followers.setdefault(owner, []).append(follower)
+        for head in self.store.by_index(_BY_OWNER, owner):
+            changed(head)
+        try:
+            yield
+        finally:
+            left = self._followers[owner]
+            left.remove(follower)
+            if not left:
+                del self._followers[owner]
+
+    def knows_none(self, driver: str, node: str) -> bool:
+        """Whether there was no slice of that driver and node when the newest event arrived."""
+        return self.has_synced and not self.store.by_index(_BY_OWNER, _key(driver, node))
+
+    def _changed(self, head: SliceHead) -> None:
+        for changed, _ in self._followers.get(_owner(head), ()):
+            changed(head)
+
+    def _deleted(self, head: SliceHead) -> None:
+        for _, deleted in self._followers.get(_owner(head), ()):
+            deleted(head)
+
+
+def _key(driver: str, node: str) -> str:
+    return f"{driver}/{node}"
+
+
+def _owner(head: SliceHead) -> str:
+    return _key(head.spec.driver, head.spec.node_name or "")
+
+
+def _owners(head: SliceHead) -> Iterable[str]:
+    return (_owner(head),)
