@@ -231,6 +231,8 @@ class NodeAgent:
         watcher = await self._stack.enter_async_context(DirectoryWatcher())
         self._stack.push_async_callback(self._tasks.close)
         self._stack.push_async_callback(self._faults.clear)
+        # Before the nodes: drivers that find their slices known need not ask for them.
+        self._tasks.start(self._run(self._slices.run()), name="slices")
         try:
             for name in self._config.names:
                 await self._add_node(name, watcher)
@@ -239,7 +241,6 @@ class NodeAgent:
             raise
         self._pods.add_handler(self._pod_changed, self._pod_updated, self._pod_removed)
         self._tasks.start(self._run(self._pods.run()), name="pods")
-        self._tasks.start(self._run(self._slices.run()), name="slices")
         self._root_certificates.add_handler(self._certificates_published)
         self._tasks.start(self._run(self._root_certificates.run()), name="root certificates")
         self._tasks.start(self._when_synced(), name="sync")
