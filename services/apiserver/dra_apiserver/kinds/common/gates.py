@@ -27,18 +27,23 @@ class GatedFields:
         """Take the fields out of `obj` unless `old` uses the feature, which is off."""
         if old is not None and any(_holds(old, path) for path in self._in_use):
             return
-        for parents, name in self._droppable:
+        for parents, names in self._droppable:
             for parent in _walk(obj, parents):
                 if isinstance(parent, dict):
-                    parent.pop(name, None)
+                    for name in names:
+                        parent.pop(name, None)
 
     @functools.cached_property
     def _in_use(self) -> Sequence[Sequence[str]]:
         return [path.split(".") for path in (*self.fields, *self.also_in_use)]
 
     @functools.cached_property
-    def _droppable(self) -> Sequence[tuple[Sequence[str], str]]:
-        return [(path[:-1], path[-1]) for path in self._in_use[: len(self.fields)]]
+    def _droppable(self) -> Sequence[tuple[Sequence[str], Sequence[str]]]:
+        """The fields by where they are, so that an object is walked through once for all that are there."""
+        found: dict[tuple[str, ...], list[str]] = {}
+        for path in self._in_use[: len(self.fields)]:
+            found.setdefault(tuple(path[:-1]), []).append(path[-1])
+        return list(found.items())
 
 
 def drop_disabled(

@@ -12,6 +12,7 @@ from dra_shared.version import V1_35, V1_37, Version
 from dra_apiserver.errors import FieldError, Verbatim, invalid, required, too_long
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.resource.allocatable import check_allocatable
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity
@@ -36,6 +37,7 @@ _BUILD = r"[0-9a-zA-Z-]+"
 _SEMVER = re.compile(
     rf"{_NUMBER}\.{_NUMBER}\.{_NUMBER}(-{_PRERELEASE}(\.{_PRERELEASE})*)?(\+{_BUILD}(\.{_BUILD})*)?", re.ASCII
 )
+_good = KnownGood()
 _SCALARS = ("int", "bool", "string", "version")
 _LISTS = ("ints", "bools", "strings", "versions")
 
@@ -44,6 +46,31 @@ def check_device(
     device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
 ) -> list[FieldError]:
     """A device; `old` is the one of that name before a change, `per_device` whether it chooses its own nodes."""
+    if old is not None:
+        return _check(device, old, per_device, path, gates)
+    return _good.check(
+        _shape(device), lambda: _check(device, None, per_device, path, gates), under=(gates, per_device)
+    )
+
+
+def _shape(device: JsonObject) -> JsonObject:
+    """What decides whether a device is good: equal nodes have equal devices but for UUIDs and addresses."""
+    attributes = device.get("attributes") or {}
+    return {
+        **device,
+        "attributes": {name: None if _is_short(value) else value for name, value in attributes.items()},
+    }
+
+
+def _is_short(attribute: JsonObject) -> bool:
+    """Whether the attribute is a string that no rule has anything against."""
+    text = attribute.get("string")
+    return text is not None and len(attribute) == 1 and not _check_string(text, "")
+
+
+def _check(
+    device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
+) -> list[FieldError]:
     kubernetes, lists = gates.version, Lists(gates.version)
     qualified_name = functools.partial(names.qualified_name, kubernetes=kubernetes)
     errors = names.label(device.get("name", ""), f"{path}.name")

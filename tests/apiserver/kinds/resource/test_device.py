@@ -1,0 +1,44 @@
+"""Devices of slices: those like one found valid are not looked at again."""
+
+from typing import Any
+
+from dra_apiserver.kinds.resource.device import check_device
+from dra_shared.features import FeatureGates
+
+_GATES = FeatureGates()
+
+
+def _device(**attributes: Any) -> dict[str, Any]:
+    return {"name": "gpu-0", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
+
+
+def _errors(device: dict[str, Any], old: dict[str, Any] | None = None, per_device: bool = False) -> list[str]:
+    return [error.field for error in check_device(device, old, per_device, "d", _GATES)]
+
+
+def test_another_string_is_as_good_as_one_before_if_it_is_no_longer() -> None:
+    assert _errors(_device(uuid={"string": "a"})) == []
+    assert _errors(_device(uuid={"string": "b" * 64})) == []
+    assert _errors(_device(uuid={"string": "b" * 65})) == ["d.attributes[uuid].string"]
+    assert _errors(_device(uuid={"string": "ü" * 33})) == ["d.attributes[uuid].string"]
+    assert _errors(_device(uuid={"string": "a", "int": 1})) == ["d.attributes[uuid]"]
+    assert _errors(_device(uuid={})) == ["d.attributes[uuid]"]
+
+
+def test_what_is_no_string_is_compared_as_it_is() -> None:
+    assert _errors(_device(driver={"version": "1.0.0"})) == []
+    assert _errors(_device(driver={"version": "1.0"})) == ["d.attributes[driver].version"]
+    assert _errors({**_device(), "name": "Gpu"}) == ["d.name"]
+    assert _errors(_device(**{"a-b": {"string": "a"}})) == ["d.attributes"]
+
+
+def test_a_device_that_chooses_its_node_is_another() -> None:
+    device = {**_device(), "nodeName": "node-0"}
+    assert _errors(device, per_device=True) == []
+    assert _errors(device) == ["d"]
+
+
+def test_what_an_update_leaves_as_it_was_says_nothing_of_new_devices() -> None:
+    bad = {**_device(), "taints": [{"key": "a b", "effect": "NoSchedule"}]}
+    assert _errors(bad, old=bad) == []
+    assert _errors(bad) == ["d.taints[0].key"]
