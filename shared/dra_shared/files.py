@@ -24,9 +24,14 @@ def scratch() -> Path:
 
 def private_folder(path: Path) -> None:
     """Make the folder, and those above it that are missing, for its owner alone; one that is there is closed too."""
-    for folder in (*reversed(path.parents), path):
-        with contextlib.suppress(FileExistsError):
-            folder.mkdir(mode=_FOLDER)
+    try:
+        path.mkdir(mode=_FOLDER)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        for folder in (*reversed(path.parents), path):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(mode=_FOLDER)
     # Another's folder stays as its owner wants it.
     with contextlib.suppress(PermissionError):
         path.chmod(_FOLDER)

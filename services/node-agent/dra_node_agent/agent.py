@@ -234,6 +234,8 @@ class NodeAgent:
         # Before the nodes: drivers that find their slices known need not ask for them.
         self._tasks.start(self._run(self._slices.run()), name="slices")
         try:
+            # Pods' volumes lie below it, and the sockets of drivers.
+            private_folder(self._config.data.absolute() / "nodes")
             for name in self._config.names:
                 await self._add_node(name, watcher)
         except BaseException:
@@ -271,8 +273,6 @@ class NodeAgent:
     async def _add_node(self, name: str, watcher: DirectoryWatcher) -> None:
         config = self._config
         home = config.data.absolute() / "nodes" / name
-        # Pods' volumes lie below it, and the sockets of drivers.
-        private_folder(home.parent)
         self._stack.callback(DirectoryLock(home, "node agent").release)
         if config.root is not None:
             self._stack.callback(DirectoryLock(config.root, "node agent").release)

@@ -193,7 +193,7 @@ async def _health_lifecycle(case: Case, tmp_path: Path) -> None:
     assert [entry.device_name for entry in cache.update("d", [healthy])] == ["dev"]
     assert cache.update("d", [healthy]) == []
     assert cache.get("d", "pool", "dev").health is Health.HEALTHY
-    await cache.save()
+    cache.save()
     assert HealthInfoCache(tmp_path / "health", clock).get("d", "pool", "dev").message == "fine"
     await clock.advance(31)
     assert cache.get("d", "pool", "dev").health is Health.UNKNOWN
@@ -207,7 +207,7 @@ async def _new_health_cache(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "health" if case["table"]["stateFile"] else None
     cache = HealthInfoCache(path, FakeClock())
     assert cache.get("d", "p", "x").health is Health.UNKNOWN
-    await cache.save()
+    cache.save()
     assert path is None or json.loads(path.read_bytes()) == {}
 
 

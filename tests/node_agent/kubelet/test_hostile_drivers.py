@@ -150,7 +150,7 @@ async def test_health_of_devices_that_are_reported_no_more_is_forgotten(tmp_path
     for number in range(100):
         cache.update("driver", [device_health("pool", f"invented-{number}", 1, 0, "")])
         await clock.advance(31)
-    await cache.save()
+    cache.save()
     assert path.stat().st_size < 1000
     assert cache.get("driver", "pool", "invented-5").health is Health.UNKNOWN
     assert cache.get("driver", "pool", "invented-99").health is Health.UNKNOWN, "stale"

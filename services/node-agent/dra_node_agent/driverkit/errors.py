@@ -21,6 +21,8 @@ def make_directory(driver: str, path: Path) -> None:
     Raises:
         DriverConfigError: that is not possible.
     """
+    if path.is_dir():
+        return
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -22,6 +22,9 @@ _BALANCED = ("3g.20gb", "2g.10gb", "1g.5gb", "1g.5gb")
 
 _MOST_GPUS = 32
 
+#: The profiles that are made on a GPU; None with MIG mode off.
+_Layout = tuple[str, ...] | None
+
 _GROUP = re.compile(r"(?:(?P<count>[0-9]+)x)?(?P<model>[^:,]+?)(?::(?P<layout>[^,:]+))?")
 
 _log = logger(__name__)
@@ -54,9 +57,10 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
             raise GpuSpecError(f"GPUs {text!r}: {group!r} is not of the form COUNTxMODEL[:LAYOUT]")
         count = min(int(match["count"] or 1), _MOST_GPUS + 1)
         model = load_model(match["model"], directories)
+        first, rest = _profiles(model, match["layout"])
         for place in range(count):
             gpu = SimulatedGpu(len(gpus), model, seed)
-            _lay_out(gpu, _profiles(model, match["layout"], place, count))
+            _lay_out(gpu, first if place < count // 2 else rest)
             gpus.append(gpu)
     if len(gpus) > _MOST_GPUS:
         raise GpuSpecError(f"GPUs {text!r}: a node has room for {_MOST_GPUS}")
@@ -66,7 +70,8 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
     return gpus
 
 
-def _profiles(model: GpuModel, layout: str | None, place: int, count: int) -> tuple[str, ...] | None:
+def _profiles(model: GpuModel, layout: str | None) -> tuple[_Layout, _Layout]:
+    """What a group's first half of GPUs has, and its second."""
     like = SimulatedGpu(0, model, "")
     names = {profile_name(like, profile) for profile in model.mig_profiles}
     if layout in (None, "half-balanced"):
@@ -75,9 +80,9 @@ def _profiles(model: GpuModel, layout: str | None, place: int, count: int) -> tu
             raise GpuSpecError(
                 f"layout half-balanced needs the profiles {', '.join(_BALANCED)}: not on {model.name}"
             )
-        return _BALANCED if fits and place < count // 2 else None
+        return _BALANCED if fits else None, None
     if layout == "whole":
-        return None
+        return None, None
     if layout == "mig":
         wanted: tuple[str, ...] = ()
     else:
@@ -87,10 +92,10 @@ def _profiles(model: GpuModel, layout: str | None, place: int, count: int) -> tu
             f"MIG layout {layout!r}: {model.name} knows "
             + (f"whole, mig and the profiles {', '.join(sorted(names))}" if names else "no MIG, only whole")
         )
-    return wanted
+    return wanted, wanted
 
 
-def _lay_out(gpu: SimulatedGpu, profiles: tuple[str, ...] | None) -> None:
+def _lay_out(gpu: SimulatedGpu, profiles: _Layout) -> None:
     if profiles is None:
         return
     gpu.mig_enabled = gpu.mig_pending = True

@@ -4,7 +4,7 @@ import hashlib
 import threading
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
 
 from dra_node_agent.nvml.fabric import FabricMember
@@ -153,6 +153,12 @@ class SimulatedGpu:
         self.pci_domain, self.pci_bus = 0, 0x07 + 0x10 * (index // 2) + 0x04 * (index % 2)
         self.pci_root_bus = self.pci_bus - 1
         self.numa_node = 0 if index < 4 else 1
+
+    @property
+    def build(self) -> Hashable:
+        """What decides all that NVML says of the GPU, load and counters apart, but for what names this one alone."""
+        instances = tuple(sorted(instance.profile.id for instance in self.instances.values()))
+        return self.model.name, self.fabric, self.lost, self.vfio, self.mig_enabled, instances
 
     @property
     def mig_capable(self) -> bool:
@@ -314,6 +320,11 @@ class SimulatedSystem:
         self.event_sets: list[EventSet] = []
         self.keep: Callable[[SimulatedSystem], None] | None = None
         self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def build(self) -> Hashable:
+        """Machines of one build differ in their GPUs' UUIDs and serial numbers alone."""
+        return (self.driver_version, self.cuda_driver_version, *(gpu.build for gpu in self.gpus))
 
     def visible(self) -> list[SimulatedGpu]:
         """The GPUs that the nvidia kernel driver holds; those bound to vfio-pci are out of NVML's sight."""

@@ -5,6 +5,7 @@ import functools
 import uuid
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pynvml
@@ -93,10 +94,15 @@ class DeviceLibrary:
 
     def gpus(self) -> list[Gpu]:
         """The GPUs that NVML sees, by index; raises DiscoveryError."""
-        # GPUs of one product in one mode have the same: NVML is asked once for them.
-        profiles: dict[Hashable, Profiles] = {}
         with self._nvml():
-            return [self._gpu(index, profiles) for index in range(pynvml.nvmlDeviceGetCount())]
+            equal = self.host.equal_gpus()
+            if equal is not None:
+                return [_copy(gpu, _uuid(pynvml.nvmlDeviceGetHandleByIndex(gpu.index))) for gpu in equal]
+            # GPUs of one product in one mode have the same: NVML is asked once for them.
+            profiles: dict[Hashable, Profiles] = {}
+            found = [self._gpu(index, profiles) for index in range(pynvml.nvmlDeviceGetCount())]
+        self.host.note_gpus([_copy(gpu, gpu.uuid) for gpu in found])
+        return found
 
     def clique(self) -> str | None:
         """The NVLink domain that all GPUs are in, as ``CLUSTER-UUID.CLIQUE``; None without one of several machines.
@@ -287,7 +293,7 @@ class DeviceLibrary:
 
     def _gpu(self, index: int, known: dict[Hashable, Profiles]) -> Gpu:
         handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-        uuid = _text(pynvml.nvmlDeviceGetUUID(handle))
+        uuid = _uuid(handle)
         try:
             current, _ = pynvml.nvmlDeviceGetMigMode(handle)
             capable = True
@@ -378,6 +384,15 @@ def _profiles(handle: Any) -> Iterator[GiProfile]:
 def _shared(profiles: Profiles) -> Profiles:
     """One copy for all GPUs that have the same profiles."""
     return profiles
+
+
+def _copy(gpu: Gpu, uuid: str) -> Gpu:
+    """The GPU with another UUID, as it was before anything was noted on it."""
+    return replace(gpu, uuid=uuid, max_capacity={})
+
+
+def _uuid(handle: Any) -> str:
+    return _text(pynvml.nvmlDeviceGetUUID(handle))
 
 
 def _profile_name(gpu: Gpu, profile: GiProfile) -> str:

@@ -4,11 +4,12 @@ import os
 import re
 import stat
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.nvml.library import NvmlLibrary, RealNvml, SimulatedNvml
 from dra_node_agent.nvml.system import SimulatedSystem, caps_minor
 
@@ -83,6 +84,14 @@ class Host(Protocol):
 
     nvml: NvmlLibrary
 
+    def equal_gpus(self) -> list[Gpu] | None:
+        """The GPUs of a machine whose UUIDs alone are others, by index; None where none is known."""
+        ...
+
+    def note_gpus(self, gpus: list[Gpu]) -> None:
+        """Remember the GPUs that NVML found on this one, for machines that are built the same way."""
+        ...
+
     def pcie_root(self, pci_bus_id: str) -> str | None:
         """The PCIe root complex above the device, ``pci0000:64``, if it is known."""
         ...
@@ -156,13 +165,23 @@ class SimulatedHost:
     Args:
         driver_root: a directory for stand-ins of the driver's files, so that mounts of them have a source; it
             may be shared between nodes.
+        builds: the GPUs of machines by how these are built, which hosts of one choice of GPUs share.
     """
 
-    def __init__(self, system: SimulatedSystem, driver_root: Path) -> None:
+    def __init__(
+        self, system: SimulatedSystem, driver_root: Path, builds: dict[Hashable, list[Gpu]] | None = None
+    ) -> None:
         self.system = system
         self.nvml: NvmlLibrary = SimulatedNvml(system)
         self._root = driver_root.absolute()
         self._files: dict[str, list[tuple[str, str]]] = {}
+        self._builds = {} if builds is None else builds
+
+    def equal_gpus(self) -> list[Gpu] | None:
+        return self._builds.get(self.system.build)
+
+    def note_gpus(self, gpus: list[Gpu]) -> None:
+        self._builds[self.system.build] = gpus
 
     def _gpu(self, pci_bus_id: str) -> int | None:
         return next((gpu.index for gpu in self.system.gpus if gpu.pci_bus_id == pci_bus_id), None)
@@ -276,6 +295,12 @@ class RealHost:
         self.nvml: NvmlLibrary = RealNvml()
         self._root = driver_root
         self._hook = hook
+
+    def equal_gpus(self) -> list[Gpu] | None:
+        return None
+
+    def note_gpus(self, gpus: list[Gpu]) -> None:
+        """Nothing: the process sees no other machine."""
 
     def pcie_root(self, pci_bus_id: str) -> str | None:
         match = re.search(r"/(pci[0-9a-f]{4}:[0-9a-f]{2})(/|$)", str(_pci(pci_bus_id).resolve()))

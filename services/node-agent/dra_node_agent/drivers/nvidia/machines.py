@@ -11,6 +11,7 @@ from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.nvidia import containerruntime
+from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.features import node_labels
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
@@ -18,7 +19,7 @@ from dra_node_agent.drivers.nvidia.host import Host, RealHost, SimulatedHost
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.nvml.model import ModelError, UnknownModelError
 from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus
-from dra_node_agent.nvml.system import SimulatedGpu, SimulatedSystem
+from dra_node_agent.nvml.system import SimulatedSystem
 
 HOST_GPUS = "host"
 
@@ -36,6 +37,7 @@ class NvidiaMachines:
         self._options = options
         self._gates = gates
         self._labels: dict[Hashable, dict[str, str]] = {}
+        self._builds: dict[Hashable, list[Gpu]] = {}
         # Checks the options now: a node would only find out when its driver starts.
         if options.gpus == HOST_GPUS:
             _real_host()
@@ -68,7 +70,9 @@ class NvidiaMachines:
     def host(self, node_name: str) -> Host:
         """The machine of a node as a driver sees it."""
         system = self.system(node_name)
-        return _real_host() if system is None else SimulatedHost(system, self._options.driver_root)
+        if system is None:
+            return _real_host()
+        return SimulatedHost(system, self._options.driver_root, self._builds)
 
     def labels(self, node_name: str, started: datetime) -> dict[str, str]:
         """The labels that feature discovery gives the node; ``started`` is when it began."""
@@ -76,10 +80,10 @@ class NvidiaMachines:
         if system is None:
             return self._discovered(node_name, started)
         # Equal machines have the same labels, and asking NVML for everything takes its time.
-        key = tuple(_layout(gpu) for gpu in system.gpus)
-        if key not in self._labels:
-            self._labels[key] = self._discovered(node_name, started)
-        return dict(self._labels[key])
+        build = system.build
+        if build not in self._labels:
+            self._labels[build] = self._discovered(node_name, started)
+        return dict(self._labels[build])
 
     def environment_edits(
         self, node_name: str, environment: Mapping[str, str], mounts: Sequence[str]
@@ -116,11 +120,6 @@ class DraMachines(NvidiaMachines):
     def __init__(self, options: DriverOptions) -> None:
         self.own = NvidiaOptions.parse(options.values)
         super().__init__(options, self.own.gates)
-
-
-def _layout(gpu: SimulatedGpu) -> Hashable:
-    instances = tuple(sorted(instance.profile.id for instance in gpu.instances.values()))
-    return gpu.model.name, gpu.fabric, gpu.lost, gpu.mig_enabled, instances
 
 
 def _real_host() -> RealHost:

@@ -1,6 +1,5 @@
 """What drivers say of their devices' health (pkg/kubelet/cm/dra/healthinfo.go)."""
 
-import asyncio
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
@@ -147,14 +146,12 @@ class HealthInfoCache:
         """Forget the reports of a driver; returns whether there were any."""
         return bool(self._drivers.pop(driver, None))
 
-    async def save(self) -> None:
+    def save(self) -> None:
         """Write the file. A failure is logged: health comes again with the next report."""
         if self._path is None:
             return
         try:
-            await asyncio.to_thread(
-                write_atomically, self._path, msgspec.json.encode(self._drivers), durable=False
-            )
+            write_atomically(self._path, msgspec.json.encode(self._drivers), durable=False)
         except OSError as error:
             _log.warning("health file not written", path=str(self._path), error=str(error))
 

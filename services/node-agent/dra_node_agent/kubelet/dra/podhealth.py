@@ -69,7 +69,7 @@ class PodHealth:
         changed = self._devices.update(driver, devices)
         if not changed:
             return
-        await self._devices.save()
+        self._devices.save()
         names = {(device.pool_name, device.device_name) for device in changed}
         pods: set[str] = set()
         for info in self._claims:
