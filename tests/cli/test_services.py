@@ -122,5 +122,5 @@ def test_relaxed_is_for_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
     services = ClusterServices(Cluster(tmp_path), ClusterOptions(nodes=1, port=0, relaxed=relaxed), print)
     with contextlib.ExitStack() as stack:
         specs = services._specify(stack)  # type: ignore[arg-type]  # it only enters contexts
-        told = {spec.name: "--relaxed" in spec.arguments for spec in specs}
-    assert told["apiserver"] is told["node-agent"] is relaxed
+        relaxing = {spec.name: "--relaxed" in spec.arguments for spec in specs}
+    assert relaxing["apiserver"] is relaxing["node-agent"] is relaxed
