@@ -595,3 +595,26 @@ def test_declared_rules_answer_last() -> None:
     match, parameters = "constraints[0].matchAttribute", "config[0].opaque.parameters"
     assert fields(version=V1_36) == [match, parameters]
     assert fields() == [parameters, match]
+
+
+def fields_in_v1beta1(obj: Json, *gates: str, version: Version = V1_37) -> list[str]:
+    return [
+        field
+        for _, field, _ in errors({**obj, "apiVersion": "resource.k8s.io/v1beta1"}, *gates, version=version)
+    ]
+
+
+def test_declared_rules_name_the_fields_of_the_clients_version() -> None:
+    request = {"name": "gpu", "deviceClassName": "gpu", "allocationMode": "Some", "selectors": [{}]}
+    obj = claim()
+    obj["spec"]["devices"]["requests"] = [request]
+    # Hand-written rules are for what all versions have in common, so they know v1 alone.
+    by_hand = "spec.devices.requests[0].exactly.selectors[0].cel"
+    assert fields_in_v1beta1(obj) == [by_hand, "spec.devices.requests[0].allocationMode"]
+    assert fields_in_v1beta1(obj, version=V1_36) == [
+        by_hand,
+        "spec.devices.requests[0].exactly.allocationMode",
+    ]
+    device = {"name": "d", "basic": {"attributes": {"empty": {}}}}
+    assert fields_in_v1beta1(slice_of(device)) == ["spec.devices[0].basic.attributes[empty]"]
+    assert fields_in_v1beta1(slice_of(device), version=V1_36) == ["spec.devices[0].attributes[empty]"]

@@ -6,7 +6,9 @@ compares with stands in the types' tags, and nowhere else. Since 1.37 the declar
 
 from __future__ import annotations
 
+import copy
 import functools
+import re
 from collections import Counter
 from typing import Any
 
@@ -22,6 +24,11 @@ JsonObject = dict[str, Any]
 
 _PACKAGE = "io.k8s.api.resource.v1"
 _LIMITS = ("maxItems", "maxBytes")
+# Where v1beta1 has what v1 has in `exactly`, and in the device itself (upstream's ResourceNormalizationRules).
+_FLAT = re.compile(
+    r"(requests\[\d+\])\.(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|derivedAttributes)"
+)
+_BASIC = re.compile(r"(spec\.devices\[\d+\])\.basic\b")
 
 
 def with_declared(
@@ -34,8 +41,9 @@ def with_declared(
     """
     if ctx.features.version < V1_37 or not ctx.features.enabled("DeclarativeValidationBeta"):
         return errors
-    found = _rules(ctx.kind.kind, ctx.features).validate(obj, old)
-    covered = Counter((error.type, error.field) for error in found)
+    package, both = _as_asked(obj, old, ctx)
+    found = _rules(f"{package}.{ctx.kind.kind}", ctx.features).validate(*both)
+    covered = Counter((error.type, _in_v1(error.field)) for error in found)
     left = []
     for error in errors:
         place = (error.type, error.field)
@@ -46,9 +54,31 @@ def with_declared(
     return left + found
 
 
+def _as_asked(
+    obj: JsonObject, old: JsonObject | None, ctx: Context
+) -> tuple[str, tuple[JsonObject, JsonObject | None]]:
+    """The package whose types declare the rules, and the objects in its form: that of the client.
+
+    v1beta1 alone has another form than v1, so that its errors name other fields.
+    """
+    converted = ctx.kind.conversions.get(ctx.version)
+    if converted is None:
+        return _PACKAGE, (obj, old)
+    both = copy.deepcopy((obj, old))
+    for one in both:
+        if one is not None:
+            converted[1](one)
+    return f"{_PACKAGE.rpartition('.')[0]}.{ctx.version}", both
+
+
+def _in_v1(field: str) -> str:
+    """The field as v1 names it."""
+    return _BASIC.sub(r"\1", _FLAT.sub(r"\1.exactly.\2", field))
+
+
 @functools.lru_cache(maxsize=64)
-def _rules(kind: str, features: FeatureGates) -> DeclaredRules:
-    return DeclaredRules(f"{_PACKAGE}.{kind}", ALL, features)
+def _rules(type_name: str, features: FeatureGates) -> DeclaredRules:
+    return DeclaredRules(type_name, ALL, features)
 
 
 def limit(type_name: str, name: str) -> int:
