@@ -88,6 +88,20 @@ def test_where_a_kind_is_served(
     assert place.elsewhere[0] == "resource.k8s.io/v1"
 
 
+def test_objects_that_are_not_given_are_not_missed() -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {
+            "serviceAccountName": "own",
+            "priorityClassName": "high",
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    }
+    assert _judge(V1_37).create(pod).refused == ()
+
+
 def test_a_kind_behind_a_gate_names_it() -> None:
     place = _judge(V1_36).place("scheduling.k8s.io/v1alpha2", "PodGroup")
     assert (place.known, place.served, place.gate) == (True, False, "GenericWorkload")

@@ -1,5 +1,6 @@
 """What was found, as text and JSON have it."""
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -7,6 +8,7 @@ import msgspec
 
 REFUSED, DROPPED, OTHERWISE, WARNED, NOTED = "refused", "dropped", "otherwise", "warned", "noted"
 LEVELS = (REFUSED, DROPPED, OTHERWISE, WARNED, NOTED)
+_INDEX = re.compile(r"\[\d+\]")
 # A pipeline stops at these; the others are worth a look.
 _GRAVE = frozenset({REFUSED, DROPPED, OTHERWISE})
 
@@ -68,11 +70,17 @@ def text(report: Report) -> str:
 
 
 def _lines(found: Iterable[Finding]) -> Iterator[str]:
+    """A line or two a finding; what is so of many items of a list has them once."""
+    alike: dict[tuple[str, ...], list[Finding]] = {}
     for one in found:
-        where = f" ({one.where})" if one.where else ""
-        yield f"  {one.subject}{where}: {one.text}"
-        if one.advice:
-            yield f"    to do: {one.advice}"
+        text = _INDEX.sub("[]", one.text)
+        alike.setdefault((one.subject, one.where, one.advice, text), []).append(one)
+    for first, *others in alike.values():
+        where = f" ({first.where})" if first.where else ""
+        more = f", and {len(others)} more such" if others else ""
+        yield f"  {first.subject}{where}: {first.text}{more}"
+        if first.advice:
+            yield f"    to do: {first.advice}"
 
 
 def _gates(found: Iterable[Finding]) -> Iterator[str]:

@@ -32,7 +32,7 @@ def findings(now: Mapping[str, bool], current: Version, against: Version) -> Ite
         text = str(on).lower()
         gate = after.get(name)
         if gate is None:
-            advice = f"leave {name} out of --feature-gates: {_fate(before.get(name))}"
+            advice = f"leave {name} out of --feature-gates: {_fate(before.get(name), current, against)}"
             yield Finding(REFUSED, "gate", name, f"unrecognized feature gate: {name}", advice)
         elif gate.locked and gate.default != on:
             locked = (
@@ -51,9 +51,11 @@ def findings(now: Mapping[str, bool], current: Version, against: Version) -> Ite
         yield Finding(NOTED, "gate", name, f"{became} by default ({gate.stage}; it was {old.stage})")
 
 
-def _fate(gate: Gate | None) -> str:
+def _fate(gate: Gate | None, current: Version, against: Version) -> str:
     if gate is None:
         return "neither version has it"
+    if against < current:
+        return f"{against} does not have it"
     if gate.stage == "GA" and gate.default:
         return "what it switched is always on"
     return "it is gone"

@@ -75,9 +75,13 @@ class Checker:
     def _way(self, api_version: str, place: Any) -> str:
         if place.elsewhere:
             return f"use apiVersion: {place.elsewhere[0]}"
-        if place.gate and not self._then.gates.enabled(place.gate):
-            return f"--feature-gates={place.gate}=true --runtime-config={api_version}=true"
-        return f"--runtime-config={api_version}=true" if place.known else f"{self.against} has no such kind"
+        if not place.versions:
+            return f"{self.against} has no such kind"
+        there = api_version if place.known else place.versions[0]
+        gated = place.gate and not self._then.gates.enabled(place.gate)
+        options = f"--feature-gates={place.gate}=true " if gated else ""
+        options += f"--runtime-config={there}=true"
+        return options if place.known else f"use apiVersion: {there}, with {options}"
 
     def _judged(
         self, obj: JsonObject, subject: str, where: str, stored: bool, known: bool

@@ -21,6 +21,7 @@ from dra_apiserver.http import Request
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.registry import Registry
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.meta import fill_system_fields
 from dra_apiserver.rest.update import before_update
@@ -55,6 +56,8 @@ class Place(NamedTuple):
     """The API versions of the kind that are served, the preferred one first."""
     gate: str
     """The feature gate that the kind needs; empty for most."""
+    versions: tuple[str, ...] = ()
+    """The API versions that Kubernetes has of the kind, served or not, the preferred one first."""
 
 
 class Verdict(NamedTuple):
@@ -88,14 +91,14 @@ class Judge:
         group, version = split_api_version(api_version)
         known = self._every.kind(group, version, kind)
         gated = known or next((one for one in self._every if (one.group, one.kind) == (group, kind)), None)
-        elsewhere = tuple(
-            one.api_version(found)
-            for one in self._registry
-            if (one.group, one.kind) == (group, kind)
-            for found in one.versions
-        )
         served = self._registry.kind(group, version, kind) is not None
-        return Place(known is not None, served, elsewhere, gated.feature_gate if gated is not None else "")
+        return Place(
+            known is not None,
+            served,
+            _versions(self._registry, group, kind),
+            gated.feature_gate if gated is not None else "",
+            _versions(self._every, group, kind),
+        )
 
     def readable(self, api_version: str, kind: str) -> bool:
         """Whether objects that are stored as ``kind`` of ``api_version`` can be read."""
@@ -153,6 +156,7 @@ class Judge:
             now=_NOW,
             features=self.gates,
             lookup=self._lookup,
+            disabled_plugins=_plugins(kind),
         )
         request = cast("Request", warnings)
         if not update:
@@ -167,6 +171,21 @@ class Judge:
         if (group, plural) != ("", "namespaces"):
             return None
         return self._namespaces.get(name, _ANY_NAMESPACE)
+
+
+def _versions(registry: Registry, group: str, kind: str) -> tuple[str, ...]:
+    return tuple(
+        one.api_version(found)
+        for one in registry
+        if (one.group, one.kind) == (group, kind)
+        for found in one.versions
+    )
+
+
+def _plugins(kind: Kind) -> frozenset[str]:
+    """The admission plugins of a kind: they ask for objects that are not given."""
+    plugins = (*kind.mutating_admission, *kind.validating_admission, *kind.quota_admission)
+    return frozenset(name for name, _ in plugins)
 
 
 def _named(kind: Kind, version: str, obj: JsonObject) -> JsonObject:

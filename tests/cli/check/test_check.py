@@ -80,6 +80,36 @@ def test_an_api_version_that_is_not_served_has_a_successor(check: Check) -> None
     assert found["advice"] == "use apiVersion: storage.k8s.io/v1"
 
 
+def test_a_group_that_is_off_is_named_with_all_that_it_needs(check: Check) -> None:
+    group = "apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: a}\nspec: {}\n"
+    _, report = check(group, "1.37")
+    (found,) = _found(report, "refused", before=True)
+    assert found["advice"] == (
+        "use apiVersion: scheduling.k8s.io/v1beta1, with --feature-gates=GenericWorkload=true"
+        " --runtime-config=scheduling.k8s.io/v1beta1=true"
+    )
+
+
+def test_a_gate_that_came_later_is_not_said_to_be_gone(check: Check) -> None:
+    gate = ("--kubernetes-version", "1.37", "--feature-gates", "DRADerivedAttributes=true")
+    _, report = check(_CLAIM, "1.36", *gate)
+    (found,) = (one for one in _found(report, "refused") if one["about"] == "gate")
+    assert found["advice"] == "leave DRADerivedAttributes out of --feature-gates: 1.36 does not have it"
+
+
+def test_what_is_so_of_many_devices_is_a_line(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
+    devices = "".join(f"\n  - {{name: d{number}, allowMultipleAllocations: true}}" for number in range(3))
+    piece = (
+        "apiVersion: resource.k8s.io/v1\nkind: ResourceSlice\nmetadata: {name: s}\nspec:\n  driver: a.example.com\n"
+        f"  allNodes: true\n  pool: {{name: p, generation: 1, resourceSliceCount: 1}}\n  devices:{devices}\n"
+    )
+    _, report = check(piece, "1.35")
+    assert len(_found(report, "dropped")) == 3
+    commandline.run("check", ["it.yaml", "--against", "1.35"])
+    lines = capsys.readouterr().out.splitlines()
+    assert "  ResourceSlice s (it.yaml:1): spec.devices[0].allowMultipleAllocations, and 2 more such" in lines
+
+
 def test_custom_resources_are_named_and_not_judged(check: Check) -> None:
     code, report = check("apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: a}\n", "1.37")
     assert (code, report["unknown"]) == (0, ["Foo (example.com/v1)"])
