@@ -5,7 +5,6 @@ from dataclasses import asdict
 import orjson
 from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.cel.workbench import Finding, Report, candidates, evaluate
-from dra_shared.features import FeatureGates
 
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
@@ -26,7 +25,7 @@ async def cel(cluster: ChosenCluster, expression: str, output: str, source: str 
 
     snapshot = await Snapshot.read(source, cluster)
     devices = candidates(snapshot.objects.of(RESOURCE_SLICES).values())
-    report = evaluate(expression, devices, FeatureGates(), _MOST)
+    report = evaluate(expression, devices, snapshot.gates, _MOST)
     if report.problems:
         raise CommandError(problems(expression, report))
     print(orjson.dumps(asdict(report)).decode() if output == "json" else text(report))

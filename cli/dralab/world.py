@@ -10,11 +10,11 @@ goes from variant to variant by their difference::
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import orjson
@@ -27,6 +27,7 @@ from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import Typed, read, typed
+from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
 from dra_cli.plan.timeline import timeline, without_pods
 from dra_scheduler.config import SchedulerConfig
@@ -48,7 +49,9 @@ from dra_scheduler.plan.simulation import Stopped
 from dra_scheduler.plan.tables import table
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 from dra_shared.log import configure
+from dra_shared.version import DEFAULT
 
+_T = TypeVar("_T")
 Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
 
 
@@ -83,7 +86,8 @@ class World:
     def load(cls, path: str | Path, *, seed: int = 0, config: SchedulerConfig | None = None) -> "World":
         """The world of a dump: a file, folder or archive of YAML or JSON.
 
-        ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's.
+        ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's, else its
+        version is that of the newest kubelet.
 
         Raises:
             WorldError: it cannot be read.
@@ -93,7 +97,7 @@ class World:
             objects = read(str(path), problems)
         except CommandError as error:
             raise WorldError(str(error)) from error
-        return cls(objects, problems, engine=_engine(seed, config))
+        return cls(objects, problems, engine=_engine(seed, config, of_objects(objects, problems)))
 
     @classmethod
     def from_kubeconfig(
@@ -112,10 +116,10 @@ class World:
         problems: list[str] = []
         cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
         try:
-            objects = _awaited(from_cluster(cluster, problems))
+            objects, running = _awaited(from_cluster(cluster, problems))
         except CommandError as error:
             raise WorldError(str(error)) from error
-        return cls(objects, problems, engine=_engine(seed, config))
+        return cls(objects, problems, engine=_engine(seed, config, running))
 
     @classmethod
     def described(cls, nodes: int, gpus: str, *, seed: int = 0) -> "World":
@@ -313,9 +317,9 @@ class World:
         return World(objects, self._read_problems, engine=self._engine)
 
 
-def _engine(seed: int, config: SchedulerConfig | None) -> Engine:
+def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:
     configure("plan", "error", final=False)
-    return Engine(config, seed=seed)
+    return Engine(config, seed=seed, version=running.version or DEFAULT, gates=running.gates)
 
 
 def _described(nodes: int, gpus: str, prefix: str) -> Objects:
@@ -351,15 +355,13 @@ def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
         yield from documents("the manifest", orjson.dumps(each), problems)
 
 
-def _awaited(work: Any) -> Objects:
+def _awaited(work: Coroutine[Any, Any, _T]) -> _T:
     """Run it, in a thread where an event loop runs in this one."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        found: Objects = asyncio.run(work)
-        return found
+        return asyncio.run(work)
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        in_thread: Objects = pool.submit(asyncio.run, work).result()
-    return in_thread
+        return pool.submit(asyncio.run, work).result()

@@ -12,6 +12,7 @@ from dra_cli.check.objects import Checker
 from dra_cli.check.reading import Subject
 from dra_cli.errors import CommandError
 from dra_cli.plan.reading import world
+from dra_cli.plan.running import accepted
 from dra_cli.progress import Progress
 
 
@@ -24,7 +25,7 @@ def report(
         CommandError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.
     """
     now = FeatureGates(subject.version, **subject.gates)
-    then = _then(gates.chosen(subject.gates, against) | gates_then, against)
+    then = _then(accepted(subject.gates, against) | gates_then, against)
     set_now = {name: on for name, on in subject.gates.items() if name not in gates_then}
     found = list(gates.findings(set_now, subject.version, against))
     objects = list(subject.objects())

@@ -71,11 +71,11 @@ def text(report: Report) -> str:
 
 def _lines(found: Iterable[Finding]) -> Iterator[str]:
     """A line or two a finding; what is so of many items of a list has them once."""
-    alike: dict[tuple[str, ...], list[Finding]] = {}
+    groups: dict[tuple[str, ...], list[Finding]] = {}
     for one in found:
         text = _INDEX.sub("[]", one.text)
-        alike.setdefault((one.subject, one.where, one.advice, text), []).append(one)
-    for first, *others in alike.values():
+        groups.setdefault((one.subject, one.where, one.advice, text), []).append(one)
+    for first, *others in groups.values():
         where = f" ({first.where})" if first.where else ""
         more = f", and {len(others)} more such" if others else ""
         yield f"  {first.subject}{where}: {first.text}{more}"

@@ -11,20 +11,6 @@ from dra_shared.version import Gate, Version, release
 from dra_cli.check.finding import NOTED, REFUSED, Finding
 
 
-def chosen(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
-    """Of the gates that are set, those that ``version`` accepts: what is left after the advice is taken."""
-    known = release(version).gates
-    kept = {
-        name: on
-        for name, on in now.items()
-        if name in known and not (known[name].locked and known[name].default != on)
-    }
-    # A gate whose needs are gone is refused; without it the others start.
-    while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).unmet()]:
-        kept = {name: on for name, on in kept.items() if name not in unmet}
-    return kept
-
-
 def findings(now: Mapping[str, bool], current: Version, against: Version) -> Iterator[Finding]:
     """What becomes of the gates that are set ``now``, and which others change by default."""
     before, after = release(current).gates, release(against).gates

@@ -2,8 +2,7 @@
 
 import argparse
 import asyncio
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,12 +17,10 @@ from dra_cli.manifests import Manifest, load
 from dra_cli.plan.documents import Document
 from dra_cli.plan.live import listed
 from dra_cli.plan.reading import from_source
+from dra_cli.plan.running import newest_of, reported
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
 
 JsonObject = dict[str, Any]
-
-_ENABLED = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])', re.MULTILINE)
-_KUBELET = re.compile(r"v?(1\.\d+)")
 
 
 @dataclass
@@ -86,18 +83,15 @@ def subject(chosen: argparse.Namespace) -> Subject:
 async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:
     """The version of a running cluster and its gates; ``found`` gets the objects."""
     async with cluster.client("dralab-check") as client:
-        version = await client.raw("GET", "/version")
-        metrics = await client.raw("GET", "/metrics")
+        version, gates = await reported(client)
         more = (PRIORITY_CLASSES, DAEMON_SETS, WORKLOADS)
         for _, documents in await listed(client, found.problems, more=more):
             found.documents += documents
-    gates = {name: on == "1" for name, on in _ENABLED.findall(metrics.content.decode(errors="replace"))}
     if not gates:
         found.problems.append(
             "its feature gates are not known: /metrics names none; name those that are set with --feature-gates"
         )
-    version_info: Mapping[str, Any] = orjson.loads(version.content) if version.status_code == 200 else {}
-    return str(version_info.get("gitVersion") or ""), gates
+    return version, gates
 
 
 def _version(text: str, documents: Iterable[Document]) -> Version:
@@ -107,15 +101,8 @@ def _version(text: str, documents: Iterable[Document]) -> Version:
             return Version.parse(text.partition("-")[0].partition("+")[0])
         except ValueError as error:
             raise CommandError(str(error), 2) from error
-    kubelets = {
-        found[1]
-        for document in documents
-        if document.kind == "Node"
-        for found in [_KUBELET.match(_kubelet(document))]
-        if found is not None
-    }
-    known = [version for version in VERSIONS if str(version) in kubelets]
-    return known[-1] if known else DEFAULT
+    newest = newest_of(_kubelet(document) for document in documents if document.kind == "Node")
+    return next((version for version in VERSIONS if str(version) == newest), DEFAULT)
 
 
 def _kubelet(node: Document) -> str:

@@ -96,12 +96,14 @@ def _common(parser: argparse.ArgumentParser) -> None:
     from dra_cli.plan.sources import world_options
 
     parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
-    parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
+    parser.add_argument(
+        "--feature-gates", default="", help="feature gates: A=true,B=false; others are as in the cluster"
+    )
     parser.add_argument(
         "--kubernetes-version",
         default="",
         choices=_VERSIONS,
-        help=f"the version of Kubernetes whose scheduler decides (default: {DEFAULT})",
+        help=f"the version of Kubernetes whose scheduler decides (default: the cluster's, else {DEFAULT})",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="a KubeSchedulerConfiguration to go by")
     parser.add_argument("--seed", type=int, default=0, help="decides between nodes that are equally good (0)")
@@ -135,7 +137,7 @@ def _fit(chosen: argparse.Namespace) -> int:
     source = chosen_world(chosen)
     asked = wanted(chosen.file, source.objects, chosen.namespace)
     with Progress("placed", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, asked, Settings.of(chosen), progress.running)
+        world = simulation(source.objects, asked, Settings.of(chosen, source.running), progress.running)
         answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
     return _shown(chosen, source, answer, fit_text)
 
@@ -150,7 +152,7 @@ def _moves(chosen: argparse.Namespace) -> int:
 
     source = chosen_world(chosen)
     with Progress("tried", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, None, Settings.of(chosen), progress.running)
+        world = simulation(source.objects, None, Settings.of(chosen, source.running), progress.running)
         answer = moves(Mover(world), chosen, source.objects)
     return _shown(chosen, source, answer, moves_text)
 
@@ -163,7 +165,7 @@ def _change(chosen: argparse.Namespace) -> int:
     from dra_cli.plan.sources import chosen_world
 
     source = chosen_world(chosen)
-    before, after = before_and_after(source.objects, chosen)
+    before, after = before_and_after(source, chosen)
     return _shown(chosen, source, compared(before, after), change_text)
 
 
@@ -184,7 +186,7 @@ def _nodes(chosen: argparse.Namespace) -> int:
     asked = wanted(chosen.file, source.objects, chosen.namespace) if chosen.file else Wanted(())
     end = time.monotonic() + chosen.time
     with Progress("tried", quiet=chosen.quiet) as progress:
-        new = new_simulation(source.objects, asked, Settings.of(chosen))
+        new = new_simulation(source.objects, asked, Settings.of(chosen, source.running))
         buyer = Buyer(
             source.objects,
             asked,
@@ -205,7 +207,7 @@ def _pack(chosen: argparse.Namespace) -> int:
 
     source = chosen_world(chosen)
     with Progress("placed", quiet=chosen.quiet) as progress:
-        answer = packing(source.objects, chosen, progress)
+        answer = packing(source, chosen, progress)
     return _shown(chosen, source, answer, packing_text)
 
 
@@ -217,7 +219,7 @@ def _replay(chosen: argparse.Namespace) -> int:
 
     source = chosen_world(chosen)
     with Progress("arrived", quiet=chosen.quiet) as progress:
-        answer, problems = replayed(source.objects, chosen, progress)
+        answer, problems = replayed(source, chosen, progress)
     source.problems.extend(problems)
     return _shown(chosen, source, answer, replay_text)
 

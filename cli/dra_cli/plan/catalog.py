@@ -48,7 +48,7 @@ def with_types(source: Source, types: Iterable[NodeType]) -> Source:
     lacks = gaps(source.objects)
     brought = [each for type_ in types for each in (*type_.node("new"), *type_.classes)]
     left = gaps(source.objects.with_objects(brought))
-    return Source(source.objects, [p for p in source.problems if p not in lacks or p in left])
+    return Source(source.objects, [p for p in source.problems if p not in lacks or p in left], source.running)
 
 
 def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) -> NodeType:

@@ -24,6 +24,7 @@ from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_cli.errors import CommandError
 from dra_cli.plan.edits import Changed, changed
 from dra_cli.plan.reading import from_source, typed
+from dra_cli.plan.sources import Source
 from dra_cli.plan.timeline import timeline, without_pods
 from dra_cli.plan.wanted import wanted
 from dra_cli.plan.working import Progress, Settings, new_simulation, simulation
@@ -76,15 +77,16 @@ def _check_node(name: str, objects: Objects) -> None:
         raise CommandError(f'there is no node "{name}"')
 
 
-def packing(objects: Objects, chosen: argparse.Namespace, progress: Progress) -> Packing:
+def packing(source: Source, chosen: argparse.Namespace, progress: Progress) -> Packing:
     """The answer of ``pack``.
 
     Raises:
         CommandError: the wanted pods cannot be read.
     """
+    objects = source.objects
     asked = wanted(chosen.file, objects, chosen.namespace) if chosen.file else None
     end = time.monotonic() + chosen.time
-    new = new_simulation(objects, asked, Settings.of(chosen))
+    new = new_simulation(objects, asked, Settings.of(chosen, source.running))
     world = new(progress.running)
     world.load((resource, each.values()) for resource, each in objects)
     answer = Packer(world, objects, progress.at).answer()
@@ -100,15 +102,16 @@ def packing(objects: Objects, chosen: argparse.Namespace, progress: Progress) ->
     return msgspec.structs.replace(answer, room=room, complete=progress.going)
 
 
-def replayed(objects: Objects, chosen: argparse.Namespace, progress: Progress) -> tuple[Replay, list[str]]:
+def replayed(source: Source, chosen: argparse.Namespace, progress: Progress) -> tuple[Replay, list[str]]:
     """The answer of ``replay``, and what of the timeline could not be read.
 
     Raises:
         CommandError: the timeline or the changes cannot be read.
     """
+    objects = source.objects
     shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
     times, problems = timeline(chosen.file, objects, shapes)
-    start = Changed("as it is", without_pods(objects, times.arrivals), Settings.of(chosen))
+    start = Changed("as it is", without_pods(objects, times.arrivals), Settings.of(chosen, source.running))
     worlds = [start, *(changed(chosen.changes, start) if chosen.changes else ())]
     asked = Wanted((), times.groups)
     courses: list[Course] = []
@@ -126,7 +129,7 @@ def replayed(objects: Objects, chosen: argparse.Namespace, progress: Progress) -
 
 
 def before_and_after(
-    objects: Objects, chosen: argparse.Namespace
+    source: Source, chosen: argparse.Namespace
 ) -> tuple[Mapping[str, PodPlace], Mapping[str, PodPlace]]:
     """Where pods go in the world, and where with the changed objects of the file.
 
@@ -137,7 +140,7 @@ def before_and_after(
     edited = list(typed(from_source(chosen.file, problems), problems))
     if problems:
         raise CommandError(problems[0])
-    before = Settings.of(chosen)
+    before = Settings.of(chosen, source.running)
     after = dataclasses.replace(
         before,
         gates=chosen.gates_after or before.gates,
@@ -146,6 +149,7 @@ def before_and_after(
     )
     if not edited and after == before:
         raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
+    objects = source.objects
     changed_objects = objects.with_objects(edited)
     return (
         places(simulation(objects, None, before, lambda: True)),

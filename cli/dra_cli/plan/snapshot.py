@@ -11,19 +11,26 @@ from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import PODS
+from dra_shared.features import FeatureGates
 
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
 from dra_cli.plan.gaps import gaps
+from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.working import Settings, simulation
 
 
 class Snapshot:
     """Explains what a scheduler would do with these objects."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, running: Running = UNKNOWN) -> None:
         self.objects = objects
-        self._world = simulation(objects, None, Settings(), lambda: True)
+        self._world = simulation(objects, None, Settings(cluster=running), lambda: True)
+
+    @property
+    def gates(self) -> FeatureGates:
+        """The feature gates of the cluster, as far as they are known."""
+        return self._world.scheduler.config.gates
 
     @classmethod
     async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
@@ -37,14 +44,15 @@ class Snapshot:
         problems: list[str] = []
         if source is None or is_kubeconfig(source):
             chosen = cluster if source is None else kubeconfig_cluster(source, cluster.context)
-            objects = await from_cluster(chosen, problems)
+            objects, running = await from_cluster(chosen, problems)
         else:
             from dra_cli.plan.reading import read
 
             objects = read(source, problems)
+            running = of_objects(objects, problems)
         for problem in (*problems, *gaps(objects)):
             print(f"dralab: uncertain: {problem}", file=sys.stderr)
-        return cls(objects)
+        return cls(objects, running)
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
         """The explanation of a pod, claim or class, as JSON and as text.

@@ -17,14 +17,16 @@ from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
 from dra_cli.plan.gaps import gaps
+from dra_cli.plan.running import UNKNOWN, Running, of_cluster, of_objects
 
 
 @dataclass(frozen=True)
 class Source:
-    """A world, and what of it could not be read or makes answers uncertain."""
+    """A world, what its cluster runs, and what of it could not be read or makes answers uncertain."""
 
     objects: Objects
     problems: list[str] = field(default_factory=list)
+    running: Running = UNKNOWN
 
 
 def world_options(parser: argparse.ArgumentParser) -> None:
@@ -53,26 +55,33 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     problems: list[str] = []
     if _is_described(chosen):
         objects = _described(chosen)
-    else:
-        objects = world(chosen_documents(chosen, problems), problems)
-        if not len(objects):
-            reasons = f": {problems[0]}" if problems else ""
-            raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
-    return Source(objects, problems + gaps(objects))
+        return Source(objects, gaps(objects))
+    found, running = _read(chosen, problems)
+    objects = world(found, problems)
+    if not len(objects):
+        reasons = f": {problems[0]}" if problems else ""
+        raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
+    running = running or of_objects(objects, problems)
+    return Source(objects, problems + gaps(objects), running)
 
 
 def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:
     """The same as documents, as they were read; raises as :func:`chosen_world`."""
-    from dra_cli.plan.reading import from_source
-
     if _is_described(chosen):
         return [
             Document(resource.api_version, resource.kind, encode(resource, obj), True, "description")
             for resource, each in _described(chosen)
             for obj in each.values()
         ]
+    return _read(chosen, problems)[0]
+
+
+def _read(chosen: argparse.Namespace, problems: list[str]) -> tuple[Iterable[Document], Running | None]:
+    """The documents of a dump, or of a running cluster, of which it is known what it runs."""
+    from dra_cli.plan.reading import from_source
+
     if chosen.source is not None and not is_kubeconfig(chosen.source):
-        return from_source(chosen.source, problems)
+        return from_source(chosen.source, problems), None
     cluster = chosen_cluster(chosen)
     if chosen.source is not None:
         cluster = kubeconfig_cluster(chosen.source, chosen.context)
@@ -101,21 +110,25 @@ def _described(chosen: argparse.Namespace) -> Objects:
     return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)
 
 
-async def _listed(cluster: ChosenCluster, problems: list[str], revision: str | None) -> list[Document]:
+async def _listed(
+    cluster: ChosenCluster, problems: list[str], revision: str | None
+) -> tuple[list[Document], Running]:
     from dra_cli.plan.live import listed
 
     async with cluster.client("dralab-plan") as client:
+        running = await of_cluster(client, problems)
         found = await listed(client, problems, revision=revision)
-    return [document for _, documents in found for document in documents]
+    return [document for _, documents in found for document in documents], running
 
 
 async def from_cluster(
     cluster: ChosenCluster, problems: list[str], *, revision: str | None = None
-) -> Objects:
-    """The world of a running cluster."""
+) -> tuple[Objects, Running]:
+    """The world of a running cluster, and what that runs."""
     from dra_cli.plan.reading import world
 
-    return world(await _listed(cluster, problems, revision), problems)
+    found, running = await _listed(cluster, problems, revision)
+    return world(found, problems), running
 
 
 def kubeconfig_cluster(source: str, context: str | None) -> ChosenCluster:

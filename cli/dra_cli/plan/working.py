@@ -21,6 +21,7 @@ from dra_shared.log import configure
 from dra_shared.version import DEFAULT, Version, release
 
 from dra_cli.errors import CommandError
+from dra_cli.plan.running import UNKNOWN, Running, accepted
 
 _EVERY = 0.5
 
@@ -76,17 +77,41 @@ class Progress:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration."""
+    """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration.
+
+    What the options leave open is as the cluster has it.
+    """
 
     gates: str = ""
     version: str = ""
     config: Path | None = None
     seed: int = 0
+    cluster: Running = UNKNOWN
 
     @classmethod
-    def of(cls, chosen: argparse.Namespace) -> "Settings":
+    def of(cls, chosen: argparse.Namespace, cluster: Running) -> "Settings":
         """What a question's options say."""
-        return cls(chosen.feature_gates, chosen.kubernetes_version, chosen.config, chosen.seed)
+        return cls(chosen.feature_gates, chosen.kubernetes_version, chosen.config, chosen.seed, cluster)
+
+    def features(self) -> tuple[Version, dict[str, bool]]:
+        """The version, and the feature gates that are set.
+
+        Raises:
+            CommandError: the version or a feature gate is malformed.
+        """
+        try:
+            version = Version.parse(self.version) if self.version else self.cluster.version or DEFAULT
+            wanted = accepted(self.cluster.gates, version) | read(self.gates, version)
+            text = ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
+            named = FeatureGates.parse(text, version)
+        except ValueError as error:
+            raise CommandError(str(error), 2) from error
+        # A gate that stands for many, such as AllAlpha, sets those that it stands for.
+        return version, {
+            name: named.enabled(name)
+            for name, gate in release(version).gates.items()
+            if name in wanted or named.enabled(name) != gate.default
+        }
 
 
 def simulation(
@@ -107,16 +132,7 @@ def new_simulation(
         CommandError: the version, a feature gate or the configuration is malformed.
     """
     configure("plan", "error", final=False)
-    try:
-        version = Version.parse(settings.version) if settings.version else DEFAULT
-        named, wanted = FeatureGates.parse(settings.gates, version), read(settings.gates, version)
-    except ValueError as error:
-        raise CommandError(str(error), 2) from error
-    chosen = {
-        name: named.enabled(name)
-        for name, gate in release(version).gates.items()
-        if name in wanted or named.enabled(name) != gate.default
-    }
+    version, chosen = settings.features()
     gates = objects.gates(chosen, version)
     if asked is not None and asked.groups:
         gates = Objects().with_objects(_as_objects(asked)).gates(chosen, version)

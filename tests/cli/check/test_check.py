@@ -8,6 +8,7 @@ import pytest
 from dra_cli import commandline
 from dra_cli.check import gates
 from dra_cli.errors import CommandError
+from dra_cli.plan.running import accepted
 from dra_shared.version import V1_34, V1_36, V1_37
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
@@ -90,7 +91,7 @@ def test_a_group_that_is_off_is_named_with_all_that_it_needs(check: Check) -> No
     )
 
 
-def test_a_gate_that_came_later_is_not_said_to_be_gone(check: Check) -> None:
+def test_a_gate_that_came_later_is_not_called_gone(check: Check) -> None:
     gate = ("--kubernetes-version", "1.37", "--feature-gates", "DRADerivedAttributes=true")
     _, report = check(_CLAIM, "1.36", *gate)
     (found,) = (one for one in _found(report, "refused") if one["about"] == "gate")
@@ -206,12 +207,17 @@ def test_a_gate_that_is_gone_is_refused_with_what_became_of_it() -> None:
 def test_a_gate_that_is_locked_is_refused() -> None:
     found = list(gates.findings({"DRAPrioritizedList": False}, V1_36, V1_37))
     assert found[0].text == "cannot set feature gate DRAPrioritizedList to false, feature is locked to true"
-    assert gates.chosen({"DRAPrioritizedList": False, "DRAAdminAccess": True}, V1_37) == {
-        "DRAAdminAccess": True
-    }
+    assert accepted({"DRAPrioritizedList": False, "DRAAdminAccess": True}, V1_37) == {"DRAAdminAccess": True}
 
 
 def test_a_gate_whose_need_is_off_is_left_out() -> None:
-    assert gates.chosen({"DRADeviceTaintRules": True, "DRADeviceTaints": False}, V1_34) == {
+    assert accepted({"DRADeviceTaintRules": True, "DRADeviceTaints": False}, V1_34) == {
         "DRADeviceTaints": False
+    }
+
+
+def test_gates_that_need_one_that_is_off_are_off_as_well() -> None:
+    assert accepted({"DRADeviceTaints": False}, V1_37) == {
+        "DRADeviceTaints": False,
+        "DRADeviceTaintRules": False,
     }

@@ -1,11 +1,12 @@
 """A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import POD_GROUPS, Resource
 from dra_shared.api.scheduling import PodGroup
+from dra_shared.version import DEFAULT, Version
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.objects import RESOURCES, Objects
@@ -13,7 +14,10 @@ from dra_scheduler.plan.simulation import Simulation
 
 
 class Engine:
-    """One scheduler for a family of worlds; not for several threads at a time."""
+    """One scheduler for a family of worlds; not for several threads at a time.
+
+    Without ``config`` it is of ``version`` with these ``gates``, and those that the worlds' objects need.
+    """
 
     def __init__(
         self,
@@ -21,8 +25,11 @@ class Engine:
         *,
         seed: int = 0,
         running: Callable[[], bool] = lambda: True,
+        version: Version = DEFAULT,
+        gates: Mapping[str, bool] | None = None,
     ) -> None:
         self._config = config
+        self._version, self._gates = version, gates or {}
         self._seed = seed
         self._running = running
         self._simulation: Simulation | None = None
@@ -33,12 +40,15 @@ class Engine:
     ) -> Callable[[Callable[[], bool]], Simulation]:
         """Makes schedulers without objects for that world, and for these groups of pods."""
         known = objects.with_objects((POD_GROUPS, group) for group in groups)
-        config = self._config or SchedulerConfig(gates=known.gates())
+        config = self._config_for(known)
         return lambda running: Simulation(config, seed=self._seed, running=running)
+
+    def _config_for(self, objects: Objects) -> SchedulerConfig:
+        return self._config or SchedulerConfig(gates=objects.gates(self._gates, self._version))
 
     def at(self, objects: Objects) -> Simulation:
         """The scheduler with just these objects."""
-        config = self._config or SchedulerConfig(gates=objects.gates())
+        config = self._config_for(objects)
         known = self._simulation
         if known is None or known.scheduler.config.gates != config.gates:
             self._simulation = Simulation(config, seed=self._seed, running=self._running)

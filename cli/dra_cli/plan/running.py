@@ -1,0 +1,92 @@
+"""Which version of Kubernetes a cluster is of, and which of its feature gates are set."""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import orjson
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.resources import NODES
+from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, VERSIONS, Version, release
+
+_ENABLED = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])', re.MULTILINE)
+_VERSION = re.compile(r"v?(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True)
+class Running:
+    """What a cluster runs: a version that dralab knows, None where nothing says which.
+
+    ``gates`` are the feature gates that differ from the version's defaults.
+    """
+
+    version: Version | None = None
+    gates: Mapping[str, bool] = field(default_factory=dict)
+
+
+UNKNOWN = Running()
+"""Where nothing says what a cluster runs."""
+
+
+def accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
+    """Of the gates that are set, those that ``version`` accepts: what is left after the advice is taken."""
+    known = release(version).gates
+    kept = {
+        name: on
+        for name, on in now.items()
+        if name in known and not (known[name].locked and known[name].default != on)
+    }
+    # A gate whose needs are gone is refused; without it the others start. One that is on by default is switched off.
+    while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).unmet()]:
+        for name in unmet:
+            if kept.pop(name, None) is None:
+                kept[name] = False
+    return kept
+
+
+async def reported(client: Client) -> tuple[str, dict[str, bool]]:
+    """The version that an API server reports, and all of its feature gates; empty where it says nothing of them."""
+    version = await client.raw("GET", "/version")
+    metrics = await client.raw("GET", "/metrics")
+    text = ""
+    if version.status_code == 200:
+        text = str(orjson.loads(version.content).get("gitVersion") or "")
+    found = _ENABLED.findall(metrics.content.decode(errors="replace")) if metrics.status_code == 200 else ()
+    return text, {name: on == "1" for name, on in found}
+
+
+async def of_cluster(client: Client, problems: list[str]) -> Running:
+    """What a running cluster runs; ``problems`` gets that its version is not known to us."""
+    text, gates = await reported(client)
+    version = _known(text, problems)
+    known = release(version or DEFAULT).gates
+    return Running(
+        version, {name: on for name, on in gates.items() if name in known and known[name].default != on}
+    )
+
+
+def of_objects(objects: Objects, problems: list[str]) -> Running:
+    """What a dump's cluster ran: the version of its newest kubelet."""
+    newest = newest_of(node.status.node_info.kubelet_version for node in objects.of(NODES).values())
+    return Running(_known(newest, problems))
+
+
+def newest_of(kubelets: Iterable[str]) -> str:
+    """The newest of these versions, without its patch release; empty: there is none."""
+    found = [match for text in kubelets if (match := _VERSION.match(text)) is not None]
+    newest = max(((int(match[1]), int(match[2])) for match in found), default=None)
+    return "" if newest is None else f"{newest[0]}.{newest[1]}"
+
+
+def _known(text: str, problems: list[str]) -> Version | None:
+    """The version that ``text`` names, or the one that we know next to it."""
+    match = _VERSION.match(text)
+    if match is None:
+        return None
+    there = Version(int(match[1]), int(match[2]))
+    nearest = min(max(there, VERSIONS[0]), VERSIONS[-1])
+    if nearest != there:
+        problems.append(f"Kubernetes {there} is not known: the scheduler of {nearest} decides")
+    return nearest
