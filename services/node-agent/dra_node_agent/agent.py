@@ -36,7 +36,7 @@ from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, f
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.faults.board import FaultBoard
 from dra_node_agent.faults.devices import DeviceFaults
-from dra_node_agent.faults.nodes import NodeClock, NodeFaults
+from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.files import short_path
@@ -291,7 +291,7 @@ class NodeAgent:
             cdi,
             subnet,
             CallFaults(self._clock),
-            NodeClock(self._clock),
+            node_clock(self._clock),
             functools.partial(self._new_kubelet, watcher),
             self.kubelets,
             self._feed,

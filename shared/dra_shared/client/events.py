@@ -6,6 +6,7 @@ nothing may wait for an event.
 """
 
 import asyncio
+import functools
 import random
 from collections import OrderedDict, deque
 from dataclasses import dataclass
@@ -61,6 +62,12 @@ def reference(resource: Resource[T], obj: T) -> ObjectReference:
     )
 
 
+@functools.cache
+def _shared_rng() -> random.Random:
+    """One for all recorders of a process: each takes 2.5 KiB, and thousands of kubelets have their own recorder."""
+    return random.Random()
+
+
 class Recorder:
     """Writes events as ``component``, from the node ``host`` where it belongs to one.
 
@@ -83,7 +90,7 @@ class Recorder:
         self._component = component
         self._host = host
         self._clock = clock or SystemClock()
-        self._rng = rng or random.Random()
+        self._rng = rng or _shared_rng()
         # The newer API counts series and does nothing else.
         self._correlator = None if series else Correlator(self._clock)
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()

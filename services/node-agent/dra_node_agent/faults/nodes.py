@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from dra_shared.clock import Clock
+from dra_shared.clock import Clock, TickingClock
 from dra_shared.log import logger
 
 from dra_node_agent.faults.board import Fault, FaultError, Strike
@@ -44,6 +44,22 @@ class NodeClock:
 
     async def sleep(self, seconds: float) -> None:
         await self._clock.sleep(seconds)
+
+
+class TickingNodeClock(NodeClock):
+    """A node's clock whose time passes by itself."""
+
+    def __init__(self, clock: TickingClock) -> None:
+        super().__init__(clock)
+        self._real = clock.real
+
+    def real(self, seconds: float) -> float:
+        return self._real(seconds)
+
+
+def node_clock(clock: Clock) -> NodeClock:
+    """A clock for one node, over the agent's."""
+    return TickingNodeClock(clock) if isinstance(clock, TickingClock) else NodeClock(clock)
 
 
 class FaultyNode(Protocol):

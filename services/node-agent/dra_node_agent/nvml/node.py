@@ -2,6 +2,7 @@
 
 import re
 import uuid
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -64,9 +65,10 @@ def parse_gpus(text: str, seed: str, directories: tuple[Path, ...] = ()) -> list
             gpus.append(gpu)
     if len(gpus) > _MOST_GPUS:
         raise GpuSpecError(f"GPUs {text!r}: a node has room for {_MOST_GPUS}")
+    numbers = Counter(gpu.model.name for gpu in gpus)
+    members = {gpu.model.name: fabric_member(gpu.model, seed, numbers[gpu.model.name]) for gpu in gpus}
     for gpu in gpus:
-        same = sum(other.model is gpu.model for other in gpus)
-        gpu.fabric = fabric_member(gpu.model, seed, same)
+        gpu.fabric = members[gpu.model.name]
     return gpus
 
 
