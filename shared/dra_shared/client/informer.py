@@ -21,6 +21,7 @@ from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import ApiError, Expired, NotFound
 from dra_shared.client.rest import Client, EventType
+from dra_shared.client.sharing import sharing
 from dra_shared.client.store import Store
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.log import logger
@@ -71,6 +72,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._relist_seconds = relist_seconds
         self._removed: OrderedDict[str, str] = OrderedDict()
+        self._share = sharing(resource.type)
 
     @property
     def resource_version(self) -> str | None:
@@ -198,6 +200,8 @@ class Informer(Generic[T]):
                 self._removed.popitem(last=False)
 
     def _apply(self, obj: T) -> None:
+        if self._share is not None:
+            self._share(obj)
         key = obj.key
         old = self.store.get(key)
         if old is None:
