@@ -11,6 +11,10 @@ from dra_apiserver.errors import GroupResource, StatusError
 from dra_apiserver.faults import Fault, Faults
 from dra_apiserver.server import ApiServer
 from dra_shared.clock import FakeClock
+from dra_shared.faults.catalog import KINDS
+
+from tests.support.agentfaults import Strikes
+from tests.support.waiting import until
 
 CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 PODS = GroupResource("", "pods")
@@ -138,8 +142,13 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
         ({"fault": "latency", "seconds": 1, "delay": 2}, "delay: must be above 0 and at most seconds"),
         ({"fault": "error", "seconds": 1, "share": 2}, "share: must be above 0 and at most 1"),
         ({"fault": "error", "seconds": 1, "code": 418}, "Invalid enum value 418 - at `$.code`"),
-        ({"fault": "flood", "seconds": 1}, "Invalid enum value 'flood' - at `$.fault`"),
+        ({"fault": "flood", "seconds": 1}, "there is no fault 'flood': choose latency, error, "),
         ({"fault": "error", "seconds": 1, "verb": "get"}, "unknown field `verb`"),
+        ({"fault": "error"}, "cannot read the fault"),
+        (
+            {"fault": "kill", "seconds": 1},
+            "kill strikes processes, of which the API server has none: dralab fault",
+        ),
     ],
 )
 async def test_a_body_that_is_no_fault_is_refused(
@@ -149,6 +158,68 @@ async def test_a_body_that_is_no_fault_is_refused(
     assert answer.status_code == 400
     assert message in answer.json()["message"]
     assert (await client.get("/faults")).json() == {"items": []}
+
+
+async def test_a_fault_says_what_is_promised_and_afterwards_what_was_kept(client: httpx.AsyncClient) -> None:
+    begun = (await client.post("/faults", json={"fault": "error", "seconds": 0.6, "code": 503})).json()
+    assert begun["promise"] == "clients try again, later each time; all that was wanted happens in the end"
+    assert begun["what"].startswith("the API server answers --code")
+    assert begun["state"] == "working"
+    await until(lambda: _state(client, begun["id"]), 20)
+    over = (await client.get(f"/faults/{begun['id']}")).json()
+    assert over["kept"][0] == "containers went on"
+    assert over["broken"] == []
+    assert (await client.get("/faults")).json() == {"items": []}
+    assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
+    assert (await client.get("/faults/x")).status_code == 400
+
+
+async def _state(client: httpx.AsyncClient, number: int) -> bool:
+    return bool((await client.get(f"/faults/{number}")).json()["state"] == "over")
+
+
+async def test_what_goes_wrong_meanwhile_is_named(client: httpx.AsyncClient) -> None:
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    made = await client.post(
+        "/api/v1/namespaces/default/pods", json={**pod, "apiVersion": "v1", "kind": "Pod"}
+    )
+    assert made.status_code == 201
+    status = {"status": {"phase": "Running"}}
+    path = "/api/v1/namespaces/default/pods/p"
+    assert (await client.patch(f"{path}/status", json=status, headers=MERGE)).status_code == 200
+    begun = (await client.post("/faults", json={"fault": "watch-cut", "seconds": 600})).json()
+    await client.delete(path, params={"gracePeriodSeconds": 0})
+    await client.delete("/faults")
+    await until(lambda: _state(client, begun["id"]), 120)
+    assert (await client.get(f"/faults/{begun['id']}")).json()["broken"] == ["pod default/p is gone"]
+
+
+async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> None:
+    strikes = Strikes()
+    async with strikes.served() as url:
+        port = int(url.rpartition(":")[2])
+        node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-7"}}
+        assert (await client.post("/api/v1/nodes", json=node)).status_code == 201
+        status = {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        }
+        await client.patch("/api/v1/nodes/node-7/status", json={"status": status}, headers=MERGE)
+        body = {"fault": "driver-slow", "seconds": 600, "node": "node-7", "delay": 3}
+        begun = (await client.post("/faults", json=body)).json()
+        assert begun["promise"] == KINDS["driver-slow"].promise
+        assert [(one.fault, one.node, one.delay) for one in strikes.begun] == [("driver-slow", "node-7", 3)]
+        wrong = await client.post("/faults", json={**body, "fault": "xid"})
+        assert (wrong.status_code, wrong.json()["message"]) == (
+            400,
+            "there is no fault 'xid': choose driver-slow",
+        )
+        # The Node may be gone when the fault ends.
+        await client.delete("/api/v1/nodes/node-7")
+        await client.delete("/faults")
+        assert strikes.ended == strikes.begun
+    unknown = await client.post("/faults", json=body)
+    assert (unknown.status_code, unknown.json()["message"]) == (404, 'nodes "node-7" not found')
 
 
 async def test_clients_see_what_the_fault_does_until_it_is_cleared(client: httpx.AsyncClient) -> None:

@@ -12,38 +12,15 @@ from dra_apiserver.server import ApiServer
 from dra_cli import commandline
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
-from dra_cli.faults.catalog import KINDS
 from dra_cli.faults.rest import Rest
 from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
-from dra_node_agent.faults.board import Fault, FaultBoard
-from dra_node_agent.faults.routes import FaultRoutes
-from dra_shared.clock import SystemClock
-from dra_shared.service import HealthServer
+from dra_shared.faults.catalog import KINDS
 
+from tests.support.agentfaults import Strikes
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.system
-
-
-class Strikes:
-    """A node agent's faults that only take note."""
-
-    def __init__(self) -> None:
-        self.begun: list[Fault] = []
-        self.ended: list[Fault] = []
-
-    @contextlib.asynccontextmanager
-    async def served(self) -> AsyncIterator[str]:
-        board = FaultBoard(SystemClock(), {"driver-slow": self._strike})
-        async with HealthServer("127.0.0.1", 0, {}, FaultRoutes(board).routes()) as server:
-            yield f"http://127.0.0.1:{server.port}"
-
-    @contextlib.asynccontextmanager
-    async def _strike(self, fault: Fault) -> AsyncIterator[None]:
-        self.begun.append(fault)
-        yield
-        self.ended.append(fault)
 
 
 @contextlib.asynccontextmanager

@@ -1,8 +1,8 @@
 """The script of a storm: drawn from its seed alone, and never longer than the storm."""
 
 import pytest
-from dra_cli.faults.catalog import KINDS, SERVICES
 from dra_cli.faults.script import script
+from dra_shared.faults.catalog import KINDS, SERVICES
 
 
 def test_a_seed_gives_one_script() -> None:

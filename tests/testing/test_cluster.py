@@ -238,6 +238,10 @@ def test_services_are_processes_forked_from_one_that_has_imported_them(
         commands = [Path(f"/proc/{service.pid}/cmdline").read_bytes() for service in services]
         assert len(commands) == 4
         assert all(b"dra_cli.warm" in command for command in commands)
+        # Faults of processes are for such clusters alone.
+        stopped = cluster.disturb("stop", seconds=0.5, service="scheduler")
+        assert stopped.promise == "what runs keeps running; what waits continues when it is back"
+        assert "containers went on" in stopped.kept()
     assert not any(Path(f"/proc/{service.pid}").exists() for service in services)
     (warm,) = processes.WARM
     warm.close()

@@ -9,8 +9,10 @@ from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
-    from dra_cli.faults.catalog import Kind
-    from dra_cli.faults.story import Story, Telling
+    from dra_shared.faults.catalog import Kind
+    from dra_shared.faults.story import Story
+
+    from dra_cli.faults.story import Telling
 
 _LONGEST = 3600
 #: Seconds that nodes and drivers have to come back once a fault is over.
@@ -63,7 +65,7 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         CommandError: there is no such fault, or the cluster does not run.
     """
-    from dra_cli.faults.catalog import KINDS
+    from dra_shared.faults.catalog import KINDS
 
     if not chosen.name:
         width = max(map(len, KINDS))
@@ -85,10 +87,12 @@ def _check_options(chosen: argparse.Namespace) -> None:
 
 
 async def _run(chosen: argparse.Namespace) -> int:
+    from dra_shared.faults.catalog import KINDS
+    from dra_shared.faults.story import Story
+
     from dra_cli.cluster import Cluster
-    from dra_cli.faults.catalog import KINDS
     from dra_cli.faults.rest import Rest
-    from dra_cli.faults.story import Story, Telling
+    from dra_cli.faults.story import Telling
     from dra_cli.faults.striking import Striker
 
     cluster = Cluster(chosen.data)
@@ -123,7 +127,7 @@ async def _run(chosen: argparse.Namespace) -> int:
 
 async def _kept(telling: "Telling", story: "Story", broken: list[str]) -> list[str]:
     """What was kept of the fault's own promise; what was not a while after its end goes to ``broken``."""
-    from dra_cli.faults.promises import judge
+    from dra_shared.faults.promises import judge
 
     loop = asyncio.get_running_loop()
     end = loop.time() + _RECOVERY

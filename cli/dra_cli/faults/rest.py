@@ -1,14 +1,14 @@
-"""Whether a cluster at rest keeps what it promises: see :mod:`dra_cli.faults.invariants`."""
+"""Whether a cluster at rest keeps what it promises: see :mod:`dra_shared.faults.invariants`."""
 
 import asyncio
 
 import httpx
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
+from dra_shared.faults.invariants import broken, leaked, waiting
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
-from dra_cli.faults.invariants import broken, leaked, waiting
 
 _EVERY = 0.5
 # Once could be by chance, between two steps of what still goes on.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_cli.faults.catalog import KINDS, SERVICES, Kind
+from dra_shared.faults.catalog import KINDS, SERVICES, Kind
 
 _CODES = (429, 500, 503, 504)
 _MOST_PODS_A_NODE = 6

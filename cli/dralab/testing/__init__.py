@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dralab.testing.blocking import Cluster, Pod
     from dralab.testing.cluster import AsyncCluster, WaitTimeout
+    from dralab.testing.disturbance import Broken, Disturbance
     from dralab.testing.options import Options
     from dralab.testing.pods import AsyncPod
 
-__all__ = ["AsyncCluster", "AsyncPod", "Cluster", "Options", "Pod", "WaitTimeout"]
+__all__ = ["AsyncCluster", "AsyncPod", "Broken", "Cluster", "Disturbance", "Options", "Pod", "WaitTimeout"]
 
 _MODULES = {
     "AsyncCluster": "cluster",
     "AsyncPod": "pods",
+    "Broken": "disturbance",
     "Cluster": "blocking",
+    "Disturbance": "disturbance",
     "Options": "options",
     "Pod": "blocking",
     "WaitTimeout": "cluster",

@@ -17,9 +17,11 @@ from dralab.testing import grpcimport  # noqa: F401  # before others import gRPC
 import httpx
 import uvloop
 from dra_node_agent.driverkit.program import Surroundings
+from dra_shared.faults.judging import Verdict
 
 from dralab.testing.cluster import AsyncCluster, JsonObject, Objects
 from dralab.testing.conditions import TIMEOUT, Condition
+from dralab.testing.disturbance import Disturbance
 from dralab.testing.options import Options
 from dralab.testing.pods import AsyncPod
 from dralab.testing.rollback import Snapshot
@@ -230,9 +232,9 @@ class Cluster:
         """Break a simulated GPU: ``xid=79``, ``lost=True``, ``uncorrected_ecc=1``, ``corrected_ecc=1``."""
         self.run(self.asynchronous.fault(node, gpu, **fault))
 
-    def disturb(self, fault: str, *, seconds: float, **options: Any) -> None:
-        """Let the API server's requests meet a fault: see :meth:`AsyncCluster.disturb`."""
-        self.run(self.asynchronous.disturb(fault, seconds=seconds, **options))
+    def disturb(self, fault: str, *, seconds: float, **options: Any) -> "Disturbed":
+        """Let something go wrong: see :meth:`AsyncCluster.disturb`."""
+        return Disturbed(self, self.run(self.asynchronous.disturb(fault, seconds=seconds, **options)))
 
     def calm(self) -> None:
         """End what :meth:`disturb` began."""
@@ -272,6 +274,36 @@ class Cluster:
     def kubernetes(self) -> Any:
         """An ``ApiClient`` of the official client."""
         return self.asynchronous.kubernetes()
+
+
+@dataclass(frozen=True)
+class Disturbed:
+    """A fault that was asked for: see :class:`~dralab.testing.disturbance.Disturbance`."""
+
+    cluster: Cluster
+    asynchronous: Disturbance
+
+    @property
+    def what(self) -> str:
+        """What it does."""
+        return self.asynchronous.what
+
+    @property
+    def promise(self) -> str:
+        """What Kubernetes promises to those who live through it."""
+        return self.asynchronous.promise
+
+    def verdict(self) -> Verdict:
+        """Wait until it is over and the cluster at rest: what was kept of the promise, and what was not."""
+        return self.cluster.run(self.asynchronous.verdict())
+
+    def kept(self) -> list[str]:
+        """What was kept of the promise, once it is over.
+
+        Raises:
+            Broken: something was not.
+        """
+        return self.cluster.run(self.asynchronous.kept())
 
 
 @dataclass(frozen=True)

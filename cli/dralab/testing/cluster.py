@@ -18,17 +18,20 @@ from dralab.testing import grpcimport  # noqa: F401  # before others import gRPC
 import httpx
 import orjson
 from dra_cli import manifests, objects
+from dra_cli.cluster import Cluster
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
-from dra_cli.faults.catalog import KINDS
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import FakeClock
+from dra_shared.faults.catalog import KINDS, PATH
 from dra_shared.files import scratch
 
 from dralab.testing.conditions import TIMEOUT, Condition, holding
+from dralab.testing.disturbance import Disturbance, asked
+from dralab.testing.disturbance import Processes as ProcessFaults
 from dralab.testing.options import Options
 from dralab.testing.pods import AsyncPod
 from dralab.testing.processes import Processes
@@ -59,6 +62,7 @@ class AsyncCluster:
         """Whether something happened that a roll back does not undo: a broken device."""
         self._discovery: Discovery | None = None
         self._start: Snapshot | None = None
+        self._struck: ProcessFaults | None = None
         self._stack = contextlib.AsyncExitStack()
         self._services: Services | Processes
 
@@ -264,33 +268,36 @@ class AsyncCluster:
         if response.status_code >= 400:
             raise CommandError(response.text.strip())
 
-    async def disturb(self, fault: str, *, seconds: float, **options: Any) -> None:
+    async def disturb(self, fault: str, *, seconds: float, **options: Any) -> Disturbance:
         """Let something go wrong for so many seconds: see docs/faults.md.
 
         Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``, ``resources``
         and ``agents``; faults of nodes, such as ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``,
-        ``delay`` and ``ahead``.
+        ``delay`` and ``ahead``; ``stop`` and ``kill`` take ``service``. What comes back says what is promised, and
+        afterwards whether it was kept.
 
         Raises:
-            CommandError: there is no such fault or option.
+            CommandError: there is no such fault or option, or no process that it could strike.
         """
-        body = {"fault": fault, "seconds": seconds, **options}
         kind = KINDS.get(fault)
-        if kind is not None and kind.where == "node":
-            self.worn = True
-            async with Client(self._services.urls["node-agent"]) as agent:
-                response = await agent.raw("POST", "/faults", content=orjson.dumps(body))
-        else:
-            response = await self.client.raw("POST", "/faults", content=orjson.dumps(body))
-        if response.status_code != 201:
-            raise CommandError(response.json()["message"])
+        if kind is not None and kind.where in ("process", "scheduling"):
+            if isinstance(self._services, Services):
+                raise CommandError(f"{fault} strikes a process: ask for a cluster with processes=True")
+            return await self._processes.begin(fault, seconds, options)
+        self.worn = self.worn or (kind is not None and kind.where == "node")
+        return await asked(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
 
     async def calm(self) -> None:
         """End what :meth:`disturb` began."""
-        await self.client.raw("DELETE", "/faults")
-        if self.options.nodes:
-            async with Client(self._services.urls["node-agent"]) as agent:
-                await agent.raw("DELETE", "/faults")
+        if self._struck is not None:
+            await self._struck.clear()
+        await self.client.raw("DELETE", PATH)
+
+    @property
+    def _processes(self) -> ProcessFaults:
+        if self._struck is None:
+            self._struck = ProcessFaults(Cluster(self.data))
+        return self._struck
 
     # Going back
 

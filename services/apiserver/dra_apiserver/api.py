@@ -58,7 +58,7 @@ class Api:
         #: Whether requests and answers may be in CBOR.
         self.cbor = config.features.enabled(cbor.GATE)
         self.streams: set[WatchStream] = set()
-        #: Watches of moments, which end with the server.
+        #: What ends with the server: watches of moments, judges of faults.
         self.silent: set[asyncio.Future[None]] = set()
         self.timeline = Timeline(store)
         self.offload = Offload()

@@ -31,6 +31,7 @@ from dra_apiserver.front.paths import MOUNTED, PATHS
 from dra_apiserver.handlers import faults, snapshots, views
 from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.handlers.documents import Documents
+from dra_apiserver.handlers.faultregister import Register
 from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
@@ -144,6 +145,7 @@ class Application:
         self._guard = api.config.guard
         self._access_log = access_log
         self._faults = Faults(api.clock, self._cut_watches, self._hold_watches)
+        self._register = Register(api, self._faults)
         self._ids = itertools.count(1)
         self._prefix = secrets.token_hex(6)
         self._pages: Any = None
@@ -343,8 +345,8 @@ class Application:
             await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
         elif request.path == views.HISTORY:
             await views.bounds(self._api, request)
-        elif request.path == "/faults":
-            await faults.answer(self._faults, request)
+        elif parts[0] == "faults" and len(parts) <= 2:
+            await faults.answer(self._register, request)
         elif request.path == snapshots.PATH:
             await snapshots.answer(self._api, request)
         elif await self._documents.answer(request, parts):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import httpx
 import pytest
 from dra_cli.errors import CommandError
-from dralab.testing import Cluster
+from dralab.testing import Broken, Cluster
 
 pytestmark = pytest.mark.system
 
@@ -105,6 +105,36 @@ def test_what_was_prepared_in_one_version_is_unprepared_in_the_other(cluster: Cl
     assert calls("v1beta1") == before + 1
 
 
+def test_a_disturbance_says_what_is_promised_and_what_was_kept(cluster: Cluster) -> None:
+    _start(cluster, "calm")
+    cluster.pod("calm").wait_for("Running")
+    crashed = cluster.disturb("driver-crash", seconds=1)
+    assert crashed.what == "a DRA driver ends, and is started again"
+    assert crashed.promise.startswith("what runs keeps running")
+    assert crashed.kept() == [
+        "its devices are published again",
+        "containers went on",
+        "claims have the devices of before",
+        "nothing was done twice",
+    ]
+
+
+def test_a_broken_promise_is_an_error(cluster: Cluster) -> None:
+    _start(cluster, "doomed")
+    cluster.pod("doomed").wait_for("Running")
+    cut = cluster.disturb("watch-cut", seconds=_LONG, delay=_LONG)
+    cluster.delete("pod/doomed")
+    cluster.calm()
+    with pytest.raises(Broken, match="pod default/doomed is gone"):
+        cut.kept()
+    assert cut.verdict().broken == ["pod default/doomed is gone"]
+
+
+def test_what_strikes_processes_needs_processes(cluster: Cluster) -> None:
+    with pytest.raises(CommandError, match="kill strikes a process: ask for a cluster with processes=True"):
+        cluster.disturb("kill", seconds=1, service="scheduler")
+
+
 def test_a_driver_that_ends_comes_back_with_what_it_had(cluster: Cluster) -> None:
     _start(cluster, "before")
     cluster.pod("before").wait_for("Running")
@@ -197,7 +227,7 @@ def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Clus
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fault": "driver-slow", "node": "node-7"}, "there is no node 'node-7' here"),
+        ({"fault": "driver-slow", "node": "node-7"}, 'nodes "node-7" not found'),
         ({"fault": "xid", "gpu": 2}, "node 'node-0' has only the GPUs 0 to 1"),
         ({"fault": "mig-changed"}, "GPU 0 of node node-0 is not in MIG mode"),
         ({"fault": "driver-slow", "delay": 0}, "delay: must be above 0"),

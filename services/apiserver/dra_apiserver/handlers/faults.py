@@ -3,31 +3,38 @@
 from __future__ import annotations
 
 import msgspec
+from dra_shared.faults.catalog import PATH
 
-from dra_apiserver.errors import bad_request, method_not_allowed
-from dra_apiserver.faults import Fault, Faults
+from dra_apiserver.errors import StatusError, bad_request, method_not_allowed
+from dra_apiserver.handlers.faultregister import Register
 from dra_apiserver.http import Request
 
-_decoder = msgspec.json.Decoder(Fault)
 
-
-async def answer(faults: Faults, request: Request) -> None:
-    """POST a fault (201), GET those at work, DELETE all.
+async def answer(register: Register, request: Request) -> None:
+    """POST a fault (201), GET those at work or one by its number, DELETE all.
 
     Raises:
-        StatusError: 400, the body is no fault; 405, another method.
+        StatusError: 400, the body is no fault; 404, there is none of that number; 405, another method.
     """
-    match request.method:
-        case "POST":
-            try:
-                fault = _decoder.decode(await request.body())
-            except msgspec.DecodeError as error:
-                raise bad_request(f"cannot read the fault: {error}") from None
-            await request.respond(201, msgspec.json.encode(faults.begin(fault)))
-        case "GET":
-            await request.respond(200, msgspec.json.encode({"items": faults.list()}))
-        case "DELETE":
-            faults.clear()
+    number = request.path.removeprefix(PATH).strip("/")
+    match request.method, bool(number):
+        case "POST", False:
+            await request.respond(201, msgspec.json.encode(await register.begin(await request.body())))
+        case "GET", False:
+            await request.respond(200, msgspec.json.encode({"items": register.list()}))
+        case "GET", True:
+            await request.respond(200, msgspec.json.encode(_one(register, number)))
+        case "DELETE", False:
+            await register.clear()
             await request.respond(200, msgspec.json.encode({"items": []}))
         case _:
             raise method_not_allowed()
+
+
+def _one(register: Register, number: str) -> object:
+    if not number.isdecimal():
+        raise bad_request(f"{PATH}/{number}: faults have numbers")
+    found = register.get(int(number))
+    if found is None:
+        raise StatusError(404, "NotFound", f"there is no fault {number}, or it was long ago")
+    return found

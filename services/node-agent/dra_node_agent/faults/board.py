@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 from dra_shared.clock import Clock, wait_for
+from dra_shared.faults.catalog import KINDS
 from dra_shared.log import logger
 
 LONGEST = 3600.0
@@ -46,11 +47,13 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
 
 
 class Active(msgspec.Struct, rename="camel"):
-    """A fault at work: its number, and how many seconds are left."""
+    """A fault at work: its number, how many seconds are left, what it does, and what Kubernetes promises then."""
 
     id: int
     fault: Fault
     left: float
+    what: str = ""
+    promise: str = ""
 
 
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
@@ -88,13 +91,13 @@ class FaultBoard:
         task = asyncio.create_task(self._run(number, fault, strike, over, began), name=fault.fault)
         self._running[number] = _Running(fault, self._clock.monotonic() + fault.seconds, over, task)
         await asyncio.shield(began)
-        return Active(number, fault, fault.seconds)
+        return _active(number, fault, fault.seconds)
 
     def list(self) -> list[Active]:
         """What is at work, oldest first."""
         now = self._clock.monotonic()
         return [
-            Active(number, one.fault, round(max(0.0, one.until - now), 3))
+            _active(number, one.fault, round(max(0.0, one.until - now), 3))
             for number, one in self._running.items()
         ]
 
@@ -126,6 +129,11 @@ class FaultBoard:
                 _log.exception("a fault on demand was not undone", fault=fault.fault, node=fault.node)
         finally:
             self._running.pop(number, None)
+
+
+def _active(number: int, fault: Fault, left: float) -> Active:
+    kind = KINDS.get(fault.fault)
+    return Active(number, fault, left, *((kind.what, kind.promise) if kind is not None else ()))
 
 
 #: Undoes what cannot be undone from outside: a driver forgets what it holds against its devices.

@@ -1,6 +1,6 @@
-"""Whether a fault's own promise was kept, judged by what was seen of the cluster: see :mod:`dra_cli.faults.story`.
+"""Whether a fault's own promise was kept, judged by what was seen of the cluster: see :mod:`dra_shared.faults.story`.
 
-What must hold after every fault is in :mod:`dra_cli.faults.invariants`.
+What must hold after every fault is in :mod:`dra_shared.faults.invariants`.
 """
 
 from collections import Counter
@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from dra_shared.api.pod import Pod
 from dra_shared.claims import POD_CLAIM_ANNOTATION, controller_of
-
-from dra_cli.faults.invariants import devices_twice
-from dra_cli.faults.story import Sample, Story
+from dra_shared.faults.invariants import devices_twice
+from dra_shared.faults.story import Sample, Story
 
 Device = tuple[str, str, str]
 
@@ -23,10 +22,11 @@ _SOON = 3.0
 
 @dataclass(frozen=True)
 class Judge:
-    """A part of a promise: what holds, in a few words, and what spoke against it."""
+    """A part of a promise: what holds, in a few words, what spoke against it, and whether time may heal that."""
 
     holds: str
     breaches: Callable[[Story], Iterable[str]]
+    heals: bool = False
 
 
 def judge(story: Story) -> tuple[list[str], list[str]]:
@@ -38,6 +38,11 @@ def judge(story: Story) -> tuple[list[str], list[str]]:
         if not found:
             kept.append(one.holds)
     return kept, broken
+
+
+def healing(story: Story) -> list[str]:
+    """The breaches that may be none a moment later: what is not back yet."""
+    return [line for one in PROMISES[story.fault] if one.heals for line in one.breaches(story)]
 
 
 def _containers_go_on(story: Story) -> Iterable[str]:
@@ -222,12 +227,12 @@ CONTAINERS = Judge("containers went on", _containers_go_on)
 CLAIMS = Judge("claims have the devices of before", _claims_stay)
 ONCE = Judge("nothing was done twice", _nothing_twice)
 STORED = Judge("nothing that was stored was lost", _nothing_lost)
-SLICES = Judge("its devices are published again", _slices_back)
-TAINTED = Judge("its devices were tainted, and are not any more", _tainted_and_free)
+SLICES = Judge("its devices are published again", _slices_back, heals=True)
+TAINTED = Judge("its devices were tainted, and are not any more", _tainted_and_free, heals=True)
 AVOIDED = Judge("no new claim got them", _not_given)
 READY = Judge("the node stayed Ready", _node_ready)
-SILENCE = Judge("the node was given its time, and is Ready", _silence_noticed)
-BACK = Judge("the node was gone, and is back", _node_back)
+SILENCE = Judge("the node was given its time, and is Ready", _silence_noticed, heals=True)
+BACK = Judge("the node was gone, and is back", _node_back, heals=True)
 
 _OF_CALLS = (CONTAINERS, CLAIMS, ONCE)
 #: What each fault's promise consists of, besides the invariants.

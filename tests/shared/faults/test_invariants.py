@@ -5,11 +5,11 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_cli.faults.invariants import broken, leaked, waiting
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
+from dra_shared.faults.invariants import broken, leaked, waiting
 
 _SHARED: dict[str, Any] = {"shareID": "a671734a-e8e5-11e4-8fde-42010af09327"}
 

@@ -7,6 +7,8 @@ controllers, which act on what they read and so continue where another instance,
 from dataclasses import dataclass
 from typing import Literal
 
+#: Where services take faults.
+PATH = "/faults"
 API_SERVER = "apiserver"
 #: Where a fault of processes can strike.
 SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")

@@ -1,0 +1,70 @@
+"""Faults of nodes: asked of the node's agent, at the address and port that the Node names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from dra_shared.faults.catalog import PATH
+
+from dra_apiserver.api import Api
+from dra_apiserver.errors import GroupResource, StatusError, bad_request, not_found, server_error
+
+_NODES = ("", "nodes")
+_TIMEOUT = 30.0
+
+
+async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> str:
+    """Let the node's agent begin a fault; gives where the agent is, as the Node may be gone when the fault ends.
+
+    Raises:
+        StatusError: 404, there is no such node; 400, it has no such fault or device; 500, its agent does not answer.
+    """
+    agent = _agent(api, node)
+    await _ask(api, agent, "POST", msgspec.json.encode(fault))
+    return agent
+
+
+async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
+    """Let agents end all faults of their nodes.
+
+    Raises:
+        StatusError: one does not answer.
+    """
+    for agent in sorted(agents):
+        await _ask(api, agent, "DELETE", b"")
+
+
+async def _ask(api: Api, agent: str, method: str, body: bytes) -> None:
+    import httpx
+
+    access = api.config.nodes
+    url = f"{agent}{PATH}"
+    try:
+        async with httpx.AsyncClient(
+            timeout=_TIMEOUT, trust_env=False, verify=access.context() or False
+        ) as client:
+            answer = await client.request(method, url, content=body, headers=access.headers)
+    except httpx.HTTPError as error:
+        raise server_error(f'{method} "{url}": {error or type(error).__name__}') from None
+    if answer.status_code in (400, 404):
+        raise bad_request(str(answer.json().get("message", "")))
+    if answer.status_code >= 300:
+        raise StatusError(500, "InternalError", f"{agent} answered {answer.status_code}: {answer.text}")
+
+
+def _agent(api: Api, node: str) -> str:
+    """Where the node's agent listens.
+
+    Raises:
+        StatusError: 404, there is no such node.
+    """
+    record = api.store.get(_NODES, node)
+    if record is None:
+        raise not_found(GroupResource("", "nodes"), node)
+    status = record.object().get("status") or {}
+    port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
+    addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
+    host = addresses[0] if addresses else node
+    return f"{api.config.nodes.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

@@ -1,0 +1,90 @@
+"""Watches a cluster through a fault, and says afterwards what was kept of its promise."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+
+from dra_shared.clock import Clock, wait_for
+from dra_shared.faults.invariants import broken
+from dra_shared.faults.promises import healing, judge
+from dra_shared.faults.story import Sample, Story
+
+#: Gives the cluster as it is; raises where it cannot be read now.
+Look = Callable[[], Awaitable[Sample]]
+
+_EVERY = 0.25
+# Looking at a large cluster must not become its work.
+_SHARE = 20
+#: Seconds that nodes, drivers and pods have to come back once a fault is over.
+_RECOVERY = 60.0
+_SETTLING = 0.5
+# Once could be by chance, between two steps of what still goes on.
+_CALM = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was kept of a promise, and a line for each breach."""
+
+    kept: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+
+
+class Judge:
+    """One fault's observer.
+
+    Args:
+        errors: what ``look`` may raise while the fault is at work.
+    """
+
+    def __init__(
+        self, story: Story, look: Look, clock: Clock, errors: tuple[type[Exception], ...] = ()
+    ) -> None:
+        self._story = story
+        self._look = look
+        self._clock = clock
+        self._errors = errors
+
+    async def before(self) -> None:
+        """See the cluster before the fault begins."""
+        self._story.before = await self._look()
+
+    async def verdict(self, over: asyncio.Event) -> Verdict:
+        """See it while the fault is at work, until ``over`` is set or its time has passed, and until it is at rest."""
+        story, began = self._story, self._clock.monotonic()
+        while not over.is_set() and (left := began + story.seconds - self._clock.monotonic()) > 0:
+            looked = self._clock.monotonic()
+            if (seen := await self._sample(looked - began)) is not None:
+                story.during.append(seen)
+            pause = max(_EVERY, _SHARE * (self._clock.monotonic() - looked))
+            await wait_for(over.wait(), min(pause, left), self._clock)
+        story.seconds = min(story.seconds, self._clock.monotonic() - began)
+        return await self._settled(began)
+
+    async def _settled(self, began: float) -> Verdict:
+        story, known = self._story, set(_resting(self._story.before))
+        end, calm = self._clock.monotonic() + _RECOVERY, 0
+        while True:
+            seen = await self._sample(self._clock.monotonic() - began)
+            kept: list[str] = []
+            found = restless = ["the cluster cannot be read"]
+            if seen is not None:
+                story.after = seen
+                kept, found = judge(story)
+                others = [line for line in _resting(seen) if line not in known]
+                found, restless = found + others, healing(story) + others
+            calm = 0 if restless else calm + 1
+            if calm == _CALM or self._clock.monotonic() > end:
+                return Verdict(kept, found)
+            await self._clock.sleep(_SETTLING)
+
+    async def _sample(self, at: float) -> Sample | None:
+        try:
+            return replace(await self._look(), at=at)
+        except self._errors:
+            return None
+
+
+def _resting(sample: Sample) -> list[str]:
+    """What is broken of what holds in every cluster at rest."""
+    return broken(sample.pods.values(), sample.claims.values())

@@ -1,0 +1,41 @@
+"""What is seen of a cluster before, during and after a fault."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from dra_shared.api.meta import Object
+from dra_shared.api.node import Node
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim, ResourceSlice
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A cluster's objects at one time, by UID; ``at`` is in seconds since the fault began."""
+
+    at: float = 0.0
+    pods: dict[str, Pod] = field(default_factory=dict)
+    claims: dict[str, ResourceClaim] = field(default_factory=dict)
+    slices: dict[str, ResourceSlice] = field(default_factory=dict)
+    nodes: dict[str, Node] = field(default_factory=dict)
+
+    def objects(self) -> Iterator[Object]:
+        """All of them."""
+        for kind in (self.pods, self.claims, self.slices, self.nodes):
+            yield from kind.values()
+
+
+@dataclass
+class Story:
+    """One fault: of ``seconds``, on ``node`` where it is of one, and the cluster before, during and after it."""
+
+    fault: str
+    seconds: float
+    node: str = ""
+    before: Sample = field(default_factory=Sample)
+    during: list[Sample] = field(default_factory=list)
+    after: Sample = field(default_factory=Sample)
+
+    def later(self) -> list[Sample]:
+        """All that was seen since it began."""
+        return [*self.during, self.after]

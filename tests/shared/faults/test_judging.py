@@ -1,0 +1,85 @@
+"""A fault is watched from before it begins until the cluster is at rest."""
+
+import asyncio
+from collections.abc import Sequence
+
+from dra_shared.clock import FakeClock
+from dra_shared.faults.judging import Judge, Verdict
+from dra_shared.faults.story import Sample, Story
+
+from tests.shared.faults.samples import claim, node, pod, sample, slices_of
+
+
+class _Cluster:
+    """Shows what a clock's time says; ``after`` lists seconds and what is there from then on."""
+
+    def __init__(self, clock: FakeClock, first: Sample, *after: tuple[float, Sample | None]) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._states: Sequence[tuple[float, Sample | None]] = [(0.0, first), *after]
+
+    async def look(self) -> Sample:
+        spent = self._clock.monotonic() - self._began
+        found = [state for since, state in self._states if since <= spent][-1]
+        if found is None:
+            raise ConnectionError("it stands still")
+        return found
+
+
+RUNS = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+RESTARTED = sample(pod(restarts=1), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+WAITS = sample(pod(phase="Pending"), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+
+
+async def _verdict(
+    clock: FakeClock, cluster: _Cluster, story: Story, over: asyncio.Event | None = None
+) -> Verdict:
+    judge = Judge(story, cluster.look, clock, (ConnectionError,))
+    await judge.before()
+    task = asyncio.create_task(judge.verdict(over or asyncio.Event()))
+    while not task.done():
+        await clock.advance(0.25)
+    return task.result()
+
+
+async def test_what_was_kept_is_named_when_all_is_at_rest() -> None:
+    clock = FakeClock()
+    verdict = await _verdict(clock, _Cluster(clock, RUNS), Story("stop", 5))
+    assert not verdict.broken
+    assert verdict.kept[0] == "containers went on"
+    assert 6 <= clock.monotonic() < 20
+
+
+async def test_a_breach_meanwhile_is_named_though_all_is_well_in_the_end() -> None:
+    clock = FakeClock()
+    cluster = _Cluster(clock, RUNS, (2, RESTARTED))
+    verdict = await _verdict(clock, cluster, Story("kubelet-stop", 5))
+    assert verdict.broken == ["containers of pod a/p were restarted"]
+    assert "containers went on" not in verdict.kept
+    # Nothing is waited for that does not come.
+    assert clock.monotonic() < 20
+
+
+async def test_what_was_broken_before_is_not_the_faults_doing() -> None:
+    clock = FakeClock()
+    assert not (await _verdict(clock, _Cluster(clock, WAITS), Story("disk-full", 1))).broken
+    clock = FakeClock()
+    verdict = await _verdict(clock, _Cluster(clock, RUNS, (0.5, WAITS)), Story("disk-full", 1))
+    assert verdict.broken == ["pod a/p is on node-0 and does not run: Pending"]
+
+
+async def test_a_server_that_stands_still_is_asked_again() -> None:
+    clock = FakeClock()
+    verdict = await _verdict(clock, _Cluster(clock, RUNS, (1, None), (20, RUNS)), Story("stop", 5))
+    assert not verdict.broken
+    clock = FakeClock()
+    verdict = await _verdict(clock, _Cluster(clock, RUNS, (1, None)), Story("stop", 5))
+    assert verdict.broken == ["the cluster cannot be read"]
+
+
+async def test_a_fault_that_is_cleared_is_judged_by_the_time_that_it_had() -> None:
+    clock, over, story = FakeClock(), asyncio.Event(), Story("xid", 600, "node-0")
+    over.set()
+    # Of ten minutes without a taint it would say that there was none.
+    assert not (await _verdict(clock, _Cluster(clock, RUNS), story, over)).broken
+    assert story.seconds < 1

@@ -1,0 +1,87 @@
+"""Whether a fault's own promise was kept, from what was seen of the cluster."""
+
+from dra_shared.faults.catalog import KINDS
+from dra_shared.faults.promises import PROMISES, judge
+from dra_shared.faults.story import Sample, Story
+
+from tests.shared.faults.samples import claim, node, pod, sample, slices_of
+
+
+def _broken(fault: str, before: Sample, during: list[Sample], after: Sample, seconds: float = 5) -> list[str]:
+    return judge(Story(fault, seconds, "node-0", before, during, after))[1]
+
+
+def test_each_fault_has_a_promise_of_its_own() -> None:
+    assert PROMISES.keys() == KINDS.keys()
+    assert all(PROMISES.values())
+
+
+def test_what_was_kept_is_named() -> None:
+    calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+    kept, broken = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
+    assert kept == ["the node stayed Ready", "containers went on", "claims have the devices of before"]
+    assert broken == []
+
+
+def test_containers_that_do_not_go_on() -> None:
+    before = sample(pod("p"), pod("q"), pod("r"))
+    evicted = pod("q", deletionTimestamp="2026-01-01T00:00:00Z")
+    gone = sample(pod("p", restarts=1), evicted)
+    assert _broken("ecc", before, [gone], sample(pod("p", restarts=1))) == [
+        "containers of pod a/p were restarted",
+        "pod a/r is gone",
+    ]
+
+
+def test_claims_that_changed_or_were_made_twice() -> None:
+    before = sample(claim("c", "gpu-0"))
+    after = sample(claim("c", "gpu-1"), claim("d", "gpu-1"))
+    assert _broken("driver-reset", before, [], after) == [
+        "claim a/c has other devices than before",
+        "device d/node-0/gpu-1 belongs to a/c and a/d",
+    ]
+
+
+def test_a_write_that_was_lost() -> None:
+    assert _broken("kill", sample(pod(revision="7")), [], sample(pod(revision="6"))) == [
+        "p is as it was before its revision 7"
+    ]
+
+
+def test_a_device_that_fails_is_tainted_and_avoided_until_it_works_again() -> None:
+    good, bad = slices_of("gpu-0", "gpu-1"), slices_of("gpu-0", "gpu-1", tainted="gpu-0")
+    before, tainted = sample(good), sample(bad)
+    assert _broken("xid", before, [tainted], before) == []
+    assert _broken("xid", before, [before], before) == ["no device of node-0 was tainted"]
+    assert _broken("xid", before, [tainted], tainted) == ["device d/node-0/gpu-0 is still tainted"]
+    given = sample(bad, claim("new", "gpu-0"))
+    assert _broken("xid", before, [tainted, given], before) == [
+        "claim a/new was given the tainted device gpu-0"
+    ]
+    # What runs on it already need not go on.
+    held = sample(good, pod(), claim("c", "gpu-0"))
+    failed = sample(bad, pod(phase="Failed"), claim("c", "gpu-0"))
+    assert _broken("xid", held, [failed], sample(good, pod(phase="Failed"), claim("c", "gpu-0"))) == []
+
+
+def test_slices_that_do_not_come_back() -> None:
+    before = sample(slices_of("gpu-0", "gpu-1"))
+    assert _broken("driver-crash", before, [], sample(slices_of("gpu-0"))) == [
+        "1 devices of node-0 are not published again, such as gpu-1"
+    ]
+
+
+def test_nodes_that_are_silent_or_gone() -> None:
+    ready, late = sample(node()), sample(node(ready="Unknown"), at=42)
+    assert _broken("node-silent", ready, [ready, late], ready, 60) == []
+    assert _broken("node-silent", ready, [ready], ready, 60) == ["node node-0 stayed Ready"]
+    hasty = sample(node(ready="Unknown"), at=3)
+    assert _broken("node-silent", ready, [hasty], ready, 5) == [
+        "node node-0 was NotReady after 3.0 s already"
+    ]
+    assert _broken("node-gone", ready, [sample()], sample(node("again"))) == []
+    assert _broken("node-gone", ready, [ready], sample()) == [
+        "node node-0 is not registered again",
+        "node node-0 was never gone",
+    ]
+    assert _broken("clock-ahead", ready, [late], ready) == ["node node-0 was NotReady after 42.0 s"]

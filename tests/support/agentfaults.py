@@ -1,0 +1,29 @@
+"""A node agent's ``/faults`` that only takes note of what it is asked."""
+
+import contextlib
+from collections.abc import AsyncIterator
+
+from dra_node_agent.faults.board import Fault, FaultBoard
+from dra_node_agent.faults.routes import FaultRoutes
+from dra_shared.clock import SystemClock
+from dra_shared.service import HealthServer
+
+
+class Strikes:
+    """A node agent's faults that only take note."""
+
+    def __init__(self) -> None:
+        self.begun: list[Fault] = []
+        self.ended: list[Fault] = []
+
+    @contextlib.asynccontextmanager
+    async def served(self) -> AsyncIterator[str]:
+        board = FaultBoard(SystemClock(), {"driver-slow": self._strike})
+        async with HealthServer("127.0.0.1", 0, {}, FaultRoutes(board).routes()) as server:
+            yield f"http://127.0.0.1:{server.port}"
+
+    @contextlib.asynccontextmanager
+    async def _strike(self, fault: Fault) -> AsyncIterator[None]:
+        self.begun.append(fault)
+        yield
+        self.ended.append(fault)
