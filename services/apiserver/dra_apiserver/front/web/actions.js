@@ -12,8 +12,8 @@ const COPIES = 5;
 const DRA = "/apis/resource.k8s.io/v1";
 
 /**
- * The actions on a device of a node: `{name, question, body, act(pods)}`; `act` gives what was done, in words. A body that
- * has to be asked for is a function.
+ * The actions on a device of a node: `{name, question, body, act(pods), note}`; `act` gives what was done, in words. A body
+ * that has to be asked for is a function.
  */
 export function actionsOn(device) {
   const { node, driver, pool, name } = device;
@@ -24,14 +24,44 @@ export function actionsOn(device) {
     act: () => taintDevice(device, effect),
   });
   return [
-    { name: `Drain node ${node}`, question: "drain", body: { nodes: [node] }, act: (pods) => drain(node, pods) },
+    draining(node),
     { name: `Lose node ${node}`, question: "remove", body: { nodes: [node] } },
     taint("NoSchedule"),
     taint("NoExecute"),
     { name: `Lose device ${name}`, question: "change", changes: true, body: () => without(device) },
-    { name: `Add five nodes such as ${node}`, question: "change", body: () => copies(node) },
+    adding(node),
   ];
 }
+
+/** The actions on a node. */
+export function actionsOnNode(node) {
+  const taint = (effect) => ({
+    name: `Taint node ${node}: ${effect}`,
+    question: "taint",
+    body: { key: KEY, effect, node },
+    act: () => taintNode(node, effect),
+  });
+  const remove = async () => {
+    await request(`/api/v1/nodes/${node}`, { method: "DELETE" });
+    return `node ${node} is deleted`;
+  };
+  return [
+    draining(node),
+    taint("NoSchedule"),
+    taint("NoExecute"),
+    { name: `Delete node ${node}`, question: "remove", body: { nodes: [node] }, act: remove },
+    adding(node),
+  ];
+}
+
+const draining = (node) => ({ name: `Drain node ${node}`, question: "drain", body: { nodes: [node] }, act: (pods) => drain(node, pods) });
+
+const adding = (node) => ({
+  name: `Add five nodes such as ${node}`,
+  question: "change",
+  body: () => copies(node),
+  note: `A cluster of dralab gets them by: dralab node add NAME --count ${COPIES}`,
+});
 
 /** The actions on a pod: what deleting it would make room for. */
 export function actionsOnPod(pod) {
@@ -116,6 +146,27 @@ export async function cordon(node, unschedulable) {
   const body = { spec: { unschedulable } };
   await request(`/api/v1/nodes/${node}`, { method: "PATCH", body, type: MERGE });
   return `node ${node} is ${unschedulable ? "cordoned" : "schedulable again"}`;
+}
+
+const ours = ({ key }) => key === KEY;
+
+async function taintNode(node, effect) {
+  await changeTaints(node, (taints) => [...taints.filter((one) => !ours(one) || one.effect !== effect), { key: KEY, effect }]);
+  return `node ${node} is tainted`;
+}
+
+/** Removes the taints that the console has put on a node. */
+export async function untaintNode(node) {
+  await changeTaints(node, (taints) => taints.filter((one) => !ours(one)));
+  return `node ${node} has no taint of the console any more`;
+}
+
+async function changeTaints(node, change) {
+  const path = `/api/v1/nodes/${node}`;
+  const { metadata, spec } = await request(path);
+  // With its version: who changed the taints meanwhile is not overruled.
+  const body = { metadata: { resourceVersion: metadata.resourceVersion }, spec: { taints: change(spec.taints ?? []) } };
+  await request(path, { method: "PATCH", body, type: MERGE });
 }
 
 async function taintDevice({ driver, pool, name }, effect) {

@@ -17,7 +17,7 @@ export function Board({ board, close }) {
   const shown = all ? first : first.slice(0, MOST);
   return html`<aside class="panel" aria-label="Device">
     <header><h2>${board.name}</h2><button onClick=${close} aria-label="Close">×</button></header>
-    <p>${board.driver} on <b>${board.node}</b> <span class=${`chip ${board.state}`}>${board.state}</span></p>
+    <p>${board.driver} on <${Link} to=${`fleet/${board.node}`}>${board.node}<//> <span class=${`chip ${board.state}`}>${board.state}</span></p>
     ${board.stranded && html`<p class="note">Stranded: something of it is left, but too little for any request.</p>`}
     ${Object.entries(board.levels).map(([name, { used, total }]) => html`<${Level} name=${name} used=${used} total=${total} />`)}
     ${shown.map((device) => html`<${Device} key=${device.key} device=${device} open=${board.devices.length === 1} />`)}

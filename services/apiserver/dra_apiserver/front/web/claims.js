@@ -1,13 +1,14 @@
 // The claims page, and one claim: its phases, devices and pods.
 
 import { computed, signal } from "@preact/signals";
+import { useChanges } from "./answers.js";
 import { claims, devices, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
 import { instant, past } from "./moments.js";
-import { claimPhases, Timeline } from "./timeline.js";
+import { claimPhases, firstUser, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
 const MOST = 500;
@@ -43,16 +44,22 @@ export function Claims() {
 export function ClaimPage({ name }) {
   const claim = claims.value.find((one) => one.key === name);
   if (!claim) return html`<section><h1>Claim ${name}</h1><p class="empty">There is no such claim.</p></section>`;
-  const mine = pods.value.filter((pod) => pod.namespace === claim.namespace);
   return html`<section aria-label=${`Claim ${name}`}>
     <h1>Claim ${name} <span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span></h1>
-    <${Timeline} phases=${claimPhases(claim, mine)} />
+    <${Phases} claim=${claim} pod=${firstUser(claim, pods.value)} />
     <h2>Devices</h2>
     ${claim.results.length ? html`<table class="rows"><thead><tr><th>Request</th><th>Device</th><th>Node</th><th>State</th></tr></thead><tbody>
       ${claim.results.map((one) => html`<${Result} result=${one} />`)}</tbody></table>` : html`<p class="empty">None is allocated.</p>`}
     ${claim.pods.length > 0 && html`<h2>Reserved for</h2><ul>${claim.pods.map((pod) => html`<li><${Link} to=${`pods/${claim.namespace}/${pod}`}>${pod}<//></li>`)}</ul>`}
     ${!claim.allocated && !past.value && html`<${Explanation} of=${`claim/${name}`} version=${claim.pods.length} />`}
   </section>`;
+}
+
+function Phases({ claim, pod }) {
+  const version = `${claim.allocated} ${claim.pods.length} ${pod?.phase}`;
+  const ofClaim = useChanges(`/apis/resource.k8s.io/v1/namespaces/${claim.namespace}/resourceclaims/${claim.name}`, version);
+  const ofPod = useChanges(pod ? `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}` : "", version);
+  return html`<${Timeline} phases=${claimPhases(claim, pod, ofClaim, ofPod)} />`;
 }
 
 function Result({ result }) {

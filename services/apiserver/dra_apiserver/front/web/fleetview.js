@@ -9,6 +9,8 @@ import { classesOf, selections, unknown, wantSelections } from "./classes.js";
 import { STATES, STRANDED } from "./fleet.js";
 import { html } from "./html.js";
 import { layout } from "./layout.js";
+import { go, Link } from "./links.js";
+import { NodePanel } from "./nodepanel.js";
 import { Picture } from "./picture.js";
 
 const ZONE = "topology.kubernetes.io/zone";
@@ -88,15 +90,25 @@ function matches(board, node, wanted) {
   );
 }
 
-export function Fleet() {
+/** `name` is the node that was chosen, if one was. */
+export function Fleet({ name }) {
+  const node = name && world.value.nodes.find((one) => one.name === name);
+  // A node that is chosen takes the place of a device.
+  useEffect(() => void (name && (selected.value = "")), [name]);
   return html`<section class="fleet" aria-label="Fleet"><h1 class="hidden">Fleet</h1>
     <${Controls} />
     <div class="split">
       <${Canvas} />
-      ${chosen.value && html`<${Board} board=${chosen.value} close=${() => (selected.value = "")} />`}
+      ${chosen.value ? html`<${Board} board=${chosen.value} close=${() => choose("")} />` : node && html`<${NodePanel} node=${node} close=${() => go("fleet")} />`}
     </div>
     <${Table} />
   </section>`;
+}
+
+/** Shows a board's panel, or none. */
+function choose(key) {
+  selected.value = key;
+  go("fleet");
 }
 
 /** Notes what was chosen; what depends on classes is asked for then. */
@@ -189,7 +201,8 @@ function pointing(picture, drag) {
         return;
       }
       const found = picture.current.hit(pixel(event));
-      const text = found && (found.index >= 0 ? describe(found.place.boards[found.index]) : found.place.node.name);
+      const board = found && found.index >= 0 ? (picture.current.part(pixel(event)) ?? found.place.boards[found.index]) : undefined;
+      const text = found && (board ? describe(board) : found.place.node.name);
       hovered.value = text ? { ...pixel(event), text } : undefined;
     },
     onPointerUp: (event) => {
@@ -197,7 +210,8 @@ function pointing(picture, drag) {
       drag.current = {};
       if (moved) return;
       const found = picture.current.hit(pixel(event));
-      selected.value = found && found.index >= 0 ? found.place.boards[found.index].key : "";
+      choose(found && found.index >= 0 ? found.place.boards[found.index].key : "");
+      if (found && found.index < 0) go(`fleet/${found.place.node.name}`);
     },
     onPointerLeave: () => (hovered.value = undefined),
     onDblClick: (event) => picture.current.zoom(2, pixel(event)),
@@ -212,7 +226,7 @@ function pressed(event, picture) {
     "=": () => picture.zoom(1.4),
     "-": () => picture.zoom(1 / 1.4),
     0: () => picture.fit(),
-    Escape: () => (selected.value = ""),
+    Escape: () => choose(""),
     ArrowRight: () => step(1, picture),
     ArrowLeft: () => step(-1, picture),
     ArrowDown: () => step(plan.value.block.columns, picture),
@@ -230,7 +244,7 @@ function step(by, picture) {
   if (!all.length) return;
   const now = all.findIndex((board) => board.key === selected.value);
   const next = now < 0 ? 0 : Math.min(all.length - 1, Math.max(0, now + by));
-  selected.value = all[next].key;
+  choose(all[next].key);
   picture.select(selected.value, true);
 }
 
@@ -239,7 +253,7 @@ function describe(board) {
   if (!board) return "";
   const holders = [...new Set(board.devices.flatMap((device) => device.holders.map(({ claim }) => claim)))];
   const held = holders.length ? `, claim ${holders.slice(0, 3).join(", ")}` : "";
-  return `${board.node} ${board.name}: ${board.state}${board.fill > 0 && board.fill < 1 ? ` ${Math.round(board.fill * 100)} %` : ""}${held}`;
+  return `${board.node} ${board.devices.length === 1 ? board.devices[0].name : board.name}: ${board.state}${board.fill > 0 && board.fill < 1 ? ` ${Math.round(board.fill * 100)} %` : ""}${held}`;
 }
 
 const MOST_ROWS = 200;
@@ -247,12 +261,14 @@ const MOST_ROWS = 200;
 function Table() {
   const [open, setOpen] = useState(false);
   const shown = open ? boards.value.slice(0, MOST_ROWS) : [];
+  const empty = open ? plan.value.places.filter((place) => !place.boards.length).slice(0, MOST_ROWS).map(({ node }) => node) : [];
   return html`<details class="table" onToggle=${(event) => setOpen(event.target.open)}><summary>As a table (${boards.value.length})</summary>
     <table><thead><tr><th>Node</th><th>Device</th><th>Driver</th><th>State</th><th>Claims</th></tr></thead><tbody>
-      ${shown.map((board) => html`<tr key=${board.key}><td>${board.node}</td>
-        <td><button class="link" onClick=${() => (selected.value = board.key)}>${board.name}</button></td>
+      ${shown.map((board) => html`<tr key=${board.key}><td><${Link} to=${`fleet/${board.node}`}>${board.node}<//></td>
+        <td><button class="link" onClick=${() => choose(board.key)}>${board.name}</button></td>
         <td>${board.driver}</td><td><span class=${`chip ${board.state}`}>${board.state}</span></td>
         <td>${[...new Set(board.devices.flatMap((device) => device.holders.map(({ claim }) => claim)))].join(", ")}</td></tr>`)}
+      ${empty.map((node) => html`<tr key=${node.name}><td><${Link} to=${`fleet/${node.name}`}>${node.name}<//></td><td colspan="4">no device</td></tr>`)}
     </tbody></table>
     ${boards.value.length > MOST_ROWS && html`<p>${boards.value.length - MOST_ROWS} more: a filter narrows them.</p>`}
   </details>`;

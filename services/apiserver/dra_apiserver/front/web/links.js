@@ -10,6 +10,9 @@ window.addEventListener("hashchange", () => (place.value = read()));
 
 export const address = (to) => `#/${encodeURI(to)}`;
 
+/** Shows another view, as a click on a link would. */
+export const go = (to) => (location.hash = address(to));
+
 export function Link({ to, children }) {
   return html`<a href=${address(to)}>${children}</a>`;
 }

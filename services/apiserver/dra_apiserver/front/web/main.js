@@ -14,7 +14,7 @@ import { TimeBar } from "./timebar.js";
 import { Workbench } from "./workbench.js";
 
 const VIEWS = {
-  fleet: { title: "Fleet", view: () => html`<${Fleet} />` },
+  fleet: { title: "Fleet", view: (name) => html`<${Fleet} name=${name} />` },
   pods: { title: "Pods", view: (name) => (name ? html`<${PodPage} key=${name} name=${name} />` : html`<${Pods} />`) },
   claims: { title: "Claims", view: (name) => (name ? html`<${ClaimPage} key=${name} name=${name} />` : html`<${Claims} />`) },
   cel: { title: "CEL", view: (name) => html`<${Workbench} name=${name} />` },

@@ -3,14 +3,23 @@
 // Far away, the whole fleet is one bitmap (bitmap.js), so that panning costs one copy however many devices there are. Near, only what is in sight is drawn, board by board.
 
 import { Bitmap, COARSE } from "./bitmap.js";
+import { details } from "./details.js";
 import { at, corner } from "./layout.js";
 
 // Below this many pixels a board, the bitmap is taken.
 const NEAR = 9;
-const LARGEST = 60;
+// From so many pixels on a board shows what it consists of; one board alone can fill the canvas.
+const CLOSE = 56;
+const LARGEST = 800;
+// No board is larger where everything is in sight.
+const FITTED = 45;
 const LABELS = 34;
 const NAMES = 5;
 const MARGIN = 12;
+// A part that has fewer pixels than this across has no name.
+const NARROW = 30;
+// The rest of a board's place is gap.
+const FILLED = 0.86;
 
 export class Picture {
   /** `colour(board)` gives a board's colour. */
@@ -24,6 +33,7 @@ export class Picture {
     this.selected = undefined;
     this.bitmap = new Bitmap(colour);
     this.due = false;
+    this.parts = [];
     /** The plan of the last frame that was drawn, for measurements. */
     this.drawn = undefined;
   }
@@ -48,7 +58,7 @@ export class Picture {
     if (!this.plan || !width || !height) return;
     const across = (width - 2 * MARGIN) / this.plan.width;
     const down = (height - 2 * MARGIN) / this.plan.height;
-    const scale = Math.max(0.5, Math.min(across, down, LARGEST * 0.75));
+    const scale = Math.max(0.5, Math.min(across, down, FITTED));
     this.view = { x: -MARGIN / scale, y: -MARGIN / scale, scale };
     this.fitted = true;
     this.request();
@@ -150,32 +160,68 @@ export class Picture {
       (one) =>
         one.x < right && one.x + plan.block.width > view.x && one.y < bottom && one.y + plan.block.height > view.y,
     );
-    this.fill(context, places, scale);
+    const boxes = this.boxes(places, scale);
+    const sight = (box) => box.x < right * scale && box.x + box.width > view.x * scale && box.y < bottom * scale && box.y + box.height > view.y * scale;
+    this.parts = scale < CLOSE ? [] : boxes.filter(sight).flatMap(parts);
+    this.fill(context, scale < CLOSE ? boxes : this.parts);
+    for (const part of this.parts) this.drawName(context, part);
     this.outlineSelected(context, scale);
     if (scale * plan.block.width >= LABELS) this.drawLabels(context, places, scale);
   }
 
-  /** All boards of the places: what is free lightly, what is taken solid and as high as the board is full. */
-  fill(context, places, scale) {
-    const bars = new Map();
-    const add = (colour, x, y, w, h) => {
-      if (!bars.has(colour)) bars.set(colour, []);
-      bars.get(colour).push([x, y, w, h]);
-    };
-    const size = scale * 0.86;
-    for (const place of places) {
-      place.boards.forEach((board, index) => {
+  /** The board or part of one at a pixel, where what boards consist of is shown. */
+  part(pixel) {
+    const { x, y } = this.point(pixel);
+    const [left, top] = [x * this.view.scale, y * this.view.scale];
+    const inside = (one) => left >= one.x && left < one.x + one.width && top >= one.y && top < one.y + one.height;
+    // Shares lie on the device that is shared.
+    return this.view.scale < CLOSE ? undefined : this.parts.findLast(inside)?.board;
+  }
+
+  drawName(context, { name, note, x, y, width, height }) {
+    const size = Math.min(13, height / 2.4);
+    if (size < NAMES || width < NARROW) return;
+    context.font = `${size}px system-ui, sans-serif`;
+    context.textBaseline = "top";
+    // On any colour.
+    context.strokeStyle = this.style("--page");
+    context.lineWidth = 3;
+    context.lineJoin = "round";
+    context.fillStyle = this.style("--text");
+    [name, note].forEach((text, line) => {
+      const shown = cut(context, text, width - 6);
+      context.strokeText(shown, x + 4, y + 3 + line * size * 1.15);
+      context.fillText(shown, x + 4, y + 3 + line * size * 1.15);
+    });
+  }
+
+  /** All boards of the places, in pixels: `{board, x, y, width, height}`. */
+  boxes(places, scale) {
+    const size = scale * FILLED;
+    return places.flatMap((place) =>
+      place.boards.map((board, index) => {
         const { x, y } = corner(place, index, this.plan);
-        const { base, full } = this.colour(board);
-        add(base, x * scale, y * scale, size, size);
-        const height = size * board.fill;
-        if (height > 0) add(full, x * scale, y * scale + size - height, size, height);
-      });
+        return { board, x: x * scale, y: y * scale, width: size, height: size };
+      }),
+    );
+  }
+
+  /** Fills the boxes: what is free lightly, what is taken solid and as high as the board is full. */
+  fill(context, boxes) {
+    const bars = new Map();
+    const add = (colour, ...bar) => {
+      if (!bars.has(colour)) bars.set(colour, []);
+      bars.get(colour).push(bar);
+    };
+    for (const { board, x, y, width, height } of boxes) {
+      const { base, full } = this.colour(board);
+      add(base, x, y, width, height);
+      if (board.fill > 0) add(full, x, y + height * (1 - board.fill), width, height * board.fill);
     }
-    for (const [colour, boxes] of bars) {
+    for (const [colour, all] of bars) {
       context.fillStyle = colour;
       context.beginPath();
-      for (const box of boxes) context.rect(...box);
+      for (const bar of all) context.rect(...bar);
       context.fill();
     }
   }
@@ -186,7 +232,7 @@ export class Picture {
     const { x, y } = spot;
     context.strokeStyle = this.style("--text");
     context.lineWidth = 2;
-    context.strokeRect(x * scale - 2, y * scale - 2, scale * 0.86 + 4, scale * 0.86 + 4);
+    context.strokeRect(x * scale - 2, y * scale - 2, scale * FILLED + 4, scale * FILLED + 4);
   }
 
   drawLabels(context, places, scale) {
@@ -216,9 +262,18 @@ export class Picture {
   }
 }
 
+/** What a board in pixels consists of, in pixels. */
+const parts = ({ board, x, y, width, height }) =>
+  details(board).map((part) => ({
+    ...part,
+    x: x + part.x * width,
+    y: y + part.y * height,
+    width: Math.max(1, part.width * width - 1),
+    height: Math.max(1, part.height * height - 1),
+  }));
+
 function cut(context, text, room) {
-  if (context.measureText(text).width <= room) return text;
-  let shown = text;
-  while (shown.length > 1 && context.measureText(`${shown}…`).width > room) shown = shown.slice(0, -1);
-  return `${shown}…`;
+  const { width } = context.measureText(text);
+  if (width <= room) return text;
+  return `${text.slice(0, Math.max(1, Math.floor((text.length * room) / width) - 1))}…`;
 }

@@ -2,6 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { actionsOnPod } from "./actions.js";
+import { useChanges } from "./answers.js";
 import { claims, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
@@ -50,7 +51,7 @@ export function Pods() {
       <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
     <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
       ${shown.map((pod) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
-        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}</td></tr>`)}
+        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}</td></tr>`)}
     </tbody></table>
     ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
     ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
@@ -63,14 +64,20 @@ export function PodPage({ name }) {
   const mine = claims.value.filter((claim) => claim.namespace === pod.namespace && pod.claims.includes(claim.name));
   return html`<section aria-label=${`Pod ${name}`}>
     <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
-    <p>${pod.node ? `on node ${pod.node}` : "on no node yet"}, ${since(pod.created, instant())} old</p>
+    <p>${pod.node ? html`on node <${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, ${since(pod.created, instant())} old</p>
     ${past.value ? html`<p class="note">The scheduler explains what is now: ${reason(pod)}</p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
-    <h2>Phases</h2><${Timeline} phases=${podPhases(pod, mine)} />
+    <h2>Phases</h2><${Phases} pod=${pod} claims=${mine} />
     ${!past.value && html`<${WhatIf} key=${pod.key} actions=${actionsOnPod(pod)} />`}
     <h2>Containers</h2><${Containers} pod=${pod} />
   </section>`;
+}
+
+function Phases({ pod, claims: mine }) {
+  const version = `${pod.phase} ${pod.node} ${pod.conditions.Ready?.status}`;
+  const changes = useChanges(`/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`, version);
+  return html`<${Timeline} phases=${podPhases(pod, mine, changes)} />`;
 }
 
 function Containers({ pod }) {

@@ -1,15 +1,15 @@
 // "What if": an action on a node, device or pod, what the scheduler would do then, and only after that the button that does it.
 
 import { useState } from "preact/hooks";
-import { cordon, untaint } from "./actions.js";
+import { cordon, KEY, untaint, untaintNode } from "./actions.js";
 import { request } from "./api.js";
 import { pods, world } from "./cluster.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
 import { readOnly } from "./moments.js";
 
-/** `device` is the one of which something may be undone, if it is about one. */
-export function WhatIf({ actions, device }) {
+/** `device` or `node` is that of which something may be undone, if it is about one. */
+export function WhatIf({ actions, device, node }) {
   const [preview, setPreview] = useState(undefined);
   const [outcome, setOutcome] = useState("");
   const report = (work) => work.then(setOutcome, (error) => setOutcome(error.message));
@@ -31,7 +31,7 @@ export function WhatIf({ actions, device }) {
   return html`<section class="whatif" aria-label="What if"><h3>What if…</h3>
     <p class="controls">${actions.map((action) => html`<button aria-pressed=${preview?.action.name === action.name} onClick=${() => ask(action)}>${action.name}</button>`)}</p>
     ${preview && html`<${Preview} preview=${preview} act=${act} />`}
-    ${device && !readOnly.value && html`<${Undo} device=${device} report=${report} />`}
+    ${(device || node) && !readOnly.value && html`<${Undo} device=${device} node=${node} report=${report} />`}
     <p role="status">${outcome}</p></section>`;
 }
 
@@ -53,15 +53,17 @@ function Comparison({ action, answer, act }) {
   return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} ${action.others ?? "pods"} would be placed, <b>${answer.before}</b> ${action.changes ? "now" : "without them"}.</p>
     ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th>${(action.changes ? ["Now", "Then"] : ["Without", "With"]).map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>
       ${answer.changed.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${place(one.before)}</td><td>${place(one.after)}</td></tr>`)}</tbody></table>`}
+    ${action.note && html`<p class="note">${action.note}</p>`}
     ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}
   </div>`;
 }
 
 /** What takes back what was done. */
-function Undo({ device, report }) {
-  const node = world.value.nodes.find((one) => one.name === device.node);
-  const rules = device.taints.map((taint) => taint.rule).filter(Boolean);
+function Undo({ device, node: chosen, report }) {
+  const node = chosen ?? world.value.nodes.find((one) => one.name === device.node);
+  const rules = (device?.taints ?? []).map((taint) => taint.rule).filter(Boolean);
   return html`<p class="controls">
     ${node?.cordoned && html`<button onClick=${() => report(cordon(node.name, false))}>Uncordon node ${node.name}</button>`}
+    ${node?.taints.some((one) => one.startsWith(`${KEY}:`)) && html`<button onClick=${() => report(untaintNode(node.name))}>Remove taint of node ${node.name}</button>`}
     ${rules.map((rule) => html`<button onClick=${() => report(untaint(rule))}>Remove taint of rule ${rule}</button>`)}</p>`;
 }

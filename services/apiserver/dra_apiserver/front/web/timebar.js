@@ -45,6 +45,8 @@ function Slider({ known }) {
     <span role="group" aria-label="Play">
       <button disabled=${!past.value || !speed.value} onClick=${() => play(0)}>Pause</button>
       ${SPEEDS.map((factor) => html`<button disabled=${!past.value} aria-pressed=${speed.value === factor} onClick=${() => play(factor)}>Play ${factor}×</button>`)}
+      <label>at <input type="number" class="speed" aria-label="Speed" min="0.1" step="any" disabled=${!past.value} value=${speed.value || ""}
+        onChange=${(event) => play(Math.max(0, Number(event.target.value)))} />×</label>
     </span>
     <button onClick=${() => (mark.value = mark.value ? undefined : (past.value ?? known.newest))}>${mark.value ? "Stop comparing" : "Compare with this moment"}</button>
     ${failure.value && html`<p class="bad" role="alert">${failure.value}</p>`}`;
