@@ -20,11 +20,10 @@ from dra_cli.changes import stored
 from dra_cli.discovery import ServedResource
 from dra_cli.errors import CommandError
 from dra_cli.reader import Reader
+from dra_cli.redaction import redacted, redacted_change
 
 Json = dict[str, Any]
 
-# A bug report is read by others.
-_SECRET = frozenset({"secrets"})
 _MOST_CHANGES = 5000
 # Who leads and which nodes are alive: of no use in another cluster.
 _PASSING = frozenset({"leases", "leasecandidates"})
@@ -32,10 +31,11 @@ _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
 
 
-def write(reader: Reader, data: Path | None, file: Path, at: str = "") -> list[str]:
+def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: str = "keys") -> list[str]:
     """Write the archive; gives what could not be read. ``data`` is the directory of a cluster of ours.
 
-    ``at`` is the moment up to which it goes; without one it is now.
+    ``at`` is the moment up to which it goes; without one it is now. Of Secrets,
+    which others are not to read, ``secrets`` packs the ``keys`` with empty values, the ``values`` too, or ``none``.
 
     Raises:
         CommandError: the file cannot be written, or the API server not reached.
@@ -46,7 +46,7 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "") -> list[s
     part = file.with_name(f"{file.name}.part")
     try:
         with tarfile.open(part, "w:gz") as archive:
-            for name, content in _contents(reader, data, problems, at):
+            for name, content in _contents(reader, data, problems, at, secrets):
                 member = tarfile.TarInfo(f"dralab-bundle/{name}")
                 member.size, member.mtime = len(content), int(time.time())
                 archive.addfile(member, io.BytesIO(content))
@@ -58,27 +58,31 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "") -> list[s
     return problems
 
 
-def _contents(reader: Reader, data: Path | None, problems: list[str], at: str) -> Iterator[tuple[str, bytes]]:
+def _contents(
+    reader: Reader, data: Path | None, problems: list[str], at: str, secrets: str
+) -> Iterator[tuple[str, bytes]]:
     yield "versions.txt", _versions(reader).encode()
     end = _moment(reader, at)
     before = f"/at/{end['revision']}" if end is not None else ""
     begin = int(end["oldest"]) if end is not None else 0
-    resources: list[ServedResource] = []
+    resources: list[tuple[ServedResource, bool]] = []
     for resource in stored(reader):
-        if resource.plural in _SECRET:
+        secret = (resource.group, resource.plural) == ("", "secrets")
+        if secret and secrets == "none":
             continue
+        hidden = secret and secrets == "keys"
         try:
-            objects = _objects(reader, resource, before)
+            objects = _objects(reader, resource, before, hidden)
             if objects:
                 yield f"objects/{_name(resource)}.json", _list(objects)
             if end is None:
                 continue
-            changes, more = _changes(reader, resource, end["revision"])
+            changes, more = _changes(reader, resource, end["revision"], hidden)
             if changes:
                 yield f"history/{_name(resource)}.jsonl", b"".join(map(_line, changes))
             if more and resource.plural not in _PASSING:
                 begin = max(begin, int(changes[0]["revision"]))
-            resources.append(resource)
+            resources.append((resource, hidden))
         except ApiError as error:
             if error.code not in _UNREADABLE:
                 raise
@@ -89,12 +93,14 @@ def _contents(reader: Reader, data: Path | None, problems: list[str], at: str) -
         yield f"logs/{log.name}", _end(log)
 
 
-def _beginning(reader: Reader, resources: list[ServedResource], revision: str) -> Iterator[tuple[str, bytes]]:
+def _beginning(
+    reader: Reader, resources: list[tuple[ServedResource, bool]], revision: str
+) -> Iterator[tuple[str, bytes]]:
     """The moment since which all changes are there, and the objects as they were then."""
     moment = reader.json("/history", {"at": revision})["at"]
     yield "begin.json", json.dumps(moment).encode()
-    for resource in resources:
-        objects = [] if resource.plural in _PASSING else _objects(reader, resource, f"/at/{revision}")
+    for resource, hidden in resources:
+        objects = [] if resource.plural in _PASSING else _objects(reader, resource, f"/at/{revision}", hidden)
         if objects:
             yield f"begin/{_name(resource)}.jsonl", b"".join(map(_line, objects))
 
@@ -126,23 +132,25 @@ def _versions(reader: Reader) -> str:
     return f"dralab {__version__}\nAPI server {server}\n{python}\n"
 
 
-def _objects(reader: Reader, resource: ServedResource, before: str) -> list[Json]:
+def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool) -> list[Json]:
     items: list[Json] = []
     token = ""
     while True:
         page = reader.json(before + resource.path(), {"limit": "500", "continue": token})
         kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-        items += ({**kind, **item} for item in page.get("items") or ())
+        found = ({**kind, **item} for item in page.get("items") or ())
+        items += map(redacted, found) if hidden else found
         token = page["metadata"].get("continue", "")
         if not token:
             return items
 
 
-def _changes(reader: Reader, resource: ServedResource, until: str) -> tuple[list[Json], bool]:
+def _changes(reader: Reader, resource: ServedResource, until: str, hidden: bool) -> tuple[list[Json], bool]:
     """The newest changes, and whether there are older ones."""
     params = {"limit": str(_MOST_CHANGES), "objects": "true", "to": until}
     found = reader.json(f"/history{resource.path()}", params)
-    return found.get("items") or [], bool(found.get("more"))
+    items = found.get("items") or []
+    return [redacted_change(item) for item in items] if hidden else items, bool(found.get("more"))
 
 
 def _list(items: list[Json]) -> bytes:

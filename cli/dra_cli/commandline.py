@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "exec": "Run a command in a container.",
         "events": "Show what happened, oldest first.",
         "history": "Show who changed which fields of an object or a device when, or what differs between two moments.",
-        "bundle": "Pack all that a bug report needs: objects, who changed them, logs and versions; no secrets.",
+        "bundle": "Pack all that a bug report needs: objects, who changed them, logs, versions; of Secrets the keys.",
         "top": "Show what nodes or pods use.",
     },
     "Devices": {

@@ -1,8 +1,11 @@
 """A bundle has a cluster's past, and a new cluster begins with it."""
 
 import asyncio
+import base64
 import json
 import tarfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,8 @@ from dra_cli.reader import Reader
 from dra_cli.restore.past import past
 from dra_shared.retention import parse_retention
 from dra_shared.service import CannotRun
+
+from tests.support.waiting import until
 
 Json = dict[str, Any]
 MAPS = "/api/v1/namespaces/default/configmaps"
@@ -131,3 +136,96 @@ async def test_a_file_that_is_no_past_keeps_the_server_from_starting(tmp_path: P
     with pytest.raises(CannotRun, match=r"past\.jsonl is no past of a cluster"):
         async with ApiServer(Config(port=0, data=tmp_path / "new", relaxed=True, past=file)):
             pass
+
+
+_GROUP = "/apis/example.com/v1"
+
+
+def _definition() -> Json:
+    schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+    version = {"name": "v1", "served": True, "storage": True, "schema": schema}
+    names = {"plural": "racks", "singular": "rack", "kind": "Rack"}
+    spec = {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "racks.example.com"},
+        "spec": spec,
+    }
+
+
+async def _serves(client: httpx.AsyncClient) -> bool:
+    return (await client.get(f"{_GROUP}/racks")).status_code == 200
+
+
+async def test_custom_resources_are_part_of_the_past(tmp_path: Path) -> None:
+    """A compute domain is one: without it the pods of the incident would wait for what is not there."""
+    file = tmp_path / "bundle.tar.gz"
+    async with (
+        ApiServer(Config(port=0, data=tmp_path / "old", relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+    ):
+        definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        assert (await client.post(definitions, json=_definition())).status_code == 201
+        await until(partial(_serves, client))
+        rack = {
+            "apiVersion": "example.com/v1",
+            "kind": "Rack",
+            "metadata": {"name": "r"},
+            "spec": {"rows": 1},
+        }
+        path = f"{_GROUP}/namespaces/default/racks"
+        made = (await client.post(path, json=rack)).json()
+        changed = await client.patch(f"{path}/r", content=json.dumps({"spec": {"rows": 2}}), headers=MERGE)
+        assert changed.status_code == 200
+        await _bundle(server, file)
+    config = Config(port=0, data=tmp_path / "new", relaxed=True, past=past(str(file), tmp_path))
+    config = replace(config, retention=parse_retention("all"))
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        now = (await client.get(f"{path}/r")).json()
+        assert (now["spec"], now["metadata"]["uid"]) == ({"rows": 2}, made["metadata"]["uid"])
+        before = (await client.get(f"/at/{made['metadata']['resourceVersion']}{path}/r")).json()
+        assert before["spec"] == {"rows": 1}
+        assert await server.store.check() == []
+
+
+@pytest.mark.parametrize("secrets", ["keys", "values", "none"])
+async def test_of_secrets_a_bundle_has_the_keys_unless_more_or_less_is_wanted(
+    tmp_path: Path, secrets: str
+) -> None:
+    """Neither objects nor their history nor what kubectl notes of them has a value."""
+    file = tmp_path / "bundle.tar.gz"
+    value, other = base64.b64encode(b"hush").decode(), base64.b64encode(b"hush again").decode()
+    applied = json.dumps({"data": {"password": value}})
+    async with (
+        ApiServer(Config(port=0, data=tmp_path / "old", relaxed=True)) as server,
+        httpx.AsyncClient(base_url=server.url) as client,
+    ):
+        path = "/api/v1/namespaces/default/secrets"
+        meta = {"name": "s", "annotations": {"kubectl.kubernetes.io/last-applied-configuration": applied}}
+        assert (await client.post(path, json={"metadata": meta, "data": {"password": value}})).is_success
+        changes: list[Json] = [
+            {"data": {"password": other}},
+            {"data": {"more": value}},
+            {"metadata": {"annotations": None}, "data": None},
+            {"metadata": {"annotations": meta["annotations"]}, "data": {"password": value}},
+        ]
+        for change in changes:
+            answer = await client.patch(f"{path}/s", content=json.dumps(change), headers=MERGE)
+            assert answer.status_code == 200, answer.text
+
+        def write() -> None:
+            with Reader(server.url) as reader:
+                assert bundle.write(reader, None, file, secrets=secrets) == []
+
+        await asyncio.to_thread(write)
+    with tarfile.open(file) as archive:
+        texts = {
+            name: content.read().decode()
+            for name in archive.getnames()
+            if "secrets.core" in name and (content := archive.extractfile(name)) is not None
+        }
+    assert bool(texts) == (secrets != "none")
+    found = "".join(texts.values())
+    assert ("password" in found) == (secrets != "none")
+    assert (value in found or other in found) == (secrets == "values")

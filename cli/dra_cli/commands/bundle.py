@@ -19,6 +19,12 @@ def options(parser: Parser) -> None:
         metavar="FILE",
         help="where to (default: dralab-bundle.tar.gz)",
     )
+    parser.add_argument(
+        "--secrets",
+        choices=("keys", "values", "none"),
+        default="keys",
+        help="what of Secrets: their keys with empty values (default), their values too, or nothing",
+    )
     moment_option(parser)
     cluster_options(parser)
 
@@ -30,7 +36,7 @@ def run(chosen: argparse.Namespace) -> None:
     # It reads the present as well: the history up to the moment.
     cluster = replace(chosen_cluster(chosen), at="")
     with cluster.reader() as reader:
-        problems = bundle.write(reader, cluster.data, chosen.output, chosen.at)
+        problems = bundle.write(reader, cluster.data, chosen.output, chosen.at, chosen.secrets)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
     print(chosen.output)

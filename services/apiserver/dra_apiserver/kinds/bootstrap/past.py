@@ -19,6 +19,7 @@ from dra_shared.retention import Retention
 from dra_shared.service import CannotRun
 
 from dra_apiserver.conversion import to_storage
+from dra_apiserver.kinds.custom.definitions import kind_of_definition
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record, Resource, object_key
@@ -29,6 +30,7 @@ from dra_apiserver.storage.records import Change, canonical
 
 _STEP = 500
 _OF_PROCESSES = frozenset({"Lease"})
+_DEFINITION = "CustomResourceDefinition"
 
 
 class Begin(msgspec.Struct):
@@ -69,8 +71,8 @@ def load_past(engine: Engine, registry: Registry, file: Path, retention: Retenti
             return False
         with file.open("rb") as lines:
             begin = _begin(next(lines))
-            loaded = _Past(registry)
             first = [_line(text) for text in lines]
+        loaded = _Past(registry, _custom_kinds(first))
         changes = [line for line in first if line.type]
         _write(engine, loaded.base(line for line in first if not line.type))
         engine.compact(begin.revision, 0)
@@ -95,11 +97,23 @@ def _write(engine: Engine, changes: Iterator[Change]) -> None:
         engine.write(batch)
 
 
-class _Past:
-    """Follows the objects through the changes."""
+def _custom_kinds(lines: list[Line]) -> dict[Resource, Kind]:
+    """The kinds of the past's custom resources, each as its last definition says: of these no server knows yet."""
+    found: dict[Resource, Kind] = {}
+    for line in lines:
+        if line.object.get("kind") == _DEFINITION:
+            kind = kind_of_definition(line.object)
+            if kind is not None:
+                found[kind.storage] = kind
+    return found
 
-    def __init__(self, registry: Registry) -> None:
+
+class _Past:
+    """Follows the objects through the changes; `custom` are kinds that it has itself."""
+
+    def __init__(self, registry: Registry, custom: dict[Resource, Kind]) -> None:
         self._registry = registry
+        self._custom = custom
         self._now: dict[tuple[Resource, str], Record] = {}
         self._kinds: dict[Resource, Kind] = {}
         self._newest = 0
@@ -140,7 +154,11 @@ class _Past:
     def _stored(self, obj: dict[str, Any], plural: str) -> tuple[Resource, dict[str, Any]] | None:
         """The object as it is stored, and where; None for what this server does not know, or what is of a process."""
         group, version = split_api_version(obj["apiVersion"])
-        kind = self._registry.get(group, plural) or self._registry.known_kind(group, version, obj["kind"])
+        kind = (
+            self._registry.get(group, plural)
+            or self._registry.known_kind(group, version, obj["kind"])
+            or self._custom.get((group, plural))
+        )
         if kind is None or kind.kind in _OF_PROCESSES:
             return None
         self._kinds[kind.storage] = kind
