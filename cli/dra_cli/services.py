@@ -236,7 +236,8 @@ class ClusterServices:
             return
         problems: list[str] = []
         async with self.cluster.client("dralab") as client:
-            written = await Writer(client, problems).write(self._options.restored)
+            writer = Writer(client, problems, self._versions.cluster)
+            written = await writer.write(self._options.restored)
         for problem in problems:
             self._report(f"not restored: {problem}")
         self._report(f"{written} objects restored")

@@ -13,7 +13,7 @@ from dra_shared.version import V1_37, Version
 
 def pod_groups(kubernetes: Version) -> Resource[PodGroup]:
     """Where the groups are."""
-    return replace(POD_GROUPS, version="v1beta1") if kubernetes >= V1_37 else POD_GROUPS
+    return POD_GROUPS if kubernetes >= V1_37 else replace(POD_GROUPS, version="v1alpha2")
 
 
 def scheduled_condition(kubernetes: Version) -> str:

@@ -18,6 +18,8 @@ from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.client.rest import Client
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.conformance.test_http_golden import differences
 from tests.support.reference import reference_path
@@ -39,6 +41,7 @@ VERSIONED = ("deviceclasses", "resourceclaims", "resourceclaimtemplates", "resou
 TABLES = ("resourceclaims", "resourceslices", "deviceclasses", "resourceclaimtemplates", "pods")
 MERGE = {"Content-Type": "application/merge-patch+json"}
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+_GATES = FeatureGates(V1_36)
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GENERATED = re.compile(r"(pod0-gpus-|kube-api-access-)[a-z0-9]{5}")
@@ -257,15 +260,17 @@ def life(tmp_path_factory: pytest.TempPathFactory) -> Life:
 
 async def _live(data: Path) -> Life:
     async with AsyncExitStack() as stack:
-        config = Config(port=0, data=data, relaxed=True, runtime_config="api/all=true")
+        config = Config(port=0, data=data, relaxed=True, runtime_config="api/all=true", features=_GATES)
         server = await stack.enter_async_context(ApiServer(config))
         http = await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
         manager = await stack.enter_async_context(
             Client(server.url, user_agent="kube-controller-manager/v1.36.2")
         )
         scheduler = await stack.enter_async_context(Client(server.url, user_agent="kube-scheduler/v1.36.2"))
-        await stack.enter_async_context(ControllerManager(ControllerConfig(), manager))
-        await stack.enter_async_context(new_scheduler(SchedulerConfig(identity="x_1"), client=scheduler))
+        await stack.enter_async_context(ControllerManager(ControllerConfig(features=_GATES), manager))
+        await stack.enter_async_context(
+            new_scheduler(SchedulerConfig(identity="x_1", gates=_GATES), client=scheduler)
+        )
         run = Run(http)
         revision = (await http.get(PATHS["pods"])).json()["metadata"]["resourceVersion"]
         async with _watching(run, revision):

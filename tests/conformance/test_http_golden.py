@@ -11,6 +11,7 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.support.reference import reference_path
 
@@ -38,7 +39,7 @@ def steps(name: str) -> list[Step]:
 
 @pytest.fixture
 async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
-    features = FeatureGates.parse("DRADeviceTaintRules=true")
+    features = FeatureGates(V1_36, DRADeviceTaintRules=True)
     config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=features)
     async with ApiServer(config) as started:
         yield started

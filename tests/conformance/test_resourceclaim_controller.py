@@ -9,7 +9,6 @@ from dra_controller.resourceclaim.generate import TemplateError, admin_access_la
 from dra_controller.resourceclaim.views import SyncError
 from dra_shared.api.codec import convert, to_builtins
 from dra_shared.api.resources import (
-    POD_GROUPS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -19,6 +18,8 @@ from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer, InformerFactory
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.podgroups import pod_groups
+from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
 from tests.support.fakeapi import Call, FakeApi
@@ -27,7 +28,8 @@ from tests.support.reference import load_vectors
 Json = dict[str, Any]
 
 _RESOURCES: dict[str, Resource[Any]] = {
-    resource.kind: resource for resource in (PODS, POD_GROUPS, RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
+    resource.kind: resource
+    for resource in (PODS, pod_groups(V1_36), RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES)
 }
 
 
@@ -43,7 +45,7 @@ class _World:
         self.informers = InformerFactory(self.client, self.clock)
         self.registry = CollectorRegistry()
         self.controller = ResourceClaimController(
-            Context(self.client, self.informers, self.clock, FeatureGates(**features), self.registry)
+            Context(self.client, self.informers, self.clock, FeatureGates(V1_36, **features), self.registry)
         )
 
     def informer(self, kind: str) -> Informer[Any]:

@@ -72,12 +72,12 @@ class Bench:
     def __init__(self, case: Json) -> None:
         self.case = case
         self.gates = FeatureGates(
-            **(dict.fromkeys(release(V1_36).gates, False) | dict.fromkeys(case["features"], True))
+            V1_36, **(dict.fromkeys(release(V1_36).gates, False) | dict.fromkeys(case["features"], True))
         )
         self.api = FakeApi()
         self.api.refuse = self._refuse
         self.clock = _TickingClock(_start(case))
-        self.manager = DRAManager(Features.from_gates(self.gates))
+        self.manager = DRAManager(Features.from_gates(self.gates, V1_36))
         self.groups = PodGroups()
         client = self.api.client()
         self.plugin = DynamicResources(

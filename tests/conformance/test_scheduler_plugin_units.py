@@ -24,6 +24,7 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.events import Recorder
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.conformance.plain import typed, without_nulls
 from tests.support.fakeapi import FakeApi, Json
@@ -113,8 +114,8 @@ def test_allocated_state(case: Json) -> None:
 
 
 def _plugin(claims: list[Json]) -> tuple[DynamicResources, DRAManager]:
-    gates = FeatureGates()
-    manager = DRAManager(Features.from_gates(gates))
+    gates = FeatureGates(V1_36)
+    manager = DRAManager(Features.from_gates(gates, V1_36))
     for claim in claims:
         manager.claims.set_claim(typed(RESOURCE_CLAIMS, claim))
     client, clock = FakeApi().client(), FakeClock()

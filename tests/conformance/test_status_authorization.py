@@ -8,11 +8,12 @@ from dra_apiserver.kinds.resource.statusauthorization import check_binding, chec
 from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.user import UserInfo
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
 
 Json = dict[str, Any]
-KIND = catalog.registry("api/all=true").get("resource.k8s.io", "resourceclaims")
+KIND = catalog.registry("api/all=true", kubernetes=V1_36).get("resource.k8s.io", "resourceclaims")
 NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
@@ -50,7 +51,7 @@ class Asked:
             version="v1",
             namespace="default",
             now="",
-            features=FeatureGates(),
+            features=FeatureGates(V1_36),
             lookup=lambda *_: None,
             user=UserInfo(user.get("Name", "somebody"), (), extra),
             authorize=authorize,

@@ -24,6 +24,7 @@ from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer, InformerFactory
 from dra_shared.clock import FakeClock, parse_rfc3339
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 from prometheus_client import CollectorRegistry
 
 from tests.support.fakeapi import Call, FakeApi
@@ -43,7 +44,7 @@ class _World:
         self.client = self.api.client()
         self.clock = FakeClock(parse_rfc3339(start))
         self.informers = InformerFactory(self.client, self.clock)
-        gates = FeatureGates(DRADeviceTaintRules=True, DRAWorkloadResourceClaims=pod_groups)
+        gates = FeatureGates(V1_36, DRADeviceTaintRules=True, DRAWorkloadResourceClaims=pod_groups)
         self.controller = DeviceTaintEvictionController(
             Context(self.client, self.informers, self.clock, gates, CollectorRegistry())
         )

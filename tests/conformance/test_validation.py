@@ -160,7 +160,7 @@ def test_capacity() -> None:
 def _check_capacity(case: Json) -> None:
     ours = [
         (str(error.type), error.field, error.body())
-        for error in check_shared_capacity(case["capacity"], case["path"], FeatureGates())
+        for error in check_shared_capacity(case["capacity"], case["path"], FeatureGates(V1_36))
     ]
     assert ours == _errors(case["actualErrors"])
 

@@ -53,8 +53,8 @@ async def test_metrics_have_upstream_names(cluster: Cluster) -> None:
     async with controllers(cluster):
         text = prometheus_client.generate_latest().decode()
     for name in (
-        "resourceclaim_controller_creates_total",
-        "resourceclaim_controller_resource_claims",
+        "dynamic_resource_allocation_resourceclaim_creates_total",
+        "dynamic_resource_allocation_resource_claims",
         "device_taint_eviction_controller_pod_deletions_total",
         "device_taint_eviction_controller_pod_deletion_duration_seconds",
         "taint_eviction_controller_pod_deletions_total",

@@ -88,5 +88,5 @@ async def test_a_group_without_pods_goes_at_once(
 async def test_it_runs_only_with_its_feature(
     cluster: Cluster, groups: Resource[PodGroup], gates: FeatureGates
 ) -> None:
-    async with controllers(cluster) as manager:
+    async with controllers(cluster, gates=FeatureGates(gates.version)) as manager:
         assert _NAME not in manager.controllers

@@ -16,9 +16,11 @@ from dra_cli.cluster import Cluster
 from dra_cli.discovery import Discovery
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
-from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, POD_GROUPS, PODS, RESOURCE_CLAIMS
+from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
+from dra_shared.podgroups import pod_groups, scheduled_condition
+from dra_shared.version import DEFAULT, Version
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import until
@@ -233,17 +235,16 @@ class Lab:
 
         return await self.until(condition, describe)
 
-    async def scheduled(self, namespace: str, group: str) -> tuple[str, str]:
+    async def scheduled(self, namespace: str, group: str, kubernetes: Version = DEFAULT) -> tuple[str, str]:
         """What the scheduler says of the pod group, once it says anything."""
+        wanted = scheduled_condition(kubernetes)
 
         async def condition() -> tuple[str, str] | None:
-            status = (await self.client.get(POD_GROUPS, group, namespace)).status
-            return next(
-                ((c.status, c.reason) for c in status.conditions if c.type == "PodGroupScheduled"), None
-            )
+            status = (await self.client.get(pod_groups(kubernetes), group, namespace)).status
+            return next(((c.status, c.reason) for c in status.conditions if c.type == wanted), None)
 
         async def describe() -> str:
-            return f"no condition PodGroupScheduled of {group}"
+            return f"no condition {wanted} of {group}"
 
         return await self.until(condition, describe)
 

@@ -11,10 +11,11 @@ from dra_shared.api.core import Event
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import (
     EVENTS,
-    POD_GROUPS,
     RESOURCE_SLICES,
 )
+from dra_shared.podgroups import pod_groups
 from dra_shared.quantity import Quantity
+from dra_shared.version import V1_36
 
 from tests.integration.lab import PARTITIONED, SHARED, Lab, Setup, on, results
 from tests.support.reference import manifest_dir
@@ -25,6 +26,8 @@ MAIN = Setup(
     "main",
     ("gpu.example.com", "net.example.com", "cpu.example.com:two-cpus"),
     nodes=2,
+    # The manifests are of its time: newer versions have other pod groups and other fields of slices.
+    version=str(V1_36),
     gates=(
         "DRADeviceTaintRules=true,DRANodeAllocatableResources=true,"
         "GenericWorkload=true,GangScheduling=true,DRAWorkloadResourceClaims=true"
@@ -224,8 +227,8 @@ async def test_a_pod_group_shares_one_claim(house: Lab) -> None:
     assert first != second
     claims = {claim.metadata.name: claim for claim in await house.claims(name)}
     assert len(claims) == 2
-    for group in (await house.client.list(POD_GROUPS, name)).items:
-        assert await house.scheduled(name, group.metadata.name) == ("True", "Scheduled")
+    for group in (await house.client.list(pod_groups(V1_36), name)).items:
+        assert await house.scheduled(name, group.metadata.name, V1_36) == ("True", "Scheduled")
         (status,) = group.status.resource_claim_statuses
         claim = claims[status.resource_claim_name or ""]
         assert claim.status is not None

@@ -18,7 +18,6 @@ NVIDIA = Setup(
 NEWEST = Setup(
     "newest",
     (str(EXAMPLES / "drivers" / "mig-or-vgpu.yaml"), str(EXAMPLES / "drivers" / "nic.yaml")),
-    version="1.37",
 )
 BOTH = Setup("both", ("gpu.example.com:device-plugin@0", "gpu.example.com@1"), nodes=2)
 

@@ -36,7 +36,7 @@ from tests.support.fakeapi import Json
 from tests.support.waiting import until
 
 _WORLDS = int(os.environ.get("DRALAB_PLAN_WORLDS", "3"))
-_GATES = "GenericWorkload=true,GangScheduling=true"
+_GATES = "GenericWorkload=true"
 _WITHOUT = frozenset({"Priority", "ServiceAccount", "TaintNodesByCondition"})
 _KINDS = {kind: resource for (_, kind), resource in BY_KIND.items()}
 

@@ -4,13 +4,14 @@ import itertools
 
 import pytest
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import eventually
 
-_GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+_GATES = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
 _SPECIAL = "resource.kubernetes.io/extended-resource-claim"
 _REFUSALS = {"refused": (500, "InternalError", "out of order"), "conflict": (409, "Conflict", "modified")}
 
@@ -144,10 +145,10 @@ async def test_a_pod_whose_claim_could_not_be_given_back_is_tried_again() -> Non
         assert node_of(api, "p") == "a"
 
 
-async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod() -> None:
+async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod_until_1_36() -> None:
     """Its devices are free, but as in kube-scheduler no pod is woken."""
     api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), claim_json("d"))
-    async with running(api) as (scheduler, clock):
+    async with running(api, gates=FeatureGates(V1_36)) as (scheduler, clock):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await eventually(lambda: node_of(api, "p"))
         api.add(pod_json("q", claims={"gpu": "d"}))

@@ -118,8 +118,9 @@ async def test_broken_selector_is_an_error() -> None:
         reported = condition(api, "p")
         assert reported["reason"] == "SchedulerError"
         assert reported["message"] == (
-            'running "DynamicResources" filter plugin: claim default/c: selector #0: '
-            "CEL runtime error: no such key: thing"
+            'running "DynamicResources" filter plugin: claim default/c: selector #0 on device gpu.example.com/a/gpu-0: '
+            "CEL runtime error: no such key: thing. consider using CEL optional chaining (.? followed by orValue()) "
+            "or guarding the check with has() for optional fields"
         )
         assert scheduler.queue.counts()["backoff"] == 1
 
@@ -293,7 +294,7 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
     api = FakeApi(
         node_json("a"), class_json(), slice_json("a", 2), *(claim_json(f"c{i}") for i in range(3)), group
     )
-    gates = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+    gates = FeatureGates(GenericWorkload=True, DRAWorkloadResourceClaims=True)
     async with running(api, gates=gates) as (scheduler, clock):
         for i in range(3):
             assert not _devices(api)
@@ -304,7 +305,7 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
         assert all(condition(api, f"p{i}")["reason"] == "Unschedulable" for i in range(3))
         (reported,) = api.get("podgroups", "default", "g")["status"]["conditions"]
         assert (reported["type"], reported["status"], reported["reason"], reported["message"]) == (
-            "PodGroupScheduled",
+            "PodGroupInitiallyScheduled",
             "False",
             "Unschedulable",
             "pod group is unschedulable",

@@ -137,9 +137,9 @@ async def test_a_coroutine_can_share_a_cluster(dra_cluster: AsyncCluster) -> Non
     await dra_cluster.pod("p").wait_for()
 
 
-@pytest.mark.dra_cluster(fake_clock=True, drivers=["gpu.example.com"], gates={"DRADeviceTaints": False})
+@pytest.mark.dra_cluster(fake_clock=True, drivers=["gpu.example.com"], gates={"DRAConsumableCapacity": False})
 async def test_time_passes_as_the_test_says(dra_cluster: AsyncCluster) -> None:
-    assert not dra_cluster.options.features.enabled("DRADeviceTaints")
+    assert not dra_cluster.options.features.enabled("DRAConsumableCapacity")
     await dra_cluster.apply(
         {
             "apiVersion": "batch/v1",

@@ -51,9 +51,8 @@ def test_every_flag_of_a_service_is_there(service: str) -> None:
 def test_every_gate_is_there_with_its_default() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| \w+ \| (on|off) ", _pages()["feature-gates.md"], re.MULTILINE))
     assert rows == {name: "on" if gate.default else "off" for name, gate in release(DEFAULT).gates.items()}
-    assert (
-        "| `DRADeviceTaintRules` | Beta | off |  | `DRADeviceTaints` | yes |" in _pages()["feature-gates.md"]
-    )
+    row = "| `DRADeviceCompatibilityGroups` | Alpha | off |  | `DRAPartitionableDevices` | yes |"
+    assert row in _pages()["feature-gates.md"]
 
 
 def test_each_version_of_kubernetes_has_a_page() -> None:

@@ -47,8 +47,8 @@ class Subject:
             yield {"apiVersion": document.api_version, "kind": document.kind, **value}, where
 
 
-def subject(chosen: argparse.Namespace) -> Subject:
-    """What the options mean.
+def subject(chosen: argparse.Namespace, against: Version) -> Subject:
+    """What the options mean, where the other version is ``against``.
 
     Raises:
         CommandError: it cannot be read, or a gate or version is not known.
@@ -65,7 +65,7 @@ def subject(chosen: argparse.Namespace) -> Subject:
         if chosen.source is not None:
             cluster = kubeconfig_cluster(chosen.source, chosen.context)
         live, found.gates = asyncio.run(_cluster(cluster, found))
-    found.version = _version(chosen.kubernetes_version or live, found.documents)
+    found.version = _version(chosen.kubernetes_version or live, found.documents, against)
     try:
         found.gates |= read(chosen.feature_gates, found.version)
     except ValueError as error:
@@ -94,15 +94,19 @@ async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[st
     return version, gates
 
 
-def _version(text: str, documents: Iterable[Document]) -> Version:
-    """The version that is named, else that of the newest kubelet among the objects, else ours."""
+def _version(text: str, documents: Iterable[Document], against: Version) -> Version:
+    """The version that is named, else that of the newest kubelet among the objects, else a guess.
+
+    The guess is the newest version; where that is the other one, the one before it.
+    """
     if text:
         try:
             return Version.parse(text.partition("-")[0].partition("+")[0])
         except ValueError as error:
             raise CommandError(str(error), 2) from error
     newest = newest_of(_kubelet(document) for document in documents if document.kind == "Node")
-    return next((version for version in VERSIONS if str(version) == newest), DEFAULT)
+    guess = VERSIONS[-2] if against == DEFAULT else DEFAULT
+    return next((version for version in VERSIONS if str(version) == newest), guess)
 
 
 def _kubelet(node: Document) -> str:

@@ -24,7 +24,8 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of today (default: the cluster's, that of a dump's newest kubelet, or dralab's own)",
+        help="the version of today (default: the cluster's, that of a dump's newest kubelet, or dralab's own; before"
+        " --against 1.37 the one before it)",
     )
     parser.add_argument(
         "--feature-gates", default="", help="gates that are set today, besides those that the cluster reports"
@@ -58,7 +59,7 @@ def run(chosen: argparse.Namespace) -> int:
         after = read(chosen.gates_after, against)
     except ValueError as error:
         raise CommandError(str(error), 2) from error
-    checked = subject(chosen)
+    checked = subject(chosen, against)
     found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
     for problem in checked.problems:
         print(f"dralab: {problem}", file=sys.stderr)

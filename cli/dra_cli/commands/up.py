@@ -120,7 +120,7 @@ def _services(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="which Kubernetes to follow: 1.34 to 1.37; 1.36,node-agent=1.34 for an older service",
+        help="which Kubernetes to follow: 1.34 to 1.37 (1.37); 1.36,node-agent=1.34 for an older service",
     )
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
     parser.add_argument(

@@ -1,26 +1,33 @@
 """Creates a world's objects in a new cluster: uids mapped, with their status, before anything acts on them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
 from dra_shared.api.resources import (
     NAMESPACES,
+    POD_GROUPS,
     PODS,
     PRIORITY_CLASSES,
     SERVICE_ACCOUNTS,
+    WORKLOADS,
     Resource,
 )
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.podgroups import pod_groups
+from dra_shared.version import DEFAULT, Version
 
 from dra_cli.restore.objects import Json, priority_classes
 
 
 class Writer:
-    """Writes objects; ``problems`` gets what the new cluster refuses."""
+    """Writes objects; ``problems`` gets what the new cluster, of ``kubernetes``, refuses."""
 
-    def __init__(self, client: Client, problems: list[str]) -> None:
+    def __init__(self, client: Client, problems: list[str], kubernetes: Version = DEFAULT) -> None:
         self._client = client
+        # The other kinds are served in one and the same version by every Kubernetes.
+        self._groups = pod_groups(kubernetes).version
         self._problems = problems
         self._uids: dict[str, str] = {}
 
@@ -31,9 +38,16 @@ class Writer:
         await self._prepare(objects)
         written = 0
         for resource, obj in objects:
-            written += await self._create(resource, obj)
+            written += await self._create(*self._served(resource, obj))
             step()
         return written
+
+    def _served(self, resource: Resource[Any], obj: Json) -> tuple[Resource[Any], Json]:
+        """In the version that the new cluster serves."""
+        if resource not in (POD_GROUPS, WORKLOADS):
+            return resource, obj
+        served = replace(resource, version=self._groups)
+        return served, {**obj, "apiVersion": served.api_version}
 
     async def _prepare(self, objects: Sequence[tuple[Resource[Any], Json]]) -> None:
         """What the objects need that dumps often lack: namespaces, service accounts, priority classes."""

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 import orjson
 from dra_shared.features import FeatureGates
-from dra_shared.version import DEFAULT, V1_36, Version, release
+from dra_shared.version import RECORDED, Version, release
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.conversion import convert, to_storage
@@ -50,7 +50,7 @@ def _registry(kubernetes: Version) -> Registry:
 def _recorded_gates(kubernetes: Version) -> dict[str, bool]:
     """The gates of cases that name none: cases of all versions were recorded with what 1.36 has on by default."""
     known = release(kubernetes).gates
-    return {name: True for name, gate in release(V1_36).gates.items() if gate.default and name in known}
+    return {name: True for name, gate in release(RECORDED).gates.items() if gate.default and name in known}
 
 
 def answer(case: JsonObject) -> JsonObject:
@@ -83,7 +83,7 @@ def answer(case: JsonObject) -> JsonObject:
 class _Case:
     def __init__(self, case: JsonObject) -> None:
         self._case = case
-        self._kubernetes = Version.parse(case.get("kubernetesVersion", str(DEFAULT)))
+        self._kubernetes = Version.parse(case.get("kubernetesVersion", str(RECORDED)))
         self._registry = _registry(self._kubernetes)
         obj = case["object"]
         group, version = split_api_version(obj["apiVersion"])

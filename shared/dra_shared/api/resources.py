@@ -153,5 +153,5 @@ RESOURCE_POOL_STATUS_REQUESTS = Resource(
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", PriorityClass, namespaced=False
 )
-POD_GROUPS = Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup", PodGroup)
-WORKLOADS = Resource("scheduling.k8s.io", "v1alpha2", "workloads", "Workload", Workload)
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", PodGroup)
+WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", Workload)

@@ -6,10 +6,11 @@ between versions is asked for where it stands: ``if version >= V1_35``.
 """
 
 from dra_shared.version.release import Gate, Release, release
-from dra_shared.version.version import DEFAULT, V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
+from dra_shared.version.version import DEFAULT, RECORDED, V1_34, V1_35, V1_36, V1_37, VERSIONS, Version
 
 __all__ = [
     "DEFAULT",
+    "RECORDED",
     "V1_34",
     "V1_35",
     "V1_36",

@@ -33,4 +33,7 @@ V1_36 = Version(1, 36)
 V1_37 = Version(1, 37)
 # Those that have a page, the oldest first.
 VERSIONS = (V1_34, V1_35, V1_36, V1_37)
-DEFAULT = V1_36
+# The newest.
+DEFAULT = V1_37
+# Of 1.36.2 are the recorded cases that name no version.
+RECORDED = V1_36

@@ -1,4 +1,4 @@
-"""Discovery documents against recorded ones."""
+"""Discovery documents against recorded ones of 1.36.2."""
 
 import gzip
 import json
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from dra_apiserver.discovery import Discovery, version_info
 from dra_apiserver.kinds import catalog
-from dra_shared.version import VERSIONS, Version
+from dra_shared.version import V1_36, VERSIONS, Version
 
 from tests.support.reference import reference_path
 
-DISCOVERY = Discovery(catalog.registry("api/all=true"))
+DISCOVERY = Discovery(catalog.registry("api/all=true", kubernetes=V1_36))
 
 
 def recorded(name: str) -> Any:

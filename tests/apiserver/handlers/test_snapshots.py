@@ -191,10 +191,10 @@ async def test_objects_of_a_definition_that_is_gone_come_back_with_it(client: ht
         (b"nonsense", "this is no snapshot: "),
         (
             b'{"snapshot":{"kubernetes":"1.20","revision":"1","time":""},"items":[]}',
-            "the snapshot is of Kubernetes 1.20, this cluster is 1.36",
+            "the snapshot is of Kubernetes 1.20, this cluster is 1.37",
         ),
         (
-            b'{"snapshot":{"kubernetes":"1.36","revision":"1","time":""},"items":[{"kind":"X","apiVersion":"y/v1",'
+            b'{"snapshot":{"kubernetes":"1.37","revision":"1","time":""},"items":[{"kind":"X","apiVersion":"y/v1",'
             b'"metadata":{"name":"a"}}]}',
             "the snapshot has a X of y/v1, which this cluster does not know",
         ),

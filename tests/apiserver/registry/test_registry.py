@@ -12,7 +12,7 @@ def test_default_serves_stable_versions_only() -> None:
     registry = catalog.registry()
     assert registry.versions("resource.k8s.io") == ["v1"]
     assert registry.resource("resource.k8s.io", "v1beta1", "resourceclaims") is None
-    assert registry.get("resource.k8s.io", "devicetaintrules") is None
+    assert registry.get("resource.k8s.io", "resourcepoolstatusrequests") is None
     assert registry.known_kind("resource.k8s.io", "v1beta1", "ResourceClaim") is not None
 
 
@@ -23,7 +23,7 @@ def test_everything_serves_all_versions_in_order() -> None:
     rules = registry.resource("resource.k8s.io", "v1beta2", "devicetaintrules")
     assert rules is not None
     assert rules.has_status
-    assert rules.versions == ("v1beta2", "v1alpha3")
+    assert rules.versions == ("v1", "v1beta2", "v1alpha3")
 
 
 @pytest.mark.parametrize(

@@ -179,7 +179,7 @@ def test_text_says_what_to_do(check: Check, capsys: pytest.CaptureFixture[str]) 
     assert commandline.run("check", ["it.yaml", "--against", "1.34"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == [
-        "Kubernetes 1.36 -> 1.34: 1 objects",
+        "Kubernetes 1.37 -> 1.34: 1 objects",
         "",
         "dropped:",
         "  ResourceClaim a (it.yaml:2): spec.devices.requests[0].exactly.tolerations",

@@ -19,6 +19,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.support.kubelet.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
@@ -90,7 +91,8 @@ async def open_bench(
     api = FakeApi()
     if table.get("claim"):
         api.put(RESOURCE_CLAIMS, json.loads(json.dumps(table["claim"])))
-    features = FeatureGates(DRAWorkloadResourceClaims=bool(table.get("draWorkloadResourceClaimsEnabled")))
+    groups = bool(table.get("draWorkloadResourceClaimsEnabled"))
+    features = FeatureGates(V1_36, DRAWorkloadResourceClaims=groups)
     answers = table["resp"].get("claims", {}) if "resp" in table else None
     driver = FakeDriver(
         table.get("driverName") or "unused", answers=answers, hang=bool(table.get("wantTimeout"))

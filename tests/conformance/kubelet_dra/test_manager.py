@@ -16,6 +16,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.conformance.kubelet_dra.tables import (
     Case,
@@ -112,9 +113,9 @@ async def _new_manager(case: Case, tmp_path: Path) -> None:
     directory = tmp_path if table["stateFileDirectory"] else Path()
     if table["wantErr"]:
         with pytest.raises(DraError):
-            DraManager(directory, FakeApi().client(), FakeClock(), FeatureGates())
+            DraManager(directory, FakeApi().client(), FakeClock(), FeatureGates(V1_36))
         return
-    manager = DraManager(directory, FakeApi().client(), FakeClock(), FeatureGates())
+    manager = DraManager(directory, FakeApi().client(), FakeClock(), FeatureGates(V1_36))
     assert list(manager.cache) == []
     await manager.close()
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from dra_shared.version import DEFAULT
 
 from tests.integration.clients.objects import claim, deployment, gpu_pod, template
 
@@ -70,7 +71,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 def test_versions_and_the_cluster(kubectl: Kubectl, server: str) -> None:
-    assert "Server Version: v1.36." in kubectl("version")
+    assert f"Server Version: v{DEFAULT}." in kubectl("version")
     assert f"is running at {server}" in re.sub(r"\x1b\[[0-9;]*m", "", kubectl("cluster-info"))
     assert "ok" in kubectl("get", "--raw", "/readyz?verbose")
     assert kubectl("auth", "can-i", "create", "pods") == "yes\n"

@@ -11,6 +11,8 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node
 from dra_shared.api.resources import CONFIG_MAPS, LEASES, NODES, PODS
 from dra_shared.clock import settle
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, V1_37, Version
 
 from tests.support.kubelet.bench import SLEEPER, Bench, claim, pod, reasons
 from tests.support.kubelet.fakedriver import FakeDriver
@@ -313,19 +315,19 @@ async def test_force_deleted_pod_leaves_nothing_behind() -> None:
         await until(lambda: not bench.kubelet.pods())
 
 
-@pytest.mark.parametrize("offered", [["v1.DRAResourceHealth"], ["v1alpha1.DRAResourceHealth"], []])
-async def test_device_health_shows_in_the_pods_status(offered: list[str]) -> None:
-    bench = Bench()
+# Until 1.36 kubelets ask drivers that offer no health, too.
+@pytest.mark.parametrize(
+    ("version", "offered"),
+    [(V1_37, ["v1.DRAResourceHealth"]), (V1_37, ["v1alpha1.DRAResourceHealth"]), (V1_36, [])],
+)
+async def test_device_health_shows_in_the_pods_status(version: Version, offered: list[str]) -> None:
+    bench = Bench(features=FeatureGates(version))
     services = ["v1.DRAPlugin", *offered]
     async with FakeDriver(registry=bench.registry, cdi=bench.cdi, services=services) as driver, bench:
         await driver.registered.get()
         bench.add_claim(claim("gpu", "pod"))
-        container = {
-            "name": "main",
-            "image": "x",
-            "command": SLEEPER,
-            "resources": {"claims": [{"name": "gpu"}]},
-        }
+        wanted = {"claims": [{"name": "gpu"}]}
+        container = {"name": "main", "image": "x", "command": SLEEPER, "resources": wanted}
         bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
         await until(lambda: bench.phase() == "Running")
         driver.reports.put_nowait([("pool", "gpu", 2, "too hot")])

@@ -7,6 +7,7 @@ from dra_scheduler.allocator import Features
 from dra_scheduler.allocator.constraints import Constraint, lookup_attribute, new_constraint
 from dra_scheduler.allocator.pools import PoolDevice, SliceEntry
 from dra_shared.api.resource import DeviceConstraint
+from dra_shared.version import DEFAULT, V1_36, Version
 
 from tests.scheduler.allocator.worlds import slice_of
 
@@ -18,13 +19,15 @@ def _device(**value: Any) -> PoolDevice:
     return SliceEntry(slice_of("s", [{"name": "d", "attributes": attributes}]), 0, Features()).devices[0]
 
 
-def _constraint(kind: str, *, lists: bool = False, requests: tuple[str, ...] = ()) -> Constraint:
+def _constraint(
+    kind: str, *, lists: bool = False, requests: tuple[str, ...] = (), kubernetes: Version = DEFAULT
+) -> Constraint:
     spec = (
         DeviceConstraint(match_attribute=NAME, requests=requests)
         if kind == "match"
         else DeviceConstraint(distinct_attribute=NAME, requests=requests)
     )
-    found = new_constraint(spec, Features(list_type_attributes=lists))
+    found = new_constraint(spec, Features(list_type_attributes=lists, kubernetes=kubernetes))
     assert found is not None
     return found
 
@@ -81,8 +84,8 @@ def test_a_value_and_a_list_can_share() -> None:
     assert not _add(constraint, "r2", "", _device(strings=["y"]))
 
 
-def test_an_intersection_stays_narrowed() -> None:
-    constraint = _constraint("match", lists=True)
+def test_an_intersection_stays_narrowed_until_1_36() -> None:
+    constraint = _constraint("match", lists=True, kubernetes=V1_36)
     _add(constraint, "r0", "", _device(strings=["x", "y"]))
     _add(constraint, "r1", "", _device(strings=["x"]))
 
@@ -93,8 +96,8 @@ def test_an_intersection_stays_narrowed() -> None:
     assert _add(constraint, "r0", "", _device(strings=["y"]))
 
 
-def test_of_two_devices_of_one_request_only_the_last_is_remembered() -> None:
-    constraint = _constraint("distinct")
+def test_of_two_devices_of_one_request_only_the_last_is_remembered_until_1_36() -> None:
+    constraint = _constraint("distinct", kubernetes=V1_36)
     _add(constraint, "r0", "", _device(string="x"))
     _add(constraint, "r0", "", _device(string="y"))
 

@@ -1,9 +1,11 @@
 """The shortcuts of the search: they must never change what upstream's plain search would answer."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from dra_scheduler.allocator import AllocationError, TimeLimit, equivalence, search, views
+from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.allocator.worlds import World, claim_of, exactly, random_world, selector, slice_of
 
@@ -90,9 +92,15 @@ def _leaking_world(shareable: int) -> World:
     )
 
 
-@pytest.mark.parametrize(("shareable", "found"), [(0, True), (1, True), (2, False), (3, False)])
-def test_equal_devices_are_tried_when_trying_leaves_something_behind(shareable: int, found: bool) -> None:
+# Until 1.36.
+@pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
+@pytest.mark.parametrize("shareable", [0, 1, 2, 3])
+def test_equal_devices_are_tried_when_trying_leaves_something_behind(
+    version: Version, shareable: int
+) -> None:
+    found = shareable < 2 or version >= V1_37
     world = _leaking_world(shareable)
+    world.features = replace(world.features, kubernetes=version)
 
     outcome = _outcome(world)
 

@@ -10,6 +10,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.version import V1_36, V1_37
 
 from tests.scheduler.allocator.worlds import node, slice_of
 
@@ -22,7 +23,7 @@ def _relevant(piece: ResourceSlice, here: Node, features: Features) -> bool:
         spec.per_device_node_selection is not None or spec.shared_counters
     ):
         return False
-    if spec.shared_counters or spec.all_nodes:
+    if spec.all_nodes or (spec.shared_counters and features.kubernetes < V1_37):
         return True
     if spec.node_name is not None:
         return spec.node_name == here.metadata.name
@@ -60,7 +61,8 @@ def _gathered(pieces: Sequence[ResourceSlice], here: Node, features: Features) -
             continue
         rest: tuple[str, ...] = ()
         if features.partitionable_devices:
-            sets = {item.name for piece in mine for item in piece.spec.shared_counters}
+            known = (*mine, *others) if features.kubernetes >= V1_37 else mine
+            sets = {item.name for piece in known for item in piece.spec.shared_counters}
             consumers = [
                 (device.name, use.counter_set, piece in mine)
                 for piece in (*mine, *others)
@@ -123,7 +125,11 @@ def _random_slice(source: random.Random, number: int) -> ResourceSlice:
 @pytest.mark.parametrize("seed", range(150))
 def test_changes_one_at_a_time_lead_where_gathering_leads(seed: int) -> None:
     source = random.Random(seed)
-    features = Features(partitionable_devices=source.random() < 0.8, device_binding=True)
+    features = Features(
+        partitionable_devices=source.random() < 0.8,
+        device_binding=True,
+        kubernetes=V1_36 if seed % 2 else V1_37,
+    )
     snapshot = Snapshot(features)
     pieces: dict[str, ResourceSlice] = {}
     for _ in range(40):

@@ -266,7 +266,7 @@ def test_what_is_missing_is_just_that_much() -> None:
                 assert type(reason) in _kinds(short, device)
                 assert type(reason) not in _kinds(enough, device)
 
-    assert checked["CounterShort"] > 20
+    assert checked["CounterShort"] > 10
     assert checked["CapacityShort"] > 20
 
 
@@ -443,4 +443,9 @@ def test_an_error_is_in_the_trace() -> None:
 
     answer, trace = _traced(world)
 
-    assert answer == trace.error == "claim default/c0: selector #0: CEL runtime error: no such key: kind"
+    assert answer == trace.error
+    assert answer == (
+        "claim default/c0: selector #0 on device a.example.com/p/d: CEL runtime error: no such key: kind. "
+        "consider using CEL optional chaining (.? followed by orValue()) or guarding the check with has() for optional "
+        "fields"
+    )

@@ -125,7 +125,7 @@ def test_preemption() -> None:
 
 
 def test_gangs_are_placed_as_a_whole() -> None:
-    world = _gpus(1, 2, "GenericWorkload=true,GangScheduling=true")
+    world = _gpus(1, 2, "GenericWorkload=true")
     group = {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default"},

@@ -62,6 +62,7 @@ class Bench:
         api: FakeApi | None = None,
         clock: FakeClock | None = None,
         topology_policy: str = "none",
+        features: FeatureGates | None = None,
     ) -> None:
         # Sockets need short paths.
         self._temporary = None if folder else tempfile.TemporaryDirectory(prefix="k", dir="/tmp")
@@ -83,7 +84,7 @@ class Bench:
             KubeletConfig(
                 self.root,
                 NodeShape("node"),
-                FeatureGates(),
+                features or FeatureGates(),
                 durable=False,
                 topology_policy=topology_policy,
             ),

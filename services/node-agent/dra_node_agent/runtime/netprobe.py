@@ -4,6 +4,7 @@ import asyncio
 
 import httpx
 from dra_shared.api.container import Container, Probe
+from dra_shared.version import DEFAULT
 from grpc import aio
 
 from dra_node_agent.runtime.base import BAD_STATUS
@@ -21,7 +22,7 @@ async def probe_network(probe: Probe, address: str, container: Container | None 
             scheme = (action.scheme or "HTTP").lower()
             url = f"{scheme}://{action.host or address}:{_port(action.port, container)}{action.path or '/'}"
             headers = {header.name: header.value for header in action.http_headers}
-            headers.setdefault("User-Agent", "kube-probe/1.36")
+            headers.setdefault("User-Agent", f"kube-probe/{DEFAULT}")
             async with httpx.AsyncClient(verify=False, trust_env=False, timeout=timeout) as client:
                 response = await client.get(url, headers=headers, follow_redirects=True)
             if 200 <= response.status_code < 400:

@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.api.codec import convert, to_builtins
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from dra_shared.version import DEFAULT, V1_36, Version
+from dra_shared.version import RECORDED, V1_36, Version
 
 from dra_scheduler.allocator.allocation import Allocator
 from dra_scheduler.allocator.amounts import amount
@@ -28,7 +28,7 @@ def case_features(case: Mapping[str, Any]) -> Features:
     names = set(case["features"])
     if "DRADeviceBindingConditions" in names:
         names.add("DRAResourceClaimDeviceStatus")
-    features = Features.from_gates(names, Version.parse(case.get("kubernetesVersion", str(DEFAULT))))
+    features = Features.from_gates(names, Version.parse(case.get("kubernetesVersion", str(RECORDED))))
     implementation = case.get("implementation")
     return features if implementation is None else replace(features, stable=implementation == "stable")
 
