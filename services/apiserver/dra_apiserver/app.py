@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import itertools
 import secrets
 from collections import Counter
@@ -45,6 +47,7 @@ from dra_apiserver.target import Target
 from dra_apiserver.traffic import Traffic, Visit
 from dra_apiserver.user import UserInfo
 
+_FRONT = "dra_apiserver.front.application"
 _METRIC_VERBS = {
     "get": "GET",
     "list": "LIST",
@@ -354,12 +357,14 @@ class Application:
         elif parts[0] in PATHS and MOUNTED not in request.scope and request.view is None:
             if self._pages is None:
                 try:
-                    from dra_apiserver.front.application import build
+                    # Half a second, in which other requests go on.
+                    front = await asyncio.to_thread(importlib.import_module, _FRONT)
                 except ModuleNotFoundError as error:
                     text = f"this page needs {error.name}: pip install 'dralab[console]'\n"
                     await request.respond(501, text.encode(), "text/plain; charset=utf-8")
                     return
-                self._pages = build(self._api, self._health, self)
+                # Another request may have waited for it as well.
+                self._pages = self._pages or front.build(self._api, self._health, self)
 
             async def noted(message: Any) -> None:
                 if message["type"] == "http.response.start":

@@ -1,8 +1,12 @@
 """The front: pages without the network, typed endpoints, and the Kubernetes API mounted below them."""
 
+import asyncio
+import importlib
 import re
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import ModuleType
 
 import httpx
 import pytest
@@ -22,6 +26,26 @@ from dra_scheduler.plan.replaying.answer import Course, Replay, Starved, Waits
 from dra_scheduler.plan.routes import QUESTIONS
 from dra_shared.api import poolstatus
 from msgspec.structs import fields
+
+
+async def test_other_requests_go_on_while_the_first_page_loads_its_modules(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They take half a second, in which no one else was answered."""
+    begun, may_end = threading.Event(), threading.Event()
+    load = importlib.import_module
+
+    def slow(name: str) -> ModuleType:
+        begun.set()
+        assert may_end.wait(30)
+        return load(name)
+
+    monkeypatch.setattr(importlib, "import_module", slow)
+    pages = [asyncio.create_task(client.get("/console/")) for _ in range(2)]
+    assert await asyncio.to_thread(begun.wait, 30)
+    assert (await client.get("/api/v1/nodes")).status_code == 200
+    may_end.set()
+    assert [(await page).status_code for page in pages] == [200, 200]
 
 
 async def test_docs_load_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:

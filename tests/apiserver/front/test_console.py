@@ -20,12 +20,14 @@ async def test_the_page_and_every_module_that_it_imports_are_served(client: http
     assert (redirect.status_code, redirect.headers["location"]) == (308, "/console/")
     page = (await client.get("/console/")).text
     assert "://" not in page
+    preloaded = re.findall(r"<link rel=\"modulepreload\" href=\"(\S+)\">", page)
     mapped = dict(re.findall(r"\"(\S+)\": \"(/assets/\S+)\"", page))
     seen: set[str] = set()
     todo = {"/console/main.js"}
     while todo - seen:
         path = (todo - seen).pop()
         seen.add(path)
+        assert (path in preloaded) != ("xterm" in path or "addon" in path), path
         answer = await client.get(path)
         assert (answer.status_code, answer.headers["content-type"][:15]) == (200, "text/javascript"), path
         if path.startswith("/assets/"):
@@ -35,6 +37,18 @@ async def test_the_page_and_every_module_that_it_imports_are_served(client: http
     ours = {path.rpartition("/")[2] for path in seen if path.startswith("/console/")}
     assert ours == {file.name for file in _WEB.glob("*.js")}
     assert set(mapped.values()) <= seen | {"/assets/signals-core.mjs", "/assets/hooks.mjs"}
+
+
+async def test_what_the_browser_has_is_not_sent_again(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/console/fleet.js", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["content-encoding"] == "gzip"
+    assert answer.content == (_WEB / "fleet.js").read_bytes()
+    plain = await client.get("/console/fleet.js", headers={"Accept-Encoding": "identity"})
+    assert ("content-encoding" in plain.headers, plain.content) == (False, answer.content)
+    again = await client.get("/console/fleet.js", headers={"If-None-Match": answer.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    older = await client.get("/console/fleet.js", headers={"If-None-Match": '"other"'})
+    assert older.status_code == 200
 
 
 async def test_nothing_besides_the_files_is_served(client: httpx.AsyncClient) -> None:
