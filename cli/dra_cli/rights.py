@@ -29,7 +29,7 @@ _RBAC, _ADMISSION, _RESOURCE, _NVIDIA = (
 
 _AGENT_RULES: Sequence[JsonObject] = (
     # One watch each for all of an agent's nodes: by its own identity, each would watch for itself.
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+    {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
     {"apiGroups": [_RESOURCE], "resources": ["resourceslices"], "verbs": ["list", "watch"]},
     {
         "apiGroups": [""],

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import httpx
 from dra_shared.api.core import ConfigMap
-from dra_shared.api.node import Taint
+from dra_shared.api.node import Node, Taint
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import CONFIG_MAPS, PODS
+from dra_shared.api.resources import CONFIG_MAPS, NODES, PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
 from dra_shared.client.kubeconfig import Access
@@ -174,6 +174,12 @@ class NodeAgent:
         self._pods: Informer[Pod] = Informer(watcher, PODS, field_selector=selector, clock=self._clock)
         # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
         self._slices = SliceHeads(client, clock=self._clock)
+        self._own_nodes: Informer[Node] = Informer(
+            watcher,
+            NODES,
+            field_selector=f"metadata.name={config.names[0]}" if len(config.names) == 1 else None,
+            clock=self._clock,
+        )
         # In every pod's token volume: one watch saves a request for each pod.
         self._root_certificates = Informer(
             client, CONFIG_MAPS, field_selector=f"metadata.name={_ROOT_CERTIFICATES}", clock=self._clock
@@ -233,6 +239,7 @@ class NodeAgent:
         self._stack.push_async_callback(self._faults.clear)
         # Before the nodes: drivers that find their slices known need not ask for them.
         self._tasks.start(self._run(self._slices.run()), name="slices")
+        self._tasks.start(self._run(self._own_nodes.run()), name="nodes")
         try:
             # Pods' volumes lie below it, and the sockets of drivers.
             private_folder(self._config.data.absolute() / "nodes")
@@ -332,6 +339,7 @@ class NodeAgent:
             self._root_certificates.store,
             node.calls,
             self._sockets,
+            self._own_nodes,
         )
 
     def _feed(self, kubelet: Kubelet) -> None:

@@ -186,11 +186,10 @@ class Informer(Generic[T]):
 
     def _is_late(self, key: str, obj: T) -> bool:
         """Whether the store knows a newer state of the object, or a newer end."""
-        version = obj.metadata.resource_version
         known = self.store.get(key)
         if known is not None:
-            return _is_older(version, known.metadata.resource_version)
-        removed = self._removed.get(key)
+            return is_older(obj, known)
+        removed, version = self._removed.get(key), obj.metadata.resource_version
         return removed is not None and (version == removed or _is_older(version, removed))
 
     def _note_removal(self, key: str, obj: T) -> None:
@@ -225,6 +224,11 @@ class Informer(Generic[T]):
         last = final if final is not None and final.metadata.uid == known.metadata.uid else known
         for handler in self._handlers:
             handler.deleted(last)
+
+
+def is_older(obj: Object, other: Object) -> bool:
+    """Whether it is an earlier revision of an object than ``other``, where both have numbers."""
+    return _is_older(obj.metadata.resource_version, other.metadata.resource_version)
 
 
 def _is_older(version: str, other: str) -> bool:

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_node_agent.kubelet.node import NodeReporter, NodeShape
@@ -10,6 +11,7 @@ from dra_shared.api.node import NodeStatus
 from dra_shared.api.resources import LEASES, NODES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.events import Recorder
+from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import FakeClock, SystemClock
 
@@ -35,6 +37,37 @@ async def test_a_node_that_was_given_up_says_that_it_is_back(tmp_path: Path) -> 
         assert _ready((await client.get(NODES, "node-0")).status) == "True"
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_node_that_is_watched_is_not_read_before_each_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, clock = Config(port=0, data=tmp_path, relaxed=True), SystemClock()
+    async with ApiServer(config) as server, Client(server.url) as client, Client(server.url) as other:
+        nodes = Informer(other, NODES, clock=clock)
+        recorder = Recorder(client, "kubelet", clock=clock)
+        reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True, nodes=nodes)
+        running = [asyncio.create_task(reporter.run()), asyncio.create_task(nodes.run())]
+        await until(lambda: reporter._lease is not None and nodes.store.get("node-0") is not None)
+        monkeypatch.setattr(client, "get", None)
+        lost = {"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}
+        body = {"status": {"conditions": [lost]}}
+        await other.patch(NODES, "node-0", body, patch_type=PatchType.STRATEGIC, subresource="status")
+        await until(lambda: (seen := nodes.store.get("node-0")) and _ready(seen.status) == "Unknown")
+        await reporter.report()
+        assert _ready((await other.get(NODES, "node-0")).status) == "True"
+        # What it wrote itself counts, though the watch may not have shown it yet.
+        written = reporter.node.metadata.resource_version
+        await reporter.report()
+        assert reporter.node.metadata.resource_version == written
+        monkeypatch.undo()
+        await other.delete(NODES, "node-0")
+        await until(lambda: nodes.store.get("node-0") is None)
+        await reporter.report()
+        assert reporter.node.metadata.uid == (await other.get(NODES, "node-0")).metadata.uid
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
 
 
 async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Path) -> None:

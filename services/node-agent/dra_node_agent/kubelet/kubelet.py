@@ -16,6 +16,7 @@ from dra_shared.api.core import ConfigMap
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.client.events import Recorder
+from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 from dra_shared.client.store import Store
 from dra_shared.clock import Clock, wait_for
@@ -104,6 +105,7 @@ class Kubelet:
         config_maps: Store[ConfigMap] | None = None,
         faults: CallFaults | None = None,
         sockets: Sockets | None = None,
+        nodes: Informer[Node] | None = None,
     ) -> None:
         for folder in (config.root, config.plugins_registry, config.root / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -129,7 +131,7 @@ class Kubelet:
         self.cgroups = Cgroups(config.features, Quantity.parse(config.shape.memory).value())
         self._starter = self._new_starter(sources)
         self.reporter = NodeReporter(
-            config.shape, client, clock, self._recorder, lambda: self._ready, self.devices
+            config.shape, client, clock, self._recorder, lambda: self._ready, self.devices, nodes
         )
         self._context = WorkerContext(
             node_name=self.name,

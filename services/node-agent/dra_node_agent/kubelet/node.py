@@ -26,6 +26,7 @@ from dra_shared.api.pod import ObjectReference
 from dra_shared.api.resources import LEASES, NODES
 from dra_shared.client.errors import AlreadyExists, ApiError, Conflict, NotFound
 from dra_shared.client.events import Recorder
+from dra_shared.client.informer import Informer, is_older
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339, rfc3339_micro, wait_for
 from dra_shared.log import logger
@@ -77,7 +78,11 @@ class ExtendedResources(Protocol):
 
 
 class NodeReporter:
-    """Keeps one Node and its Lease up to date. ``node`` is the object as the server last gave it."""
+    """Keeps one Node and its Lease up to date. ``node`` is the object as the server last gave it.
+
+    Args:
+        nodes: a watch that shows the node, as the kubelet's node lister; without it each report reads the node first.
+    """
 
     def __init__(
         self,
@@ -87,8 +92,10 @@ class NodeReporter:
         recorder: Recorder,
         ready: Callable[[], bool],
         devices: ExtendedResources | None = None,
+        nodes: Informer[Node] | None = None,
     ) -> None:
         self.shape = shape
+        self._nodes = nodes
         self._devices = devices
         self._changed = asyncio.Event()
         self._gone: dict[str, str] = {}
@@ -197,7 +204,7 @@ class NodeReporter:
     async def _report(self) -> None:
         if self._reported_at is not None:
             # The node controller may have given the node up meanwhile.
-            self.node = await self._client.get(NODES, self.shape.name)
+            self.node = await self._current()
         old = self.node.status
         new = self._status(old, await self._capacity())
         self._zero_extended = False
@@ -214,6 +221,14 @@ class NodeReporter:
             word = "NodeReady" if _is_ready(new) else "NodeNotReady"
             self._event(word, f"Node {self.shape.name} status is now: {word}")
         self._reported_at = now
+
+    async def _current(self) -> Node:
+        name = self.shape.name
+        seen = self._nodes.store.get(name) if self._nodes is not None and self._nodes.has_synced else None
+        if seen is None:
+            return await self._client.get(NODES, name)
+        # The event of an own write may not have arrived yet.
+        return self.node if is_older(seen, self.node) else seen
 
     async def _renew(self) -> None:
         name = self.shape.name
