@@ -40,6 +40,7 @@ from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
 from dra_node_agent.files import short_path
+from dra_node_agent.identities import Identities
 from dra_node_agent.imexdaemons import ImexDaemons
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
@@ -62,8 +63,6 @@ from dra_node_agent.tasks import Tasks
 
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
-
-USER_AGENT = "dralab-node-agent"
 
 _CLASS_RETRY = 0.1
 # What the kubelet declares that it can do, by feature gate: admission of slices and the scheduler look for it.
@@ -92,8 +91,7 @@ class NodeAgentConfig:
         root: the kubelet's directory in place of the one below ``data``; for a single node.
         cdi: the CDI directory in place of the one below ``data``; for a single node.
         address: where the nodes are to be reached.
-        identities: users' credentials; the kubelet of node NAME acts as the user ``system:node:NAME``, its drivers as
-            ``dralab:driver:NAME``.
+        identities: credentials of nodes' users; see :class:`Identities`.
         guard: keeps web pages away from exec and attach.
         labels: labels of each node, besides those that describe its devices.
         taints: taints that each node registers with.
@@ -147,7 +145,7 @@ class NodeAgent:
         self._clock = clock or SystemClock()
         self._port = 10250
         self._stack = contextlib.AsyncExitStack()
-        self._clients: dict[str, Client] = {}
+        self._identities = Identities(client, config.identities, self._stack)
         data = config.data.absolute()
         self._options = DriverOptions(
             driver_root=data / "driver-root",
@@ -170,7 +168,7 @@ class NodeAgent:
         self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
         # A node sees its own pods alone; one watch for many is the agent's.
-        watcher = self._kubelet_client(config.names[0]) if len(config.names) == 1 else client
+        watcher = self._identities.kubelet(config.names[0]) if len(config.names) == 1 else client
         self._pods: Informer[Pod] = Informer(watcher, PODS, field_selector=selector, clock=self._clock)
         # Heads only: publishers must see that a slice was touched, nothing here reads its devices.
         self._slices = SliceHeads(client, clock=self._clock)
@@ -332,7 +330,7 @@ class NodeAgent:
                 topology_policy=config.topology_policy,
                 open_sockets=config.node_sockets,
             ),
-            self._kubelet_client(name),
+            self._identities.kubelet(name),
             node.clock,
             runtime,
             watcher,
@@ -340,6 +338,7 @@ class NodeAgent:
             node.calls,
             self._sockets,
             self._own_nodes,
+            self._identities.heartbeats(name),
         )
 
     def _feed(self, kubelet: Kubelet) -> None:
@@ -351,27 +350,6 @@ class NodeAgent:
 
     def _reporters(self) -> list[NodeReporter]:
         return [kubelet.reporter for kubelet in self.kubelets]
-
-    def _client_of(self, user: str) -> Client:
-        """The client that acts as the user; the agent's own where it has no credentials of that user."""
-        client = self._clients.get(user)
-        if client is None:
-            access = self._config.identities.get(user)
-            if access is None:
-                return self._client
-            certified = access.ssl_context is not access.bare_context
-            # Tokens may share connections, certificates may not.
-            client = (
-                access.client(USER_AGENT, self._client.read_url)
-                if certified
-                else self._client.with_token(access.token or "")
-            )
-            self._clients[user] = client
-            self._stack.push_async_callback(client.aclose)
-        return client
-
-    def _kubelet_client(self, name: str) -> Client:
-        return self._client_of(f"system:node:{name}")
 
     def _runtime(self, place: Place) -> Runtime:
         config, name = self._config, place.name
@@ -437,7 +415,7 @@ class NodeAgent:
     def _driver_node(self, name: str) -> DriverNode:
         node = self._nodes[name]
         version = self._config.features.version
-        client = self._client_of(f"dralab:driver:{name}")
+        client = self._identities.drivers(name)
         return DriverNode(
             name,
             node.root,

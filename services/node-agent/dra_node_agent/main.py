@@ -201,7 +201,8 @@ def _raise_file_limit() -> None:
 
 
 async def _serve(args: argparse.Namespace) -> None:
-    from dra_node_agent.agent import USER_AGENT, NodeAgent, NodeAgentConfig
+    from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+    from dra_node_agent.identities import USER_AGENT
     from dra_node_agent.kubelet.websocket import WebSocket
 
     _raise_file_limit()

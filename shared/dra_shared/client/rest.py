@@ -6,6 +6,7 @@ import functools
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
@@ -142,6 +143,15 @@ class Client:
             transport=self._bare,
             read_url=self.read_url,
         )
+
+    def apart(self) -> "Client":
+        """A client of the same server for the same user, whose requests never wait for this one's."""
+        if not isinstance(self._transport, HttpTransport) or not isinstance(self._bare, HttpTransport):
+            return self
+        made = copy(self)
+        made._transport = self._transport.another()
+        made._bare = made._transport if self._bare is self._transport else self._bare.another()
+        return made
 
     async def __aenter__(self) -> Self:
         return self

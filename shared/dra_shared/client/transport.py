@@ -48,6 +48,12 @@ class HttpTransport(httpx.AsyncBaseTransport):
         )
         self._closed = False
 
+    def another(self) -> "HttpTransport":
+        """One with connections of its own."""
+        return HttpTransport(
+            ssl_context=self._ssl, server_name=self._server_name, connect_timeout=self._connect_timeout
+        )
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         url = request.url
         origin = (url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80))

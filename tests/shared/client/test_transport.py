@@ -210,3 +210,23 @@ async def test_a_burst_of_requests_opens_no_connection_for_each() -> None:
         answers = await asyncio.gather(*(_whole(transport, url, "GET") for _ in range(400)))
     assert answers == [b"ok"] * 400
     assert most <= len(connections) <= 128
+
+
+async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dra_shared.client.transport._EXCHANGES_AT_ONCE", 1)
+    answered, waiting = asyncio.Event(), asyncio.Event()
+
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        if b"slow" in request:
+            waiting.set()
+            await answered.wait()
+        body = b'{"metadata": {"name": "%b"}}' % request.split(b" ")[1].rpartition(b"/")[2]
+        writer.write(reply(body))
+
+    async with serving(handle) as url, Client(url, token="secret") as client, client.apart() as heartbeats:
+        slow = asyncio.create_task(client.get(NODES, "slow"))
+        await waiting.wait()
+        assert (await heartbeats.get(NODES, "quick")).metadata.name == "quick"
+        assert (await heartbeats.with_token("other").get(NODES, "quick")).metadata.name == "quick"
+        answered.set()
+        assert (await slow).metadata.name == "slow"

@@ -91,6 +91,11 @@ class KubeletConfig:
 class Kubelet:
     """Runs the pods that are bound to one node.
 
+    Args:
+        config_maps: those that many pods use.
+        nodes: a watch in which this node is.
+        heartbeats: a client for the Node and its Lease, where the other one may be busy.
+
     Raises:
         DraError: the DRA manager's checkpoint is corrupt.
     """
@@ -106,6 +111,7 @@ class Kubelet:
         faults: CallFaults | None = None,
         sockets: Sockets | None = None,
         nodes: Informer[Node] | None = None,
+        heartbeats: Client | None = None,
     ) -> None:
         for folder in (config.root, config.plugins_registry, config.root / "plugins"):
             folder.mkdir(parents=True, exist_ok=True)
@@ -130,9 +136,7 @@ class Kubelet:
         self._volumes = VolumeManager(config.root / "pods", sources, self.name, address)
         self.cgroups = Cgroups(config.features, Quantity.parse(config.shape.memory).value())
         self._starter = self._new_starter(sources)
-        self.reporter = NodeReporter(
-            config.shape, client, clock, self._recorder, lambda: self._ready, self.devices, nodes
-        )
+        self.reporter = self._new_reporter(heartbeats or client, nodes)
         self._context = WorkerContext(
             node_name=self.name,
             host_ip=address,
@@ -171,6 +175,10 @@ class Kubelet:
             faults=faults,
             sockets=self._sockets,
         )
+
+    def _new_reporter(self, client: Client, nodes: Informer[Node] | None) -> NodeReporter:
+        shape, clock, recorder = self.config.shape, self._clock, self._recorder
+        return NodeReporter(shape, client, clock, recorder, lambda: self._ready, self.devices, nodes)
 
     def _new_starter(self, sources: Sources) -> ContainerStarter:
         return ContainerStarter(
