@@ -405,9 +405,9 @@ async def test_a_client_that_does_not_read_holds_up_no_other(
     assert collection.end <= 60
     kept = collection.events(collection.position_after(collection.floor) or 0, 100) or []
     assert sum(len(event.record.data) for event in kept) <= 64 << 20
-    fast = Watcher({}, "/api/v1/configmaps")
+    fast = Watcher({}, "/api/v1/configmaps", cut_after=lambda: 60)
     fast.last = first
-    await fast._once(client, seconds=1)
+    await fast._once(client, seconds=60)
     assert [event["object"]["data"]["n"] for event in fast.events] == [str(number) for number in range(60)]
     writer.close()
 
