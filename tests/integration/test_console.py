@@ -462,6 +462,23 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
     expect(page.get_by_role("button", name="used 4")).to_be_visible()
 
 
+def test_the_console_begins_with_the_moment_that_it_is_opened_for(
+    page: Page, server: _Server, cluster: Path
+) -> None:
+    revision = server.get("/api/v1/nodes")["metadata"]["resourceVersion"]
+    server.claim("train", "true")
+    command = [sys.executable, "-m", "dra_cli.main", "console", "--no-open", "--data", str(cluster)]
+    printed = subprocess.run([*command, "--at", revision], capture_output=True, text=True, check=True)
+    page.goto(printed.stdout.strip())
+    expect(page.locator("output")).to_contain_text(f"revision {revision}")
+    assert _chip(page, "used") == 0
+    page.get_by_role("button", name="Back to now").click()
+    expect(page.get_by_role("button", name="used 2")).to_be_visible()
+    assert "at=" not in page.url
+    page.goto(f"{server.url}/console/?at=nonsense")
+    expect(page.get_by_role("alert").first).to_contain_text("nonsense")
+
+
 def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
     attack = "<img src=x onerror=document.title='run'>"
     spec = {

@@ -4,8 +4,10 @@ import argparse
 import asyncio
 import contextlib
 import webbrowser
+from dataclasses import replace
+from urllib.parse import urlencode
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.cluster import Cluster, own_console
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
@@ -20,6 +22,7 @@ def options(parser: Parser) -> None:
         "--write", default=None, help="let the console change such a cluster, as far as the user may"
     )
     parser.switch("--open", default=True, help="open the browser")
+    moment_option(parser)
     cluster_options(parser)
 
 
@@ -29,20 +32,22 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         CommandError: there is no such cluster, or the console's packages are missing.
     """
-    cluster = chosen_cluster(chosen)
+    # The page looks at the past itself, and can go on from there.
+    cluster = replace(chosen_cluster(chosen), at="")
     own = None if cluster.data is None else own_console(Cluster(cluster.data))
     if own is not None:
         if chosen.port is not None or chosen.write is not None:
             raise CommandError(
                 f"--port and --write are for a cluster that has no console; this one has {own}", 2
             )
-        print(own)
+        address = f"{own}?{urlencode({'at': chosen.at})}" if chosen.at else own
+        print(address)
         if chosen.open:
-            webbrowser.open(own)
+            webbrowser.open(address)
         return
     try:
         from dra_cli.console.server import serve
     except ModuleNotFoundError as error:
         raise CommandError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     with contextlib.suppress(KeyboardInterrupt):
-        asyncio.run(serve(cluster, chosen.port or 0, bool(chosen.write), chosen.open))
+        asyncio.run(serve(cluster, chosen.port or 0, bool(chosen.write), chosen.open, chosen.at))

@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl, urlencode
 
 from dra_shared.guard import Guard
 
@@ -46,8 +46,11 @@ class Doorkeeper:
             await self._pass(scope, receive, send, method)
         elif self._has_key(scope):
             cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Strict; Path=/"
+            # The rest is for the page, such as the moment that it shows.
+            rest = urlencode({name: value for name, value in _query(scope).items() if name != "key"})
+            page = f"/console/{'?' if rest else ''}{rest}"
             await _answer(
-                scope, send, 303, "", [(b"location", b"/console/"), (b"set-cookie", cookie.encode())]
+                scope, send, 303, "", [(b"location", page.encode()), (b"set-cookie", cookie.encode())]
             )
         else:
             await _answer(scope, send, 401, "open the address that `dralab console` printed")
@@ -62,8 +65,11 @@ class Doorkeeper:
             await _answer(scope, send, 403, "the console is read only; start it with --write")
 
     def _has_key(self, scope: Scope) -> bool:
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("key", [""])[0]
-        return scope["type"] == "http" and hmac.compare_digest(given, self._key)
+        return scope["type"] == "http" and hmac.compare_digest(_query(scope).get("key", ""), self._key)
+
+
+def _query(scope: Scope) -> dict[str, str]:
+    return dict(parse_qsl(scope["query_string"].decode("latin-1")))
 
 
 def _given(headers: dict[bytes, bytes]) -> str:

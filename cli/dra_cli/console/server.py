@@ -7,6 +7,7 @@ import time
 import webbrowser
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 import msgspec
 import orjson
@@ -91,8 +92,8 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     return app
 
 
-async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) -> None:
-    """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser.
+async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool, at: str = "") -> None:
+    """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser, with the moment ``at``.
 
     Raises:
         CommandError: the port is taken, or the cluster can't be reached with what the options say.
@@ -100,8 +101,9 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool) ->
     key = secrets.token_urlsafe(24)
     async with cluster.client("dralab-console") as client:
         app = pages(cluster, client, console.Settings(read_only=not writes, cluster=client.base_url))
+        query = urlencode({"key": key} | ({"at": at} if at else {}))
         note = f"{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it"
-        await listen(Doorkeeper(app, key, writes), port, f"?key={key}", note, opens)
+        await listen(Doorkeeper(app, key, writes), port, f"?{query}", note, opens)
 
 
 async def listen(application: Doorkeeper, port: int, query: str, note: str, opens: bool) -> None:

@@ -33,6 +33,13 @@ async def test_only_the_printed_address_opens_it(client: httpx.AsyncClient) -> N
     assert (await client.get("/api/v1/nodes")).text == "the cluster's answer"
 
 
+async def test_the_moment_that_the_console_is_opened_for_stays_in_its_address(
+    client: httpx.AsyncClient,
+) -> None:
+    answer = await client.get("/console/?key=secret&at=2026-01-02T03%3A04%3A05%2B01%3A00")
+    assert answer.headers["location"] == "/console/?at=2026-01-02T03%3A04%3A05%2B01%3A00"
+
+
 async def test_a_page_of_another_origin_is_refused_although_the_browser_has_the_cookie(
     client: httpx.AsyncClient,
 ) -> None:

@@ -29,10 +29,21 @@ export const instant = () => past.value?.time ?? Date.now();
 let live = new AbortController();
 let seeking = new AbortController();
 
-/** Begins with what is now. */
-export function begin() {
-  start(live.signal);
-  look();
+/** The moment that the page was opened for (`dralab console --at`); empty for now. */
+export const asked = new URLSearchParams(location.search).get("at") ?? "";
+
+/** Begins with what is now, or was at the moment that is asked for. */
+export async function begin() {
+  if (!asked) start(live.signal);
+  try {
+    const found = await look(asked || "now");
+    if (asked) await seek(found ? found.time : Date.now());
+  } catch (error) {
+    if (!asked) throw error;
+    now();
+    failure.value = error.message;
+    await look();
+  }
 }
 
 const moment = ({ revision, time }) => ({ revision, time: Date.parse(time) });
@@ -76,6 +87,8 @@ export function now() {
   past.value = undefined;
   speed.value = 0;
   failure.value = "";
+  // A page that is loaded again shows what it showed.
+  if (asked) window.history.replaceState(null, "", location.pathname + location.hash);
   start(live.signal);
 }
 

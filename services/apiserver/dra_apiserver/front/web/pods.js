@@ -65,7 +65,7 @@ export function PodPage({ name }) {
   return html`<section aria-label=${`Pod ${name}`}>
     <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
     <p>${pod.node ? html`on node <${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, ${since(pod.created, instant())} old</p>
-    ${past.value ? html`<p class="note">The scheduler explains what is now: ${reason(pod)}</p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
+    ${past.value ? html`<p>${reason(pod)}</p><p class="note">The tree is of what is now. In a terminal: <code>dralab explain pod/${pod.name} -n ${pod.namespace} --at ${past.value.revision}</code></p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
     <h2>Phases</h2><${Phases} pod=${pod} claims=${mine} />

@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { informers } from "./cluster.js";
 import { html } from "./html.js";
-import { failure, changes, look, now, past, play, range, seek, speed } from "./moments.js";
+import { asked, failure, changes, look, now, past, play, range, seek, speed } from "./moments.js";
 import { duration } from "./times.js";
 
 const SPEEDS = [1, 10, 60];
@@ -12,7 +12,7 @@ const MOST = 500;
 const LOOK = 5000;
 /** The moment that others are compared with. */
 const mark = signal(undefined);
-const shown = signal(false);
+const shown = signal(asked !== "");
 
 export function TimeBar() {
   const known = range.value;
@@ -21,7 +21,7 @@ export function TimeBar() {
     const timer = setInterval(() => shown.value && look().catch(() => {}), LOOK);
     return () => clearInterval(timer);
   }, []);
-  if (!known) return null;
+  if (!known) return failure.value && html`<p class="trouble" role="alert">${failure.value}</p>`;
   const open = () => {
     shown.value = !shown.value;
     if (shown.value) look().catch((error) => (failure.value = error.message));
