@@ -48,6 +48,27 @@ async def test_is_ready_once_its_slices_are_published(tmp_path: Path) -> None:
         assert api.of("deviceclasses")
 
 
+async def test_no_driver_publishes_slices_of_a_node_that_is_not_registered_yet(tmp_path: Path) -> None:
+    api, clock, registered = FakeApi(), FakeClock(), False
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        refused = not registered and (call.verb, call.resource) == ("create", "nodes")
+        return (500, "InternalError", "not now") if refused else None
+
+    api.refuse = refuse
+    config = NodeAgentConfig(data=tmp_path, drivers=("gpu.example.com",), durable=False)
+    async with api.client() as client, NodeAgent(config, client, clock) as agent:
+        await until(
+            lambda: len([call for call in api.writes("nodes") if call.verb == "create"]) > 2, clock=clock
+        )
+        assert not api.writes("resourceslices")
+        registered = True
+        await until(lambda: agent.ready, clock=clock)
+        (slice_,) = api.of("resourceslices")
+        (node,) = api.of("nodes")
+        assert slice_["metadata"]["ownerReferences"][0]["uid"] == node["metadata"]["uid"]
+
+
 async def test_nodes_may_be_without_a_driver_of_ours(tmp_path: Path) -> None:
     api, clock = FakeApi(), FakeClock()
     config = NodeAgentConfig(data=tmp_path, drivers=(), durable=False)

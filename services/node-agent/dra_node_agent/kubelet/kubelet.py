@@ -305,6 +305,8 @@ class Kubelet:
             self._left.set()
 
     async def _register_drivers(self) -> None:
+        # Drivers' slices belong to the Node: as upstream, none registers before it is there.
+        await self.reporter.synced.wait()
         # Slices of the node's last life mislead the scheduler: their drivers may never come back.
         await self.dra.connections.wipe_all()
         self._registrar.start()
