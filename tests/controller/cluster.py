@@ -33,6 +33,7 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 
 from tests.support.waiting import until
@@ -141,6 +142,7 @@ async def controllers(
     transport: httpx.AsyncBaseTransport | None = None,
     gates: FeatureGates | None = None,
     relist_seconds: float = 120.0,
+    clock: Clock | None = None,
 ) -> AsyncIterator[ControllerManager]:
     """The named controllers (all without a name) at work."""
     config = ControllerConfig(
@@ -150,7 +152,7 @@ async def controllers(
     )
     async with (
         Client(cluster.url, transport=transport) as client,
-        ControllerManager(config, client) as manager,
+        ControllerManager(config, client, clock) as manager,
     ):
         async with asyncio.timeout(60):
             await manager.synced()

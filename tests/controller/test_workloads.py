@@ -4,7 +4,8 @@ from typing import Any
 
 import prometheus_client
 import pytest
-from dra_shared.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, STATEFUL_SETS
+from dra_shared.api.resources import DEPLOYMENTS, EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS, STATEFUL_SETS
+from dra_shared.clock import FakeClock
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
 
@@ -252,6 +253,51 @@ async def test_a_daemon_set_covers_the_nodes_that_it_may(cluster: Cluster) -> No
         await cluster.until(lambda: covers("open", "new"), meanwhile=cluster.run_pods)
         await cluster.delete("Node", "open")
         await cluster.until(lambda: covers("new"), meanwhile=cluster.run_pods)
+
+
+async def test_pods_of_a_daemon_set_that_fail_on_a_node_are_deleted_later_each_time(cluster: Cluster) -> None:
+    """They were deleted at once, as fast as a kubelet could reject them."""
+    await cluster.create("Node", "bad")
+    clock = FakeClock()
+
+    async def alive() -> list[Any]:
+        return [pod for pod in await cluster.items("Pod") if pod.metadata.deletion_timestamp is None]
+
+    async def time_passes() -> None:
+        await cluster.run_pods()
+        await clock.advance(0.25)
+
+    async def replaced_after(phase: str) -> float:
+        """How long a pod that has ended so is there."""
+        (pod,) = await alive()
+        await cluster.set_status("Pod", pod, phase=phase)
+
+        async def another() -> bool:
+            return any(one.metadata.uid != pod.metadata.uid for one in await alive())
+
+        began = clock.monotonic()
+        await cluster.until(another, meanwhile=time_passes)
+        return clock.monotonic() - began
+
+    async with controllers(cluster, "daemonset-controller", "node-lifecycle-controller", clock=clock):
+        await cluster.create("DaemonSet", "agent", **_workload())
+
+        async def observed() -> bool:
+            agent = await cluster.get("DaemonSet", "agent")
+            return agent is not None and bool(agent.status.number_ready)
+
+        await cluster.until(observed, meanwhile=time_passes)
+        await replaced_after("Failed")
+        # Of those that follow each waits for what is left of a second, of two, of four since the one before.
+        slowest = max([await replaced_after("Failed") for _ in range(4)])
+        assert slowest > 4
+        assert await replaced_after("Succeeded") < slowest
+
+        async def recorded() -> bool:
+            reasons = {event.reason for event in (await cluster.client.list(EVENTS)).items}
+            return {"FailedDaemonPod", "SucceededDaemonPod"} <= reasons
+
+        await cluster.until(recorded, meanwhile=time_passes)
 
 
 async def test_a_namespace_takes_its_content_along(cluster: Cluster) -> None:

@@ -1,11 +1,18 @@
 """One of dralab's drivers as a process of its own: what needs no cluster."""
 
+import asyncio
+import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 from dra_node_agent import standalone
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.program import Surroundings
 
+from tests.node_agent.driverkit.fakeapi import FakeApi
 from tests.support.sameprocess import same_process
+from tests.support.waiting import until
 
 
 def test_help_names_the_driver_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,6 +41,26 @@ def test_the_directories_are_one_kubelets(tmp_path: Path) -> None:
     ]  # fmt: skip
     with same_process():
         assert standalone.main([*words, *folders], {}) != 0
+
+
+@pytest.mark.system
+async def test_an_instance_of_its_own_has_sockets_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--pod-uid was ignored: the new instance of an update had the old one's sockets."""
+    served: list[Callable[[Surroundings], Awaitable[None]]] = []
+    monkeypatch.setattr(standalone, "run", lambda name, serve, *_: served.append(serve))
+    standalone.main(["gpu.example.com"], {})
+    api = FakeApi()
+    api.put("nodes", {"metadata": {"name": "node-0", "uid": "node-uid"}})
+    names = {"gpu.example.com-uid-7-reg.sock", "dra-uid-7.sock"}
+    with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as folder:
+        root = Path(folder)
+        directories = Directories.below("gpu.example.com", root / "k", root / "cdi")
+        async with api.client() as client:
+            serving = asyncio.ensure_future(served[0](Surroundings("node-0", directories, client, "uid-7")))
+            await until(lambda: serving.done() or names == {path.name for path in root.rglob("*.sock")})
+            assert not serving.done()
+            serving.cancel()
+            await asyncio.gather(serving, return_exceptions=True)
 
 
 def test_a_profiles_path_is_no_path_of_its_directories(monkeypatch: pytest.MonkeyPatch) -> None:

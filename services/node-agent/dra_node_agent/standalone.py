@@ -46,7 +46,13 @@ def main(arguments: Sequence[str] | None = None, environment: Mapping[str, str] 
         )
         clock = SystemClock()
         node = DriverNode(
-            found.node_name, kubelet_root, found.directories.cdi, found.client, clock, kubernetes=V1_37
+            found.node_name,
+            kubelet_root,
+            found.directories.cdi,
+            found.client,
+            clock,
+            kubernetes=V1_37,
+            instance=found.instance,
         )
         async with find_driver(name, options).on_node(node):
             await asyncio.Event().wait()

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from dra_node_agent.kubelet.admission import Rejected, admit, milli_requests
-from dra_node_agent.kubelet.backoff import Backoff
 from dra_node_agent.kubelet.environment import ConfigError, environment, expand
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS
@@ -121,17 +120,3 @@ def test_requests_at_the_neediest_moment() -> None:
     ]
     assert milli_requests(_asking("2", initContainers=init))["cpu"] == 5000
     assert milli_requests(_asking("6", initContainers=init, overhead={"cpu": "1"}))["cpu"] == 8000
-
-
-def test_restart_delays_double_and_are_forgotten() -> None:
-    backoff = Backoff()
-    assert backoff.remaining("c", 0, 0) == 0
-    delays = []
-    now = 0.0
-    for _ in range(7):
-        backoff.next("c", now, now)
-        delays.append(backoff.delay("c"))
-        now += 1
-    assert delays == [10, 20, 40, 80, 160, 300, 300]
-    assert backoff.remaining("c", now, now + 100) == 200
-    assert backoff.remaining("c", now + 601, now + 601) == 0

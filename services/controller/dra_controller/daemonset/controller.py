@@ -10,6 +10,7 @@ from dra_shared.api.apps import DaemonSet, DaemonSetStatus
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import CONTROLLER_REVISIONS, DAEMON_SETS, NODES
+from dra_shared.backoff import Backoff
 from dra_shared.client.events import reference
 from msgspec.structs import replace
 
@@ -21,6 +22,10 @@ from dra_controller.pods import available_in, controller_reference, from_templat
 from dra_controller.revisions import HASH, History
 from dra_controller.workload import WorkloadController, index_by_owner
 
+_ENDED = frozenset({"Failed", "Succeeded"})
+# Where a kubelet rejects the pod each time, it is not made again at once (failedPodsBackoff).
+_FIRST_DELAY, _LONGEST_DELAY = 1.0, 900.0
+
 
 @dataclass
 class _Plan:
@@ -31,6 +36,7 @@ class _Plan:
     create: list[str] = field(default_factory=list)
     delete: list[Pod] = field(default_factory=list)
     failed: list[Pod] = field(default_factory=list)
+    succeeded: list[Pod] = field(default_factory=list)
     misplaced: int = 0
 
 
@@ -53,6 +59,7 @@ class DaemonSetController(WorkloadController):
             label=HASH,
             digest=lambda template, _, collisions: template_hash(template, collisions or None),
         )
+        self._backoff = Backoff(_FIRST_DELAY, _LONGEST_DELAY)
         self._nodes.add_handler(self._node_changed, self._node_updated, self._node_changed)
 
     def _node_changed(self, node: Node) -> None:
@@ -104,9 +111,9 @@ class DaemonSetController(WorkloadController):
                 plan.delete += [pod for pod in here if pod.metadata.deletion_timestamp is None]
                 continue
             alive = [pod for pod in here if pod.metadata.deletion_timestamp is None]
-            failed = [pod for pod in alive if pod.status.phase == "Failed"]
-            plan.failed += failed
-            running = [pod for pod in alive if pod.status.phase != "Failed"]
+            plan.failed += [pod for pod in alive if pod.status.phase == "Failed"]
+            plan.succeeded += [pod for pod in alive if pod.status.phase == "Succeeded"]
+            running = [pod for pod in alive if pod.status.phase not in _ENDED]
             if run and not here:
                 plan.create.append(name)
             # One a node: the oldest stays, unless a newer one takes its place in an update with surge.
@@ -126,13 +133,30 @@ class DaemonSetController(WorkloadController):
         return plan
 
     async def _act(self, daemon_set: DaemonSet, plan: _Plan, digest: str) -> None:
-        for pod in plan.failed:
+        about = reference(DAEMON_SETS, daemon_set)
+        failed = [pod for pod in plan.failed if self._may_go(daemon_set, node_of(pod))]
+        for pod in failed:
             text = f"Found failed daemon pod {pod.key} on node {pod.spec.node_name}, will try to kill it"
-            self.recorder.event(reference(DAEMON_SETS, daemon_set), "Warning", "FailedDaemonPod", text)
-        await self.delete_pods(daemon_set, [*plan.delete, *plan.failed])
+            self.recorder.event(about, "Warning", "FailedDaemonPod", text)
+        for pod in plan.succeeded:
+            text = f"Found succeeded daemon pod {pod.key} on node {pod.spec.node_name}, will try to delete it"
+            self.recorder.event(about, "Normal", "SucceededDaemonPod", text)
+        ended = [*failed, *plan.succeeded]
+        await self.delete_pods(daemon_set, [*plan.delete, *ended])
         await self.create_pods(daemon_set, [self._pod(daemon_set, name, digest) for name in plan.create])
-        if not plan.create and not plan.delete and not plan.failed:
+        if not plan.create and not plan.delete and not ended:
             await self._update(daemon_set, plan, digest)
+
+    def _may_go(self, daemon_set: DaemonSet, node: str) -> bool:
+        """Whether a pod that failed on the node is deleted now; if not, the DaemonSet comes again when it may be."""
+        now = self._clock.monotonic()
+        key = f"{daemon_set.metadata.uid}/{daemon_set.status.observed_generation or 0}/{node}"
+        self._backoff.collect(now)
+        if self._backoff.remaining_since_update(key, now):
+            self.queue.add_after(daemon_set.key, self._backoff.delay(key))
+            return False
+        self._backoff.next(key, now, now)
+        return True
 
     def _pod(self, daemon_set: DaemonSet, node: str, digest: str) -> Pod:
         template = daemon_set.spec.template

@@ -34,6 +34,7 @@ class DriverNode:
         sockets: where the driver listens for the kubelet.
         cluster: a client for what is of no single node; the driver's own where it is None.
         durable: whether checkpoints are synced to the disk.
+        instance: the UID of the driver's pod, where a new one starts before the old one ends.
     """
 
     name: str
@@ -46,6 +47,7 @@ class DriverNode:
     sockets: Sockets | None = None
     cluster: Client | None = None
     durable: bool = True
+    instance: str = ""
 
     def directories(self, driver: str) -> Directories:
         """Where the driver of that name has its files."""

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from dra_shared.api.container import Container, ContainerStateWaiting
 from dra_shared.api.pod import Pod
+from dra_shared.backoff import Backoff
 from dra_shared.clock import Clock
 
 from dra_node_agent.kubelet import messages
-from dra_node_agent.kubelet.backoff import Backoff
 from dra_node_agent.kubelet.containers import ContainerStarter, EventSink
 from dra_node_agent.kubelet.podprobes import PodProbes
 from dra_node_agent.kubelet.podstatus import ephemeral_containers

@@ -106,7 +106,7 @@ async def test_containers_can_read_of_their_devices(
             assert file.read_text().count("apiVersion") == documents
             content, _ = json.JSONDecoder().raw_decode(file.read_text())
             (device,) = content["requests"][0]["devices"]
-            assert sorted(device["attributes"]) == ["mac", "rdma"]
+            assert sorted(device["attributes"]) == ["card", "mac", "port", "rdma", "socket"]
             assert device["networkData"] == {
                 "interfaceName": "card-1-port-0",
                 "hardwareAddress": "02:00:00:00:01:00",

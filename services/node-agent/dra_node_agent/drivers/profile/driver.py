@@ -51,6 +51,7 @@ class ProfileDriver:
         slices: SliceHeads | None = None,
         kubernetes: Version = DEFAULT,
         sockets: Sockets | None = None,
+        instance: str = "",
     ) -> None:
         self._profile = profile = of_version(profile, kubernetes)
         self._node = node_name
@@ -72,6 +73,7 @@ class ProfileDriver:
             client,
             clock,
             health=self._board,
+            instance=instance,
             slices=slices,
             metadata=metadata_writer(profile, directories, kubernetes),
             sockets=sockets,

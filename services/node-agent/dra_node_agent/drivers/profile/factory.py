@@ -56,6 +56,7 @@ class ProfileFactory:
             slices=node.slices,
             kubernetes=node.kubernetes,
             sockets=node.sockets,
+            instance=node.instance,
         )
         async with driver, self._cluster_pools.joined(node.client, node.clock):
             yield driver

@@ -1,4 +1,4 @@
-"""Restart delays that double from 10 seconds to 5 minutes (client-go's flowcontrol.Backoff)."""
+"""Delays that double, from 10 seconds to 5 minutes for restarts (client-go's flowcontrol.Backoff)."""
 
 from dataclasses import dataclass
 
@@ -25,6 +25,17 @@ class Backoff:
         if entry is None or failed_at - entry.since > 2 * self._longest:
             return 0.0
         return max(entry.delay - (now - failed_at), 0.0)
+
+    def remaining_since_update(self, key: str, now: float) -> float:
+        """How long the next one still has to wait after the last one (IsInBackOffSinceUpdate)."""
+        entry = self._entries.get(key)
+        return 0.0 if entry is None else self.remaining(key, entry.since, now)
+
+    def collect(self, now: float) -> None:
+        """Forget what has been well for twice the longest delay (GC)."""
+        self._entries = {
+            key: entry for key, entry in self._entries.items() if now - entry.since <= 2 * self._longest
+        }
 
     def delay(self, key: str) -> float:
         """The delay that applies now."""
