@@ -73,7 +73,11 @@ class _Compiler:
     def _struct(self, name: str) -> Check | None:
         known = fields(name)
         members = [field for field in known if any(rule.name == "unionMember" for rule in self._asked(field))]
-        checks = [(field, check) for field in known if (check := self._field(field)) is not None]
+        checks = [
+            (field.name, field.zero, _is_idle(field, asked), check)
+            for field in known
+            if (check := self._field(field, asked := self._asked(field))) is not None
+        ]
         if not members and not checks:
             return None
         union = _union(members) if members else None
@@ -82,12 +86,17 @@ class _Compiler:
             errors = union(value, old, site) if union is not None else []
             prefix = f"{site.path}." if site.path else ""
             update, known = site.update, old is not None
-            for field, check in checks:
-                one = field.get(value)
-                before = field.get(old) if old is not None else None
-                if one is None and before is None and field.skippable:
+            for field, zero, idle, check in checks:
+                # This runs for every field of every object: it calls nothing.
+                one = value.get(field)
+                before = old.get(field) if old is not None else None
+                if one is None:
+                    one = zero
+                if before is None and known:
+                    before = zero
+                if idle and one == zero and (before is None or before == zero):
                     continue
-                errors += check(one, before, Site(prefix + field.name, update, known))
+                errors += check(one, before, Site(prefix + field, update, known))
             return errors
 
         return validate
@@ -103,9 +112,17 @@ class _Compiler:
                 found.append(rule)
         return found
 
-    def _field(self, field: Field) -> Check | None:
+    def _field(self, field: Field, asked: list[Rule]) -> Check | None:
         inner = self.struct(field.inner) if field.inner else None
-        return _field(field, self._asked(field), inner)
+        return _field(field, asked, inner)
+
+
+def _is_idle(field: Field, rules: list[Rule]) -> bool:
+    """Whether no rule asks anything of a field that is and was at its zero: most fields of most objects."""
+    names = {rule.name for rule in rules}
+    if field.pointer:
+        return not field.defaulted and not names & {"immutable", "required"}
+    return "optional" in names and not field.defaulted and not names & {"immutable", "required", "update"}
 
 
 def _union(members: list[Field]) -> Check:

@@ -97,15 +97,15 @@ class Field:
     values: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
 
-    @functools.cached_property
-    def skippable(self) -> bool:
-        """Whether no rule asks anything of a pointer that is and was null: most fields of most objects."""
-        return not self.defaulted and not {rule.name for rule in self.rules} & {"immutable", "required"}
+    @property
+    def zero(self) -> Any:
+        """What an absent field has: None for a pointer and the zero value for others."""
+        return None if self.pointer else _ZEROS[self.shape]
 
     def get(self, struct: Mapping[str, Any]) -> Any:
-        """The field's value; where it is absent None for a pointer and the zero value for others."""
+        """The field's value; where it is absent its zero."""
         value = struct.get(self.name)
-        return _ZEROS[self.shape] if value is None and not self.pointer else value
+        return self.zero if value is None else value
 
     def has(self, value: Any) -> bool:
         """Whether the field is set to `value` or left at its zero."""
