@@ -19,6 +19,7 @@ from dra_apiserver.user import ADMINISTRATOR, UserInfo, service_account_groups
 from dra_cli.certificates import Authority
 from dra_cli.cluster import kubeconfig, replace
 from dra_cli.versions import lab_gates
+from dra_node_agent.kubelet.node import declared_features
 from dra_shared.client.errors import from_response
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
@@ -110,12 +111,13 @@ class World:
         master = secrets.token_urlsafe(32)
         groups = (*service_account_groups(NAMESPACE), "system:authenticated")
         gates = with_defaults(lab_gates(self.version), "", self.version)
+        features = FeatureGates.parse(gates, self.version)
         config = Config(
             port=self._port,
             data=self.root,
             relaxed=True,
             runtime_config="api/all=true",
-            features=FeatureGates.parse(gates, self.version),
+            features=features,
             authorization_mode="RBAC",
             anonymous_auth=False,
             tls=None if own is None else ServingTLS(*own),
@@ -132,10 +134,12 @@ class World:
         self.admin = await self._stack.enter_async_context(
             Client(server.url, user_agent="dralab-conformance", token=master, ssl_context=access.ssl_context)
         )
-        await self._furnish()
+        await self._furnish(features)
 
-    async def _furnish(self) -> None:
-        node = await self.write("POST", "/api/v1/nodes", {"metadata": {"name": self.node}})
+    async def _furnish(self, features: FeatureGates) -> None:
+        # Without a kubelet: what its node would declare.
+        status = {"declaredFeatures": declared_features(features)}
+        node = await self.write("POST", "/api/v1/nodes", {"metadata": {"name": self.node}, "status": status})
         self.node_uid = node["metadata"]["uid"]
         admin_access = {"resource.kubernetes.io/admin-access": "true"}
         for name in (NAMESPACE, OTHER_NAMESPACE):

@@ -26,7 +26,6 @@ from dra_shared.files import private_folder
 from dra_shared.guard import Guard
 from dra_shared.lockfile import DirectoryLock
 from dra_shared.log import logger
-from dra_shared.version import V1_37
 
 from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
@@ -44,7 +43,7 @@ from dra_node_agent.identities import Identities
 from dra_node_agent.imexdaemons import ImexDaemons
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
-from dra_node_agent.kubelet.node import NodeReporter, NodeShape
+from dra_node_agent.kubelet.node import NodeReporter, NodeShape, declared_features
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_node_agent.kubelet.server import Endpoint, KubeletServer
 from dra_node_agent.kubelet.topologypolicies import NONE
@@ -65,8 +64,6 @@ if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
 
 _CLASS_RETRY = 0.1
-# What the kubelet declares that it can do, by feature gate: admission of slices and the scheduler look for it.
-_DECLARED = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
 _ROOT_CERTIFICATES = "kube-root-ca.crt"
 # Networks of 256 addresses in 10.128.0.0/9, clear of where services have theirs.
 _SUBNETS = 1 << 15
@@ -318,7 +315,7 @@ class NodeAgent:
             labels={**self._features.find(name), **config.labels},
             taints=config.taints,
             version=config.features.version,
-            declared_features=_declared(config.features),
+            declared_features=declared_features(config.features),
         )
         return Kubelet(
             KubeletConfig(
@@ -472,7 +469,3 @@ def pod_subnet(node_name: str, taken: Container[str]) -> str:
         if subnet not in taken:
             return subnet
     raise OSError(f"no network is left for node {node_name}")
-
-
-def _declared(features: FeatureGates) -> list[str]:
-    return [name for name in _DECLARED if features.version >= V1_37 and features.enabled(name)]

@@ -29,9 +29,10 @@ from dra_shared.client.events import Recorder
 from dra_shared.client.informer import Informer, is_older
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, rfc3339, rfc3339_micro, wait_for
+from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
-from dra_shared.version import DEFAULT, Version, release
+from dra_shared.version import DEFAULT, V1_37, Version, release
 
 from dra_node_agent.kubelet.devicemanager.manager import Capacity
 
@@ -44,8 +45,15 @@ _LONGEST_RETRY = 7.0
 
 # What pods may need of a kubelet that not every version of it has.
 _FEATURES = ("RestartAllContainersOnContainerExits",)
+# The same by feature gate, since 1.37: admission of slices and the scheduler look for it.
+_GATED = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
 
 _log = logger(__name__)
+
+
+def declared_features(features: FeatureGates) -> list[str]:
+    """What a kubelet with these gates declares that it can do, besides what all of ours can."""
+    return [name for name in _GATED if features.version >= V1_37 and features.enabled(name)]
 
 
 @dataclass(frozen=True)
