@@ -5,8 +5,14 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Browser, Error, Page, Request, expect
 
 from tests.integration.lab import Lab, Setup, lab
+from tests.support.chromium import chromium
+
+_LOCAL = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:")
+# A busy machine starts pods slowly.
+expect.set_options(timeout=40_000)
 
 
 @pytest.fixture(scope="module")
@@ -24,3 +30,30 @@ async def house(cluster: Path) -> AsyncIterator[Lab]:
     async with lab(cluster) as house:
         yield house
         await house.clear()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that loads nothing from elsewhere and raises nothing."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    made = context.new_page()
+    problems: list[str] = []
+
+    def failed(error: Error) -> None:
+        problems.append(str(error))
+
+    def asked(request: Request) -> None:
+        if not request.url.startswith(_LOCAL):
+            problems.append(request.url)
+
+    made.on("pageerror", failed)
+    made.on("request", asked)
+    yield made
+    context.close()
+    assert problems == []

@@ -1,7 +1,6 @@
 """The console in a real Chromium, against a real cluster: what a person sees, by mouse and by keyboard."""
 
 import itertools
-import os
 import re
 import subprocess
 import sys
@@ -13,22 +12,17 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from dra_cli.cluster import Cluster
-from playwright.sync_api import Browser, Error, Page, Request, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.lab import Setup, on
-from tests.support.chromium import chromium
-from tests.support.reference import REPOSITORY
+from tests.support.chromium import shoot
 from tests.support.waiting import blocking_until
 
 _CONSOLE = Setup("console", ("gpu.nvidia.com",), nodes=2)
 _DRA = "/apis/resource.k8s.io/v1"
 _A100 = "device.attributes['gpu.nvidia.com'].productName == 'NVIDIA A100-SXM4-40GB'"
 _numbers = itertools.count()
-_LOCAL = ("http://127.0.0.1:", "ws://127.0.0.1:", "data:")
-_SCREENSHOTS = os.environ.get("DRALAB_SCREENSHOTS")
 
-# A busy machine starts pods slowly.
-expect.set_options(timeout=40_000)
 pytestmark = [pytest.mark.slow, on(_CONSOLE)]
 
 
@@ -90,33 +84,6 @@ class _Server:
             self._client.close()
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    """A page that loads nothing from elsewhere and raises nothing."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800})
-    made = context.new_page()
-    problems: list[str] = []
-
-    def failed(error: Error) -> None:
-        problems.append(str(error))
-
-    def asked(request: Request) -> None:
-        if not request.url.startswith(_LOCAL):
-            problems.append(request.url)
-
-    made.on("pageerror", failed)
-    made.on("request", asked)
-    yield made
-    context.close()
-    assert problems == []
-
-
 @pytest.fixture
 def server(cluster: Path) -> Iterator[_Server]:
     made = _Server(Cluster(cluster).record().server)
@@ -129,11 +96,6 @@ def _open(page: Page, server: _Server, view: str = "") -> None:
     # Everything is loaded: the header counts what there is.
     shown = page.get_by_role("banner").get_by_role("status")
     expect(shown).to_have_text(re.compile(r"2 nodes, \d+ devices"))
-
-
-def _shoot(page: Page, name: str) -> None:
-    if _SCREENSHOTS:
-        page.screenshot(path=REPOSITORY / "docs" / "images" / f"console-{name}.png")
 
 
 def _chip(page: Page, state: str) -> int:
@@ -154,7 +116,7 @@ def test_the_fleet_changes_as_devices_are_taken(page: Page, server: _Server) -> 
     panel = page.get_by_role("complementary", name="Device")
     expect(panel).to_contain_text("NVIDIA A100-SXM4-40GB")
     page.get_by_role("button", name="used 2").click()
-    _shoot(page, "fleet")
+    shoot(page, "fleet")
     panel.get_by_role("link", name="pod train").click()
     expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
 
@@ -324,7 +286,7 @@ def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, se
     expect(tree.first).to_contain_text("0 of 2 devices found")
     tree.locator("details.tree summary", has_text="selector #0 of the request").first.click()
     expect(page.get_by_role("row", name="productName NVIDIA A100-SXM4-40GB").first).to_be_visible()
-    _shoot(page, "explanation")
+    shoot(page, "explanation")
 
 
 def test_a_pod_has_its_phases_devices_and_log(page: Page, server: _Server) -> None:
@@ -357,7 +319,7 @@ def test_a_terminal_in_the_browser_is_a_shell_in_the_container(page: Page, serve
     page.keyboard.type("nvidia-smi -L | wc -l; stty size\n")
     expect(rows).to_contain_text(re.compile(r"wc -l; stty size\s*2\s*(\d+) (\d+)"))
     page.locator(".shell").scroll_into_view_if_needed()
-    _shoot(page, "terminal")
+    shoot(page, "terminal")
     page.set_viewport_size({"width": 700, "height": 800})
     page.keyboard.type("clear; echo $COLUMNS is narrow; printf '\\033[38;2;1;2;3mdeep\\033[0m\\n'\n")
     expect(rows).to_contain_text(re.compile(r"\b[4-7]\d is narrow\s*deep"))
@@ -382,7 +344,7 @@ def test_the_workbench_answers_at_each_keystroke(page: Page, server: _Server) ->
     field.press_sequentially('.contains("A100") && device.driver == "x"')
     expect(page.get_by_text(re.compile(r"^0 of \d+ devices match"))).to_be_visible()
     expect(page.locator(".clauses li").nth(1)).to_contain_text('device.driver == "x": true for 0')
-    _shoot(page, "workbench")
+    shoot(page, "workbench")
     field.fill("device.drivr")
     expect(page.get_by_role("alert")).to_have_text("device.drivr\n      ^ undefined field 'drivr'")
     field.fill(_A100)
@@ -410,7 +372,7 @@ def test_the_workbench_tries_whole_claims(page: Page, server: _Server) -> None:
     plan = page.get_by_role("region", name="Allocation")
     expect(plan).to_contain_text("would run on")
     expect(plan.locator("li")).to_have_count(1)
-    _shoot(page, "claim")
+    shoot(page, "claim")
     assert Axe().run(page).violations_count == 0
     field.fill(field.input_value().replace("exactly:", "exactly:\n        count: 9"))
     expect(plan).to_contain_text("would wait")
@@ -448,7 +410,7 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
     changed = page.locator(".comparison")
     expect(changed).to_contain_text(f"claims {server.namespace} train")
     expect(changed).to_contain_text(re.compile("created|Running"))
-    _shoot(page, "time")
+    shoot(page, "time")
     found = Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
     # The past can't be changed.
@@ -477,6 +439,23 @@ def test_the_console_begins_with_the_moment_that_it_is_opened_for(
     assert "at=" not in page.url
     page.goto(f"{server.url}/console/?at=nonsense")
     expect(page.get_by_role("alert").first).to_contain_text("nonsense")
+
+
+def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> None:
+    """It has v1beta1 alone, where a device's attributes are in `basic`."""
+    server.claim("train", "true")
+    gone = re.compile(r"/apis/resource\.k8s\.io/(v1|v1beta2)/")
+    page.route(gone, lambda route: route.fulfill(status=404, json={"kind": "Status", "code": 404}))
+    _open(page, server)
+    page.get_by_role("button", name="used 2").click()
+    page.get_by_text("As a table (2)").click()
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    expect(panel).to_contain_text("NVIDIA A100-SXM4-40GB")
+    panel.get_by_role("button", name=re.compile("^Lose device ")).click()
+    expect(panel.locator(".preview")).to_contain_text("1 of 1 pods would be placed, 1 now")
+    page.get_by_role("link", name=f"claim {server.namespace}/train").click()
+    expect(page.locator(".timeline li.done")).to_have_count(6)
 
 
 def test_text_of_the_cluster_stays_text(page: Page, server: _Server) -> None:
@@ -549,40 +528,3 @@ def test_any_cluster_has_a_console_by_its_kubeconfig(page: Page, server: _Server
             assert (refused.status, "read only" in refused.text()) == (403, True)
         finally:
             serving.terminate()
-
-
-# The module's mark is about that fixture; a lesson has a cluster of its own.
-@pytest.mark.usefixtures("cluster")
-def test_a_lesson_is_solved_in_the_browser_by_the_keyboard(page: Page, tmp_path: Path) -> None:
-    program = [sys.executable, "-m", "dra_cli.main", "learn"]
-    environment = {**os.environ, "DRALAB_LEARN": str(tmp_path)}
-    command = [*program, "1", "--console", "--no-open"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as serving:
-        try:
-            assert serving.stdout is not None
-            page.goto(next(line for line in serving.stdout if line.startswith("http")))
-            expect(page.get_by_role("heading", name="Your first claim")).to_be_visible()
-            page.get_by_role("button", name="Check").press("Enter")
-            expect(page.get_by_text("lists no claims in spec.resourceClaims")).to_be_visible()
-            page.get_by_role("button", name="Hint").press("Enter")
-            expect(page.get_by_text("Hint 1", exact=True)).to_be_visible()
-            page.get_by_role("button", name="Solution").press("Enter")
-            solution = page.locator("details pre").inner_text()
-            field = page.get_by_label("Your file")
-            field.fill(
-                solution.replace("- name: gpu\n    resourceClaimName", "- name: my\n    resourceClaimName")
-            )
-            field.press("Control+Enter")
-            expect(page.get_by_text('Pod "first" is invalid')).to_be_visible()
-            field.fill(solution)
-            field.press("Control+Enter")
-            expect(page.get_by_role("heading", name="Solved")).to_be_visible()
-            expect(page.locator(".goals .free")).to_have_count(3)
-            expect(page.get_by_role("button", name="1 Your first claim ✓ solved")).to_be_visible()
-            _shoot(page, "lesson")
-            found = Axe().run(page)
-            assert found.violations_count == 0, found.generate_report()
-            assert (tmp_path / "01-first-claim.yaml").read_text() == solution
-        finally:
-            serving.terminate()
-            subprocess.run([*program, "stop"], env=environment, check=True)

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.support.reference import REPOSITORY
 
 PATH = next((path for name in ("chromium-headless-shell", "chromium") if (path := shutil.which(name))), None)
 
@@ -19,3 +21,9 @@ def chromium() -> Iterator[Browser]:
         pytest.skip("needs Chromium: apt-get install chromium-headless-shell")
     with sync_playwright() as playwright:
         yield playwright.chromium.launch(executable_path=PATH, args=["--no-sandbox", "--disable-gpu"])
+
+
+def shoot(page: Page, name: str) -> None:
+    """Make the screenshot ``console-NAME`` of the docs again, where ``DRALAB_SCREENSHOTS`` is set."""
+    if os.environ.get("DRALAB_SCREENSHOTS"):
+        page.screenshot(path=REPOSITORY / "docs" / "images" / f"console-{name}.png")

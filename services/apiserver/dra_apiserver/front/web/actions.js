@@ -1,15 +1,15 @@
 // What a person can do to a node or device: each action with the question that previews it, and the requests that do it.
 
 import { request } from "./api.js";
-import { informers } from "./cluster.js";
+import { claimPath, flat, informers, podPath } from "./cluster.js";
 
 export const KEY = "dralab.io/console";
 // In the version that this server serves them.
 const rules = () => informers.rules.paths[0];
+const slicesPath = () => informers.slices.paths[0];
 const MERGE = "application/merge-patch+json";
 
 const COPIES = 5;
-const DRA = "/apis/resource.k8s.io/v1";
 
 /**
  * The actions on a device of a node: `{name, question, body, act(pods), note}`; `act` gives what was done, in words. A body
@@ -65,7 +65,7 @@ const adding = (node) => ({
 
 /** The actions on a pod: what deleting it would make room for. */
 export function actionsOnPod(pod) {
-  const path = `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`;
+  const path = podPath(pod);
   const act = async () => {
     await request(path, { method: "DELETE" });
     return `pod ${pod.key} is deleted`;
@@ -77,7 +77,7 @@ export function actionsOnPod(pod) {
 async function ended(path, pod) {
   const found = await request(path);
   const claims = await Promise.all(
-    pod.claims.map((name) => request(`${DRA}/namespaces/${pod.namespace}/resourceclaims/${name}`)),
+    pod.claims.map((name) => request(claimPath({ namespace: pod.namespace, name }))),
   );
   const alone = claims.filter(({ status }) => (status?.reservedFor ?? []).every((one) => one.uid === found.metadata.uid));
   return {
@@ -90,29 +90,35 @@ async function ended(path, pod) {
 
 /** The device's slice without it. */
 async function without({ driver, pool, name }) {
-  const { items, apiVersion } = await request(`${DRA}/resourceslices?fieldSelector=spec.driver%3D${driver}`);
-  const objects = items
-    .filter(({ spec }) => spec.pool.name === pool && spec.devices?.some((one) => one.name === name))
-    .map((slice) => ({
-      apiVersion,
-      kind: "ResourceSlice",
-      ...slice,
-      spec: { ...slice.spec, devices: slice.spec.devices.filter((one) => one.name !== name) },
-    }));
+  const found = await slicesWith("spec.driver", driver);
+  const objects = found
+    .filter(({ spec }) => spec.pool.name === pool && spec.devices.some((one) => one.name === name))
+    .map((slice) => ({ ...slice, spec: { ...slice.spec, devices: slice.spec.devices.filter((one) => one.name !== name) } }));
   return { objects };
+}
+
+/** The slices with a field's value, in the version that the scheduler's questions take. */
+async function slicesWith(field, value) {
+  const { items } = await request(`${slicesPath()}?fieldSelector=${field}%3D${value}`);
+  return items.map(({ metadata, spec }) => ({
+    apiVersion: "resource.k8s.io/v1",
+    kind: "ResourceSlice",
+    metadata,
+    spec: { ...spec, devices: (spec.devices ?? []).map(flat) },
+  }));
 }
 
 /** Nodes like one that is there, with devices like its own. */
 async function copies(name) {
   const [node, slices] = await Promise.all([
     request(`/api/v1/nodes/${name}`),
-    request(`/apis/resource.k8s.io/v1/resourceslices?fieldSelector=spec.nodeName%3D${name}`),
+    slicesWith("spec.nodeName", name),
   ]);
   const objects = Array.from({ length: COPIES }, (_, index) => `${name}-copy-${index + 1}`).flatMap((copy) => [
     { ...node, metadata: { name: copy, labels: { ...node.metadata.labels, "kubernetes.io/hostname": copy } }, spec: { ...node.spec, unschedulable: false } },
-    ...slices.items.map(({ apiVersion, kind, metadata, spec }) => ({
-      apiVersion: apiVersion ?? slices.apiVersion,
-      kind: kind ?? "ResourceSlice",
+    ...slices.map(({ apiVersion, kind, metadata, spec }) => ({
+      apiVersion,
+      kind,
       metadata: { name: `${copy}-${metadata.name}` },
       spec: { ...spec, nodeName: copy, pool: { ...spec.pool, name: spec.pool.name === name ? copy : `${spec.pool.name}-${copy}` } },
     })),

@@ -2,7 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { useChanges } from "./answers.js";
-import { claims, devices, pods } from "./cluster.js";
+import { claimPath, claims, devices, podPath, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
@@ -57,8 +57,8 @@ export function ClaimPage({ name }) {
 
 function Phases({ claim, pod }) {
   const version = `${claim.allocated} ${claim.pods.length} ${pod?.phase}`;
-  const ofClaim = useChanges(`/apis/resource.k8s.io/v1/namespaces/${claim.namespace}/resourceclaims/${claim.name}`, version);
-  const ofPod = useChanges(pod ? `/api/v1/namespaces/${pod.namespace}/pods/${pod.name}` : "", version);
+  const ofClaim = useChanges(claimPath(claim), version);
+  const ofPod = useChanges(pod ? podPath(pod) : "", version);
   return html`<${Timeline} phases=${claimPhases(claim, pod, ofClaim, ofPod)} />`;
 }
 

@@ -4,6 +4,8 @@ import { computed } from "@preact/signals";
 import { Informer, key, pace } from "./informer.js";
 import { fleet } from "./fleet.js";
 
+// The newest that the server has: Kubernetes 1.32 has the last alone.
+const VERSIONS = ["v1", "v1beta2", "v1beta1"];
 const dra = (plural, ...versions) => versions.map((version) => `/apis/resource.k8s.io/${version}/${plural}`);
 
 // An attribute with more values than these has one for each device, such as its UUID: to share them brings nothing.
@@ -80,22 +82,26 @@ function share(all) {
   for (const name in all) all[name] = kept(name, all[name]);
 }
 
+/** A device as v1 has it: v1beta1 has what it is in `basic`. All else that is read of both is in the same place. */
+export const flat = (device) => (device.basic ? { name: device.name, ...device.basic } : device);
+
 const slice = ({ metadata, spec }) => {
-  for (const { attributes, capacity } of spec.devices ?? []) {
+  const devices = (spec.devices ?? []).map(flat);
+  for (const { attributes, capacity } of devices) {
     if (attributes) share(attributes);
     if (capacity) share(capacity);
   }
-  return { name: metadata.name, ...spec };
+  return { name: metadata.name, ...spec, devices };
 };
 const rule = ({ metadata, spec }) => ({ name: metadata.name, ...spec });
 const deviceClass = ({ metadata, spec }) => ({ name: metadata.name, selectors: spec.selectors ?? [] });
 
 export const informers = {
   nodes: new Informer(["/api/v1/nodes"], node),
-  slices: new Informer(dra("resourceslices", "v1"), slice),
-  claims: new Informer(dra("resourceclaims", "v1"), claim),
+  slices: new Informer(dra("resourceslices", ...VERSIONS), slice),
+  claims: new Informer(dra("resourceclaims", ...VERSIONS), claim),
   pods: new Informer(["/api/v1/pods"], pod),
-  classes: new Informer(dra("deviceclasses", "v1"), deviceClass),
+  classes: new Informer(dra("deviceclasses", ...VERSIONS), deviceClass),
   rules: new Informer(dra("devicetaintrules", "v1beta2", "v1alpha3", "v1"), rule),
 };
 
@@ -142,3 +148,11 @@ export const trouble = computed(() =>
 export const loading = computed(() =>
   Object.values(informers).some((informer) => informer.state.value === "loading"),
 );
+
+/** The path of a claim. */
+export const claimPath = ({ namespace, name }) => inNamespace(informers.claims.paths[0], namespace, name);
+
+/** The path of a pod. */
+export const podPath = ({ namespace, name }) => inNamespace(informers.pods.paths[0], namespace, name);
+
+const inNamespace = (path, namespace, name) => path.replace(/\/([a-z]+)$/, `/namespaces/${namespace}/$1/${name}`);

@@ -3,7 +3,7 @@
 import { computed, signal } from "@preact/signals";
 import { actionsOnPod } from "./actions.js";
 import { useChanges } from "./answers.js";
-import { claims, pods } from "./cluster.js";
+import { claims, podPath, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
@@ -76,7 +76,7 @@ export function PodPage({ name }) {
 
 function Phases({ pod, claims: mine }) {
   const version = `${pod.phase} ${pod.node} ${pod.conditions.Ready?.status}`;
-  const changes = useChanges(`/api/v1/namespaces/${pod.namespace}/pods/${pod.name}`, version);
+  const changes = useChanges(podPath(pod), version);
   return html`<${Timeline} phases=${podPhases(pod, mine, changes)} />`;
 }
 
