@@ -178,6 +178,7 @@ def test_classes_choose_colour_and_group_devices(page: Page, server: _Server) ->
     _open(page, server)
     page.get_by_text("As a table").click()
     rows = page.locator("details.table tbody tr")
+    expect(rows.first).to_be_visible()
     every = rows.count()
     page.get_by_label("Devices of").select_option("gpu.nvidia.com")
     # A GPU in MIG mode has partitions alone, which another class selects.
@@ -394,6 +395,8 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
     page.get_by_role("button", name="Look back").click()
     slider = page.get_by_role("slider", name="Moment")
     slider.focus()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
     # Second by second, until the claim is not there yet.
     for _ in range(90):
         before = slider.input_value()
@@ -403,6 +406,9 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
             break
     expect(page.get_by_role("button", name="used 0")).to_be_visible()
     expect(page.locator("output")).to_contain_text("ago, revision")
+    # With 5,000 nodes to list everything for each moment would take a second.
+    assert any("net=true" in url for url in asked)
+    assert not any("limit=" in url for url in asked)
     page.get_by_role("button", name="Compare with this moment").click()
     page.get_by_role("spinbutton", name="Speed").fill("7.5")
     page.get_by_role("spinbutton", name="Speed").press("Enter")
@@ -418,10 +424,12 @@ def test_the_past_is_shown_played_and_compared(page: Page, server: _Server) -> N
     page.locator("details.table tbody button").first.click()
     panel = page.get_by_role("complementary", name="Device")
     expect(panel.get_by_text("What if")).to_have_count(0)
+    asked.clear()
     page.get_by_role("button", name="Back to now").click()
     expect(panel.get_by_text("What if")).to_be_visible()
     server.claim("later", "true")
     expect(page.get_by_role("button", name="used 4")).to_be_visible()
+    assert not any("limit=" in url for url in asked)
 
 
 def test_the_console_begins_with_the_moment_that_it_is_opened_for(

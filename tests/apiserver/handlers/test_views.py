@@ -185,5 +185,16 @@ async def test_what_differs_between_two_moments(client: httpx.AsyncClient, revis
     changed = await _items(client, f"/history{MAPS}/a?{query}&to={int(revision) + 1}")
     assert [item["changes"] for item in changed] == [[{"path": ".data.x", "old": "1", "new": "2"}]]
     assert "user" not in changed[0]
+    # From the later moment to the earlier one, with the objects as they were then.
+    back = await _items(client, f"/history{MAPS}?net=true&to={revision}&from=now&objects=true&changes=false")
+    assert [(item["type"], item["name"]) for item in back] == [("ADDED", "a"), ("DELETED", "b")]
+    assert back[0]["object"]["metadata"]["resourceVersion"] == revision
+    undone = await _items(
+        client,
+        f"/history{MAPS}/a?net=true&from={int(revision) + 1}&to={revision}&objects=true&changes=false",
+    )
+    assert [(one["type"], one["object"]["data"], "changes" in one) for one in undone] == [
+        ("MODIFIED", {"x": "1"}, False)
+    ]
     assert (await client.get(f"/history{MAPS}?net=true")).status_code == 400
     assert (await client.get(f"/history{MAPS}?net=true&from=-9d")).status_code == 410

@@ -260,7 +260,8 @@ async def _net(api: Api, request: Request, target: Target, after: int, until: in
         else:
             continue
         entries.append(Entry(event, 0, ""))
-    shown = partial(_all_shown, presenter, entries, True, request.flag("objects"))
+    fields = "changes" not in request.query or request.flag("changes")
+    shown = partial(_all_shown, presenter, entries, fields, request.flag("objects"))
     items = await api.offload.run(shown)
     for item in items:
         # It is of all the changes between, which may have many authors.

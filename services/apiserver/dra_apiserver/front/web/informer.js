@@ -2,7 +2,7 @@
 // the last revision seen; one whose revision is gone lists again.
 
 import { signal } from "@preact/signals";
-import { list, watch } from "./api.js";
+import { list, request, watch } from "./api.js";
 
 const SOONEST = 500;
 const LATEST = 10_000;
@@ -19,6 +19,8 @@ export class Informer {
     this.paths = [...paths];
     this.keep = keep;
     this.objects = new Map();
+    /** The revision that the objects are of; empty while there are none. */
+    this.revision = "";
     /** Counts the changes; views that read it are drawn again. */
     this.version = signal(0);
     /** "loading", "live", or what keeps it from being so. */
@@ -26,31 +28,25 @@ export class Informer {
     this.due = false;
   }
 
-  /** Runs until the signal aborts. */
+  /** Runs until the signal aborts; goes on from what is shown, where there is something. */
   async run(aborted) {
     let delay = SOONEST;
-    let revision = "";
     while (!aborted.aborted) {
       try {
-        if (!revision) revision = await this.relist(aborted);
+        if (!this.revision) await this.relist(aborted);
+        if (aborted.aborted) return;
         this.state.value = "live";
-        const from = revision;
-        await watch(this.paths[0], revision, (event) => aborted.aborted || (revision = this.apply(event)), aborted);
+        if (!this.paths.length) return;
+        const from = this.revision;
+        await watch(this.paths[0], from, (event) => aborted.aborted || this.apply(event), aborted);
         // A watch that ends at once, without an event, is no reason to ask without end.
-        if (from === revision) await pause(SOONEST);
+        if (from === this.revision) await pause(SOONEST);
         delay = SOONEST;
       } catch (error) {
         if (aborted.aborted) return;
         if (error.status === 410) {
-          revision = "";
+          this.revision = "";
           continue;
-        }
-        if (error.status === 404) {
-          // Another Kubernetes version serves it elsewhere, or not at all.
-          this.paths.shift();
-          if (this.paths.length) continue;
-          this.state.value = "live";
-          return;
         }
         this.state.value = error.status ? `${error.status} ${error.message}` : "the server does not answer";
         await pause(delay);
@@ -59,25 +55,48 @@ export class Informer {
     }
   }
 
-  /** Shows the objects of a past revision, without following them. */
+  /** Shows the objects of another revision, without following them: what differs from those that are shown, or all. */
   async at(revision, aborted) {
-    await this.relist(aborted, `/at/${revision}`);
+    if (!this.revision || !(await this.change(revision, aborted))) await this.relist(aborted, `/at/${revision}`);
   }
 
+  /** Applies what differs between the revision that is shown and another, earlier or later; false where that is not kept. */
+  async change(revision, aborted) {
+    if (revision === this.revision || !this.paths.length) return true;
+    const query = `net=true&objects=true&changes=false&pretty=false&from=${this.revision}&to=${revision}`;
+    try {
+      const { items } = await request(`/history${this.paths[0]}?${query}`, { signal: aborted });
+      for (const item of items) this.apply(item);
+      this.revision = revision;
+      return true;
+    } catch (error) {
+      if (error.status === 410) return false;
+      throw error;
+    }
+  }
+
+  /** Lists all objects; of `paths` those that the server does not serve are dropped. */
   async relist(aborted, before = "") {
     const found = new Map();
-    const revision = await list(
-      before + this.paths[0],
-      (items) => {
-        for (const item of items) this.put(found, item);
-        // The first objects are shown while the rest is on its way; to draw each page anew would take longer than to wait.
-        if (!aborted.aborted && !this.objects.size) this.replace(found);
-      },
-      aborted,
-    );
-    // Another moment may have been chosen meanwhile.
-    if (!aborted.aborted) this.replace(found);
-    return revision;
+    const take = (items) => {
+      for (const item of items) this.put(found, item);
+      // The first objects are shown while the rest is on its way; to draw each page anew would take longer than to wait.
+      if (!aborted.aborted && !this.objects.size) this.replace(found);
+    };
+    while (this.paths.length) {
+      try {
+        const revision = await list(before + this.paths[0], take, aborted);
+        // Another moment may have been chosen meanwhile.
+        if (aborted.aborted) return;
+        this.replace(found);
+        this.revision = revision;
+        return;
+      } catch (error) {
+        // Another Kubernetes version serves it elsewhere, or not at all.
+        if (error.status !== 404) throw error;
+        this.paths.shift();
+      }
+    }
   }
 
   replace(found) {
@@ -93,7 +112,7 @@ export class Informer {
     if (type === "DELETED") this.objects.delete(key(object));
     else if (type !== "BOOKMARK") this.put(this.objects, object);
     if (type !== "BOOKMARK") this.notify();
-    return object.metadata.resourceVersion;
+    this.revision = object.metadata.resourceVersion;
   }
 
   notify() {

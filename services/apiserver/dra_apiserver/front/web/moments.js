@@ -1,7 +1,7 @@
 // The moment that the console shows: now, live, or one of the past that the server remembers (docs/history.md).
 //
-// A moment is shown by the lists below `/at/REVISION`; played, by the changes since then, in order, as often as there are
-// some. Servers that remember nothing have no `/history`, and so no past here.
+// A moment is shown by what differs from what is shown, or else by the lists below `/at/REVISION`; played, by the changes
+// since then, in order, as often as there are some. Servers that remember nothing have no `/history`, and so no past here.
 
 import { computed, signal } from "@preact/signals";
 import { request } from "./api.js";
@@ -125,7 +125,9 @@ async function advance(time) {
 }
 
 async function catchUp(informer, from, to) {
+  if (!informer.paths.length) return;
   for await (const change of changes(informer.paths[0], from, to, "objects=true&changes=false")) informer.apply(change);
+  informer.revision = to;
 }
 
 /** The changes of a resource's objects after one revision, up to another, in order. */

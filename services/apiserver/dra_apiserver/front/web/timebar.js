@@ -87,7 +87,8 @@ const value = (one) => (one === undefined ? "" : typeof one === "object" ? JSON.
 /** Object by object the fields that differ between two revisions: of several changes, what was before and what is after. */
 async function differences(from, to) {
   const found = new Map();
-  for (const [name, informer] of Object.entries(informers)) {
+  const served = Object.entries(informers).filter(([, { paths }]) => paths.length);
+  for (const [name, informer] of served) {
     for await (const change of changes(informer.paths[0], from, to, "objects=false")) {
       const key = [name, change.namespace, change.name].filter(Boolean).join(" ");
       if (!found.has(key)) found.set(key, { key, first: change.type, last: change.type, fields: new Map(), who: new Set() });
