@@ -43,6 +43,7 @@ class Setup:
     gates: str = ""
     version: str = ""
     gpus: str = ""
+    nvidia_gates: str = ""
 
     def start(self, data: Path) -> None:
         """Run ``dralab up --detach`` in ``data``."""
@@ -51,6 +52,8 @@ class Setup:
             arguments += ["--driver", driver]
         if self.gpus:
             arguments += ["--gpus", self.gpus]
+        if self.nvidia_gates:
+            arguments += ["--nvidia-gates", self.nvidia_gates]
         if self.gates:
             arguments += ["--feature-gates", self.gates]
         if self.version:
