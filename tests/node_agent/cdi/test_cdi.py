@@ -3,6 +3,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from dra_node_agent.cdi import (
     CdiDevice,
     ContainerEdits,
@@ -23,6 +24,7 @@ from dra_node_agent.cdi import (
     transient_name,
     write_spec,
 )
+from dra_node_agent.cdi.spec import to_document
 
 from tests.node_agent.cdi.schema import check_file
 
@@ -108,7 +110,23 @@ class TestFiles:
         spec = _spec(CdiDevice("gpu0", {"k": "v"}, edits), container_edits=edits, annotations={"a": "b"})
         path = write_spec(tmp_path, "full", spec)
         check_file(path)
-        assert read_spec(path) == msgspec.structs.replace(spec, cdi_version="1.1.0")
+        written = msgspec.structs.replace(spec, cdi_version="1.1.0")
+        assert read_spec(path) == written
+        # Another text of the same: it is parsed.
+        with path.open("a") as file:
+            file.write("# by hand")
+        assert read_spec(path) == written
+
+    def test_common_edits_are_where_they_are_in_one_document(self, tmp_path: Path) -> None:
+        spec = _spec(_device(_ENV), container_edits=ContainerEdits(mounts=(Mount("/h", "/c", ("ro",)),)))
+        spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
+        whole = yaml.safe_dump(to_document(spec), sort_keys=False, width=200)
+        assert write_spec(tmp_path, "x", spec).read_text() == f"---\n{whole}"
+
+    def test_a_file_that_somebody_changed_is_read_as_it_is(self, tmp_path: Path) -> None:
+        path = write_spec(tmp_path, "x", _spec(_device(_ENV)))
+        path.write_text(path.read_text().replace("gpu0", "gpu1"))
+        assert [device.name for device in read_spec(path).devices] == ["gpu1"]
 
     def test_names_are_those_of_the_cdi_library(self) -> None:
         assert transient_name("k8s.gpu.nvidia.com", "claim", "uid-1") == "k8s.gpu.nvidia.com-claim_uid-1"

@@ -1,7 +1,9 @@
 """CDI spec files: written whole or not at all, named so that no other writer's are touched (pkg/cdi/spec.go)."""
 
+import functools
 import os
 import tempfile
+from collections import OrderedDict
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +11,12 @@ import msgspec
 import yaml
 from dra_shared.yamltext import YamlError, load
 
-from dra_node_agent.cdi.spec import Spec, SpecError, minimum_version, to_document
+from dra_node_agent.cdi.spec import ContainerEdits, Spec, SpecError, minimum_version, to_document
 from dra_node_agent.files import check_space
 
+#: How many specs are remembered by their text: containers read them a moment after their claim was prepared.
+_MOST_WRITTEN = 256
+_written: OrderedDict[bytes, Spec] = OrderedDict()
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -35,10 +40,10 @@ def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) 
     check_space(directory)
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / f"{name}.yaml"
-    text = "---\n" + yaml.dump(to_document(spec), Dumper=_DUMPER, sort_keys=False, width=200)
+    text = _text(spec)
     handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{name}.", suffix=".tmp")
     try:
-        with os.fdopen(handle, "w") as file:
+        with os.fdopen(handle, "wb") as file:
             file.write(text)
             file.flush()
             os.fchmod(file.fileno(), 0o644)
@@ -48,7 +53,28 @@ def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) 
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+    _written[text] = spec
+    if len(_written) > _MOST_WRITTEN:
+        _written.popitem(last=False)
     return path
+
+
+def _text(spec: Spec) -> bytes:
+    own = to_document(msgspec.structs.replace(spec, container_edits=ContainerEdits()))
+    own.pop("containerEdits", None)
+    return b"---\n" + _dumped(own) + _common(spec.container_edits)
+
+
+@functools.lru_cache(maxsize=64)
+def _common(edits: ContainerEdits) -> bytes:
+    """The end of a spec's text: what its devices have in common is equal in the specs of all claims."""
+    plain = msgspec.to_builtins(edits)
+    return _dumped({"containerEdits": plain}) if plain else b""
+
+
+def _dumped(document: dict[str, Any]) -> bytes:
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=200)
+    return text.encode()
 
 
 def remove_spec(directory: Path, name: str) -> None:
@@ -63,8 +89,11 @@ def read_spec(path: Path) -> Spec:
         SpecError: the file is not a valid CDI spec.
         OSError: it cannot be read.
     """
+    content = path.read_bytes()
+    if content in _written:
+        return _written[content]
     try:
-        spec = msgspec.convert(load(path.read_bytes()).value, Spec)
+        spec = msgspec.convert(load(content).value, Spec)
     except (YamlError, msgspec.ValidationError) as error:
         raise SpecError(f"{path}: {error}") from error
     try:

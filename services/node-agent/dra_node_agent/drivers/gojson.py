@@ -5,6 +5,7 @@ be valid for both, ours must have the same bytes: struct fields in Go's order, H
 """
 
 import functools
+import hashlib
 from typing import Any
 
 import msgspec
@@ -15,6 +16,10 @@ _FNV_PRIME = 0x01000193
 _FNV_PRIME_INVERSE = pow(_FNV_PRIME, -1, 1 << 32)
 _MASK = 0xFFFFFFFF
 _SEAM = b'"status":'
+# Claims on all nodes of a process, each with a few pieces; the pieces themselves would take many times as much memory.
+_MOST_MAPS = 1 << 16
+_SHORT, _MIDDLE = bytes(range(10)), bytes(range(10, 100))
+_maps: dict[tuple[bytes, int], tuple[int, int]] = {}
 
 # Field order of k8s.io/api/resource/v1 (types.go); a name leads to the order inside it.
 _TOLERATION: dict[str, Any] = dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"))
@@ -100,19 +105,35 @@ def _without_blank(value: int) -> int:
 
 
 @functools.cache
-def _token(byte: int) -> tuple[int, tuple[int, ...]]:
-    """The factor of a byte's printed number with its blank, and the offset by the low byte it starts with."""
-    text = f"{byte} ".encode()
+def _tokens() -> list[tuple[int, tuple[int, ...]]]:
+    """For each byte the factor of its printed number with its blank, and the offset by the low byte it starts with."""
+    return [_token(f"{byte} ".encode()) for byte in range(256)]
+
+
+def _token(text: bytes) -> tuple[int, tuple[int, ...]]:
     factor = pow(_FNV_PRIME, len(text), 1 << 32)
     return factor, tuple((_plain_fnv(low, text) - low * factor) & _MASK for low in range(256))
 
 
-@functools.lru_cache(maxsize=2048)
 def _affine(piece: bytes, low: int) -> tuple[int, int]:
     """(factor, offset) such that a hash with that low byte becomes ``hash * factor + offset`` after ``piece``."""
-    factor, value = 1, low
+    key = hashlib.blake2b(piece, digest_size=16).digest(), low
+    known = _maps.get(key)
+    if known is None:
+        known = _maps[key] = _computed(piece, low)
+        if len(_maps) > _MOST_MAPS:
+            del _maps[next(iter(_maps))]
+    return known
+
+
+def _computed(piece: bytes, low: int) -> tuple[int, int]:
+    tokens, value = _tokens(), low
     for byte in piece:
-        step, offsets = _token(byte)
+        step, offsets = tokens[byte]
         value = (value * step + offsets[value & 0xFF]) & _MASK
-        factor = (factor * step) & _MASK
+    # Each number has a blank, and one, two or three digits.
+    printed = (
+        2 * len(piece) + len(piece.translate(None, _SHORT)) + len(piece.translate(None, _SHORT + _MIDDLE))
+    )
+    factor = pow(_FNV_PRIME, printed, 1 << 32)
     return factor, (value - low * factor) & _MASK
