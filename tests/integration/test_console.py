@@ -281,6 +281,7 @@ def test_a_waiting_pod_comes_first_and_says_why_down_to_the_value(page: Page, se
     _open(page, server, "#/pods")
     first = page.locator("tbody tr").first
     expect(first).to_contain_text("0/2 nodes are available: 2 cannot allocate all claims")
+    expect(first).to_contain_text("What would help: if request gpu of claim")
     first.get_by_role("link").click()
     expect(page.get_by_text("What would help:")).to_be_visible()
     tree = page.locator("details.tree details.tree")

@@ -2,8 +2,8 @@
 
 import { computed, signal } from "@preact/signals";
 import { actionsOnPod } from "./actions.js";
-import { useChanges } from "./answers.js";
-import { claims, podPath, pods } from "./cluster.js";
+import { useAnswer, useChanges } from "./answers.js";
+import { claims, podPath, pods, world } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
@@ -17,6 +17,9 @@ import { podPhases, Timeline } from "./timeline.js";
 import { since } from "./times.js";
 
 const MOST = 500;
+// The scheduler is asked about so many pods that wait, where it has no more than so many nodes to look at.
+const HELPED = 3;
+const FEW_NODES = 100;
 const filter = signal("");
 
 const ORDER = { Pending: 0, Failed: 1, Running: 2, Succeeded: 3 };
@@ -44,14 +47,22 @@ export function reason(pod) {
   return pod.node ? "the node prepares its devices and starts its containers" : "the scheduler has not tried it yet";
 }
 
+/** The single change with which the pod would be placed. */
+function Help({ pod }) {
+  const [report] = useAnswer(`/insight/explain/pod/${pod.key}?nodes=1`, pod.conditions.PodScheduled?.message);
+  return report?.change ? html`<p class="change"><b>What would help:</b> ${report.change.text}</p>` : null;
+}
+
 export function Pods() {
   const shown = sorted.value.slice(0, MOST);
+  const helped = past.value || world.value.nodes.length > FEW_NODES ? 0 : HELPED;
+  const unscheduled = (pod) => pod.conditions.PodScheduled?.status === "False";
   return html`<section aria-label="Pods"><h1 class="hidden">Pods</h1>
     <div class="controls"><label>Filter <input type="search" value=${filter} placeholder="name, node, status" onInput=${(event) => (filter.value = event.target.value)} /></label>
       <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
     <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
-      ${shown.map((pod) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
-        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}</td></tr>`)}
+      ${shown.map((pod, index) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
+        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}${index < helped && unscheduled(pod) && html`<${Help} pod=${pod} />`}</td></tr>`)}
     </tbody></table>
     ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
     ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
