@@ -23,12 +23,17 @@ _DATA = ".dralab"
 _HOME = Path("~/.kube/config")
 
 
+def default_data() -> Path:
+    """The cluster's directory, where no option names one."""
+    return Path(os.environ.get("DRALAB_DATA") or _DATA)
+
+
 def data_option(parser: argparse.ArgumentParser) -> None:
     """Add ``--data``."""
     parser.add_argument(
         "--data",
         type=Path,
-        default=Path(os.environ.get("DRALAB_DATA") or _DATA),
+        default=default_data(),
         metavar="DIR",
         help="the cluster's directory: its state, logs, kubeconfig (default: DRALAB_DATA, or .dralab)",
     )

@@ -26,7 +26,7 @@ Json = dict[str, Any]
 
 _MOST_CHANGES = 5000
 # Who leads and which nodes are alive: of no use in another cluster.
-_PASSING = frozenset({"leases", "leasecandidates"})
+_EPHEMERAL = frozenset({"leases", "leasecandidates"})
 _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
 
@@ -80,7 +80,7 @@ def _contents(
             changes, more = _changes(reader, resource, end["revision"], hidden)
             if changes:
                 yield f"history/{_name(resource)}.jsonl", b"".join(map(_line, changes))
-            if more and resource.plural not in _PASSING:
+            if more and resource.plural not in _EPHEMERAL:
                 begin = max(begin, int(changes[0]["revision"]))
             resources.append((resource, hidden))
         except ApiError as error:
@@ -100,7 +100,9 @@ def _beginning(
     moment = reader.json("/history", {"at": revision})["at"]
     yield "begin.json", json.dumps(moment).encode()
     for resource, hidden in resources:
-        objects = [] if resource.plural in _PASSING else _objects(reader, resource, f"/at/{revision}", hidden)
+        objects = (
+            [] if resource.plural in _EPHEMERAL else _objects(reader, resource, f"/at/{revision}", hidden)
+        )
         if objects:
             yield f"begin/{_name(resource)}.jsonl", b"".join(map(_line, objects))
 

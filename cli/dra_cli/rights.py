@@ -27,6 +27,13 @@ _RBAC, _ADMISSION, _RESOURCE, _NVIDIA = (
     "resource.nvidia.com",
 )
 
+_PLURALS = {
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+    "ValidatingAdmissionPolicy": "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicyBinding": "validatingadmissionpolicybindings",
+}
+
 _AGENT_RULES: Sequence[JsonObject] = (
     # One watch each for all of an agent's nodes: by its own identity, each would watch for itself.
     {"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list", "watch"]},
@@ -223,8 +230,7 @@ async def _apply(client: Client, obj: JsonObject) -> None:
     import orjson
 
     group = obj["apiVersion"].partition("/")[0]
-    plural = f"{obj['kind'].lower()}s".replace("policys", "policies")
-    path = f"/apis/{group}/v1/{plural}/{quote(obj['metadata']['name'])}"
+    path = f"/apis/{group}/v1/{_PLURALS[obj['kind']]}/{quote(obj['metadata']['name'])}"
     answer = await client.raw(
         "PATCH",
         path,

@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 import time
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -235,7 +236,7 @@ def content(file: Path) -> bytes:
     try:
         body = gzip.decompress(file.read_bytes())
         _saved(body)
-    except (OSError, EOFError, ValueError, msgspec.DecodeError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise CommandError(f"cannot read the snapshot {file}: {error}") from error
     return body
 
@@ -245,7 +246,7 @@ def header(file: Path) -> _About | None:
     try:
         with gzip.open(file) as packed:
             start = packed.read(_HEAD)
-    except (OSError, EOFError):
+    except (OSError, EOFError, zlib.error):
         return None
     found = re.search(rb'"snapshot":(\{[^{}]*\})', start.partition(_ITEMS)[0])
     if found is None:
@@ -256,11 +257,15 @@ def header(file: Path) -> _About | None:
         return None
 
 
-def find(source: str, data: Path) -> Path | None:
-    """The snapshot that ``up --from`` means: a file, or the name of one of the directory's; None where it is none."""
+def find(source: str, folders: Sequence[Path]) -> Path | None:
+    """The snapshot that ``up --from`` means; None where it is none.
+
+    It is a file, or the name of a snapshot in the first of the clusters' directories that has one of that name.
+    """
     path = Path(source)
     if not path.exists() and _NAME.fullmatch(source):
-        path = Snapshots(data).file(source)
+        files = (Snapshots(folder).file(source) for folder in folders)
+        path = next((file for file in files if file.exists()), path)
     return path if path.is_file() and header(path) is not None else None
 
 

@@ -1,5 +1,5 @@
 import pytest
-from dra_cli import checkout
+from dra_cli import checkout, commandline
 from dra_cli.errors import CommandError
 
 from tests.support.reference import REPOSITORY
@@ -19,5 +19,7 @@ def test_lists_benchmarks_when_one_is_unknown() -> None:
         CommandError,
         match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "
         "history, nodes, plan, podstart, scaling, scheduling",
-    ):
+    ) as refused:
         checkout.run_benchmark("speed", [])
+    known = str(refused.value).partition("choose ")[2]
+    assert known in " ".join(commandline.parser("bench").format_help().split())

@@ -3,6 +3,7 @@
 import asyncio
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,9 @@ def test_one_is_deleted_by_its_name(tmp_path: Path) -> None:
         (["save", "b"], "no cluster is running in"),
         (["restore", "b"], "there is no snapshot b in .*; there are a"),
         (["restore", "a"], "no cluster is running in"),
+        (["restore", "a", "--at", "-5m"], "--at is for dralab snapshot save"),
+        (["save", "b", "--timeout", "5"], "--timeout is for dralab snapshot restore"),
+        (["list", "a"], "dralab snapshot list takes no name"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
@@ -73,12 +77,16 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, words: list[str], messag
 def test_up_finds_a_snapshot_by_its_name_or_file(tmp_path: Path) -> None:
     pool = json.loads(Pool(name="gpu", count=3, gpus="4xH100-SXM5-80GB").text())
     file = _write(tmp_path, "a", pools=[pool])
-    assert snapshots.find("a", tmp_path) == snapshots.find(str(file), tmp_path / "elsewhere") == file
+    there = (tmp_path / "elsewhere",)
+    assert snapshots.find("a", [tmp_path]) == snapshots.find(str(file), there) == file
+    # `dralab up --from a --data elsewhere`
+    assert snapshots.find("a", [*there, tmp_path]) == file
+    assert snapshots.find("a", there) is None
     assert snapshots.pools_of(file) == [Pool(name="gpu", count=3, gpus="4xH100-SXM5-80GB")]
     dump = tmp_path / "dump.json"
     dump.write_text('{"kind": "List", "apiVersion": "v1", "items": []}')
-    assert snapshots.find(str(dump), tmp_path) is None
-    assert snapshots.find("b", tmp_path) is None
+    assert snapshots.find(str(dump), [tmp_path]) is None
+    assert snapshots.find("b", [tmp_path]) is None
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -86,6 +94,13 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b'{"snapshot":{}'))
     with pytest.raises(CommandError, match=f"cannot read the snapshot {file}"):
         snapshots.content(file)
+    whole = bytearray(gzip.compress(random.Random(1).randbytes(4000)))
+    # The first block says that it is of a kind that there is not.
+    whole[10] = 0x07
+    file.write_bytes(whole)
+    with pytest.raises(CommandError, match=f"cannot read the snapshot {file}: Error -3"):
+        snapshots.content(file)
+    assert snapshots.header(file) is None
 
 
 async def _home(server: ApiServer, data: Path) -> None:
@@ -137,7 +152,7 @@ async def test_a_cluster_starts_from_a_snapshot(tmp_path: Path) -> None:
         with Cluster(tmp_path).locked():
             await _home(server, tmp_path)
             count = await asyncio.to_thread(Snapshots(tmp_path).save, "a")
-    file = snapshots.find("a", tmp_path)
+    file = snapshots.find("a", [tmp_path])
     assert count > 50
     assert file is not None
     other = Cluster(tmp_path / "other")

@@ -11,7 +11,9 @@ TAKES_ALL = True
 def options(parser: Parser) -> None:
     """Declare what it takes."""
     parser.add_argument(
-        "name", help="allocator, apiserver, cluster, dump, everyday, hints, nodes, plan, podstart, scheduling"
+        "name",
+        help="allocator, apiserver, cluster, console, dump, everyday, hints, history, nodes, plan, podstart, "
+        "scaling, scheduling",
     )
     parser.add_argument("arguments", nargs="...", help="the benchmark's own options")
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from dra_shared.faults.catalog import Kind
     from dra_shared.faults.story import Story
 
-    from dra_cli.faults.story import Telling
+    from dra_cli.faults.story import Sampler
 
 _LONGEST = 3600
 #: Seconds that nodes and drivers have to come back once a fault is over.
@@ -92,7 +92,7 @@ async def _run(chosen: argparse.Namespace) -> int:
 
     from dra_cli.cluster import Cluster
     from dra_cli.faults.rest import Rest
-    from dra_cli.faults.story import Telling
+    from dra_cli.faults.story import Sampler
     from dra_cli.faults.striking import Striker
 
     cluster = Cluster(chosen.data)
@@ -103,36 +103,36 @@ async def _run(chosen: argparse.Namespace) -> int:
         return 0
     kind = KINDS[chosen.name]
     where, arguments = _arguments(chosen, kind)
-    telling = Telling(cluster)
+    sampler = Sampler(cluster)
     story = Story(kind.name, chosen.seconds, where if kind.where == "node" else "")
     if chosen.check:
-        story.before = await telling.sample()
+        story.before = await sampler.sample()
     await striker.strike(kind.name, arguments)
     lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
     print(f"{kind.name} {where}{lasts}: {kind.what}")
     print(f"promised: {kind.promise}", flush=True)
     if not chosen.check:
         return 0
-    async with telling.during(story):
+    async with sampler.during(story):
         try:
             await asyncio.sleep(0 if kind.name == "kill" else chosen.seconds)
         finally:
             if kind.name != "kill":
                 await striker.clear()
         broken = await Rest(cluster).wait(120)
-        kept = [] if broken else await _kept(telling, story, broken)
+        kept = [] if broken else await _kept(sampler, story, broken)
     print("\n".join(["broken:", *(f"  {line}" for line in broken)]) if broken else f"kept: {'; '.join(kept)}")
     return 1 if broken else 0
 
 
-async def _kept(telling: "Telling", story: "Story", broken: list[str]) -> list[str]:
+async def _kept(sampler: "Sampler", story: "Story", broken: list[str]) -> list[str]:
     """What was kept of the fault's own promise; what was not a while after its end goes to ``broken``."""
     from dra_shared.faults.promises import judge
 
     loop = asyncio.get_running_loop()
     end = loop.time() + _RECOVERY
     while True:
-        story.after = await telling.sample()
+        story.after = await sampler.sample()
         kept, found = judge(story)
         if not found or loop.time() > end:
             broken += found

@@ -4,13 +4,14 @@ import argparse
 from typing import TYPE_CHECKING
 
 from dra_cli.access import data_option
-from dra_cli.commandline import Parser
+from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_cli.snapshots import Snapshots
 
 _ACTIONS = ("save", "restore", "list", "delete")
+_TIMEOUT = 60.0
 
 
 def options(parser: Parser) -> None:
@@ -25,7 +26,7 @@ def options(parser: Parser) -> None:
     )
     parser.switch("--force", help="save: in place of a snapshot of that name")
     parser.add_argument(
-        "--timeout", type=float, default=60.0, help="restore: how long to wait for pods, in seconds (60)"
+        "--timeout", type=number(0, None, float), help="restore: how long to wait for pods, in seconds (60)"
     )
     data_option(parser)
 
@@ -38,6 +39,7 @@ def run(chosen: argparse.Namespace) -> None:
     """
     from dra_cli.snapshots import Snapshots
 
+    _check_options(chosen)
     snapshots = Snapshots(chosen.data)
     if chosen.action == "list":
         _list(snapshots)
@@ -51,11 +53,25 @@ def run(chosen: argparse.Namespace) -> None:
         snapshots.delete(chosen.name)
         print(f"snapshot {chosen.name} deleted")
     else:
-        done = snapshots.restore(chosen.name, chosen.timeout)
+        done = snapshots.restore(chosen.name, _TIMEOUT if chosen.timeout is None else chosen.timeout)
         print(
             f"snapshot {chosen.name} restored in {done.seconds:.2f} s: {done.added} objects added, "
             f"{done.changed} changed, {done.removed} removed; {done.pods} pods started again"
         )
+
+
+def _check_options(chosen: argparse.Namespace) -> None:
+    """Refuse what does nothing with the action."""
+    given = (
+        ("--at", "save", bool(chosen.at)),
+        ("--force", "save", chosen.force),
+        ("--timeout", "restore", chosen.timeout is not None),
+    )
+    for option, action, is_given in given:
+        if is_given and chosen.action != action:
+            raise CommandError(f"{option} is for dralab snapshot {action}", 2)
+    if chosen.action == "list" and chosen.name:
+        raise CommandError("dralab snapshot list takes no name", 2)
 
 
 def _list(snapshots: "Snapshots") -> None:

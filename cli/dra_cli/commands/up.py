@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dra_shared.retention import parse_retention
 
-from dra_cli.access import data_option
+from dra_cli.access import data_option, default_data
 from dra_cli.commandline import Parser, number
 from dra_cli.errors import CommandError
 
@@ -251,7 +251,8 @@ def _start(chosen: argparse.Namespace) -> _Start:
 
     if chosen.filename or chosen.source:
         _refuse_nodes(chosen)
-    snapshot = find(chosen.source, chosen.data) if chosen.source else None
+    # A new cluster may be one of another's snapshots.
+    snapshot = find(chosen.source, (chosen.data, default_data())) if chosen.source else None
     pools, objects = restored(chosen.source, chosen.data) if chosen.source and not snapshot else ([], [])
     pools = pools_of(snapshot) if snapshot else pools
     # Another database has its own history.

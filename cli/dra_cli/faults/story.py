@@ -18,7 +18,7 @@ _PATIENCE = 5.0
 _ERRORS = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
 
 
-class Telling:
+class Sampler:
     """Samples a cluster; what cannot be read while a fault is at work is left out."""
 
     def __init__(self, cluster: Cluster) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import tarfile
+import zlib
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -33,7 +34,7 @@ def past(source: str, data: Path) -> Path | None:
             with made.open("w") as file:
                 for line in _lines(archive, sorted(names)):
                     file.write(json.dumps(line) + "\n")
-    except (OSError, tarfile.TarError, ValueError, KeyError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError) as error:
         raise CommandError(f"cannot read the history in {source}: {error}") from error
     return made
 

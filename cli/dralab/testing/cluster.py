@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dralab.testing import grpcimport  # noqa: F401  # before others import gRPC
+from dralab.testing import grpcimport  # noqa: F401  # its import sets gRPC up: before any other does
 
 # isort: split
 

@@ -9,7 +9,7 @@ import httpx
 import orjson
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
-from dra_cli.faults.story import Telling
+from dra_cli.faults.story import Sampler
 from dra_cli.faults.striking import Striker
 from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
@@ -87,7 +87,7 @@ class Processes:
     """Faults of the processes of a cluster: they stand still, are killed, or there is a second scheduler."""
 
     def __init__(self, cluster: Cluster) -> None:
-        self._telling = Telling(cluster)
+        self._sampler = Sampler(cluster)
         self._striker = Striker(cluster)
         self._over: list[asyncio.Event] = []
 
@@ -108,7 +108,7 @@ class Processes:
     async def _look(self) -> Sample:
         # A server that stands still does not refuse; it says nothing.
         async with asyncio.timeout(_PATIENCE):
-            return await self._telling.sample()
+            return await self._sampler.sample()
 
     async def clear(self) -> None:
         """Let every process go on."""

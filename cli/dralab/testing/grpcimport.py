@@ -10,6 +10,6 @@ _SUPPORT = "GRPC_ENABLE_FORK_SUPPORT"
 
 if _SUPPORT not in os.environ:
     os.environ[_SUPPORT] = "0"
-    import grpc  # noqa: F401  # for what its import does
+    import grpc  # noqa: F401  # loads the C core, which reads the variable
 
     del os.environ[_SUPPORT]
