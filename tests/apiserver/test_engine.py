@@ -22,6 +22,8 @@ ALLOWED = {
     "front/claimbench.py": {"ResourceClaim", "ResourceClaimTemplate"},
     # How many nodes a report is about.
     "front/insight.py": {"nodes"},
+    # Faults strike nodes.
+    "handlers/faultnodes.py": {"nodes"},
     "handlers/routes.py": {"namespaces"},
     # They come before the objects that they define.
     "handlers/snapshots.py": {"CustomResourceDefinition"},
