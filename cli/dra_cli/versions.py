@@ -29,6 +29,7 @@ LAB_GATES = dict.fromkeys(
         "DRAFractionalCapacityRange",
         "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
+        "DRAOptionalNodeOperations",
         "DRAPartitionableDevices",
         "DRAPartitionableDevicesType",
         "DRAResourcePoolStatus",
