@@ -103,6 +103,17 @@ async def test_objects_are_as_they_were_under_new_uids(dump: str, client: Client
     assert (await client.get(PODS, "holder", "team")).metadata.uid == holder.metadata.uid
 
 
+def test_the_api_servers_own_service_is_left_to_it(tmp_path: Path) -> None:
+    meta = {"name": "kubernetes", "namespace": "default"}
+    own = {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"clusterIP": "10.96.0.1"}}
+    other = {**own, "metadata": {"name": "kubernetes", "namespace": "team"}, "spec": {}}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*cluster(1), own, other]}))
+    _, objects = restored(str(file), tmp_path)
+    found = [obj["metadata"]["namespace"] for _, obj in objects if obj["kind"] == "Service"]
+    assert found == ["team"]
+
+
 def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
     pools, _ = restored(dump, tmp_path)
     ((pool,),) = [pools]

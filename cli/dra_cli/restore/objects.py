@@ -54,6 +54,8 @@ _MACHINES = (
 _STATIC = ("kubernetes.io/config.mirror", "kubernetes.io/config.source", "kubernetes.io/config.hash")
 # Taints that say how a node was, and that controllers set again where they hold.
 _PASSING = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+# Each API server makes the Service by which pods reach it.
+_OWN_SERVICE = ("Service", "default", "kubernetes")
 _TOKEN_VOLUME = "kube-api-access-"
 
 
@@ -69,7 +71,8 @@ def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             problems.append(f"{document.where}: a {document.kind} cannot be read: {error}")
             continue
-        if (value.get("metadata") or {}).get("name"):
+        meta = value.get("metadata") or {}
+        if meta.get("name") and (document.kind, meta.get("namespace"), meta["name"]) != _OWN_SERVICE:
             found.setdefault(resource, []).append(_cleaned(resource, value))
     return [(resource, value) for resource in ORDER for value in found.get(resource, ())]
 

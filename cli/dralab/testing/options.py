@@ -37,6 +37,8 @@ class Options:
             raise ValueError("processes have clocks of their own: fake_clock needs a cluster in this process")
         object.__setattr__(self, "drivers", tuple(self.drivers))
         object.__setattr__(self, "version", str(Version.parse(self.version)))
+        # A gate that the version does not have is an error here, and not of the first service.
+        FeatureGates.parse(self.gates_flag, Version.parse(self.version))
 
     @property
     def features(self) -> FeatureGates:

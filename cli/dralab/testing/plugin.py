@@ -8,6 +8,7 @@ share is rolled back before each. Importing this module imports nothing of the s
 import functools
 import inspect
 from collections.abc import Callable, Generator, Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,11 @@ def _wanted(node: Any, config: pytest.Config) -> "tuple[Options, str]":
     scope = given.pop("scope", config.getoption("--dra-scope") or config.getini("dra_scope"))
     if scope not in _SCOPES:
         raise pytest.UsageError(f"{MARKER}: unknown scope {scope!r}: choose {', '.join(_SCOPES)}")
+    known = [field.name for field in fields(Options)]
+    if unknown := sorted(set(given) - set(known)):
+        raise pytest.UsageError(
+            f"{MARKER}: unknown {', '.join(unknown)}: choose {', '.join([*known, 'scope'])}"
+        )
     try:
         return Options(**given), scope
     except (TypeError, ValueError) as error:
