@@ -79,6 +79,8 @@ def main() -> NoReturn:
         # The kernel forgets forks that ended.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         _serve(listener)
+        # A command that was killed leaves its folder.
+        shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
     sys.exit(0)
 
 

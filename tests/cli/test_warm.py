@@ -14,6 +14,7 @@ from dra_cli.forkserver import ADDRESS, SERVERS, connect, fork_servers
 from dra_cli.warm import Warm
 
 from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until
 
 pytestmark = pytest.mark.system
 
@@ -69,6 +70,18 @@ def test_one_that_has_ended_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(ADDRESS, process.environment[ADDRESS])
     assert connect() is None
     assert not Path(process.environment[ADDRESS]).parent.exists()
+
+
+def test_a_command_that_is_killed_leaves_nothing() -> None:
+    script = (
+        "import os; from dra_cli.warm import Warm; "
+        "print(*Warm().environment.values(), flush=True); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert killed.returncode == -9
+    folder = Path(killed.stdout.strip()).parent
+    assert folder.name.startswith("dralab-warm-")
+    blocking_until(lambda: not folder.exists())
 
 
 def test_the_command_has_the_exit_code_of_what_it_runs() -> None:
