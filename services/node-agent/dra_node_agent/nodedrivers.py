@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dra_shared.log import logger
 
 from dra_node_agent.drivers.base import Driver, DriverNode, Repairable, RunningDriver
+from dra_node_agent.flags import Flag
 
 _log = logger(__name__)
 
@@ -69,8 +70,8 @@ class _Slot:
     def __init__(self, driver: Driver, node: DriverNode) -> None:
         self.driver = driver
         self.running: RunningDriver | None = None
-        self.published, self.down = asyncio.Event(), asyncio.Event()
-        self.wanted, self.unwanted = asyncio.Event(), asyncio.Event()
+        self.published, self.down = Flag(), Flag()
+        self.wanted, self.unwanted = Flag(), Flag()
         self.wanted.set()
         self.down.set()
         self._node = node

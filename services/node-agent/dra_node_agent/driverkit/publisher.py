@@ -24,6 +24,7 @@ from dra_node_agent.driverkit.likeness import same_content
 from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError, log_error
 from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 from dra_node_agent.driverkit.sliceheads import SliceHead, SliceHeads, SliceOwner
+from dra_node_agent.flags import Flag
 
 _INDEX_LENGTH = 5
 _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
@@ -72,10 +73,10 @@ class SlicePublisher:
         self._own = informer is None
         self._informer = informer or SliceHeads(client, field_selector=self._selector, clock=clock)
         self._resources: DriverResources | None = None
-        self._dirty = asyncio.Event()
+        self._dirty = Flag()
         self._due = False
         self._touched: dict[str, str] = {}
-        self._synced = asyncio.Event()
+        self._synced = Flag()
         self._node_uid = ""
         self._written: dict[str, str] = {}
         self._removed: deque[str] = deque(maxlen=_REMEMBERED)

@@ -24,6 +24,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
+from dra_node_agent.flags import Flag
 from dra_node_agent.kubelet.admission import NODE_AFFINITY, Rejected, admit
 from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.containers import ContainerStarter
@@ -152,12 +153,12 @@ class Kubelet:
             most_grace=config.most_grace,
         )
         self._workers: dict[str, PodWorker] = {}
-        self._left = asyncio.Event()
+        self._left = Flag()
         self._tasks = Tasks()
         self._ready = False
         self._sources_ready = False
-        self._wiped = asyncio.Event()
-        self._reconcile_now = asyncio.Event()
+        self._wiped = Flag()
+        self._reconcile_now = Flag()
         self._pod_resources = PodResourcesServer(config.root, self.dra, self.devices, self.active_pods)
         runtime.on_change(self._container_changed)
 

@@ -1,6 +1,5 @@
 """The Node object of a kubelet, its status and its lease (pkg/kubelet/kubelet_node_status.go)."""
 
-import asyncio
 import contextlib
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -34,6 +33,7 @@ from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
 from dra_shared.version import DEFAULT, V1_37, Version, release
 
+from dra_node_agent.flags import Flag
 from dra_node_agent.kubelet.devicemanager.manager import Capacity
 
 LEASE_NAMESPACE = "kube-node-lease"
@@ -105,19 +105,19 @@ class NodeReporter:
         self.shape = shape
         self._nodes = nodes
         self._devices = devices
-        self._changed = asyncio.Event()
+        self._changed = Flag()
         self._gone: dict[str, str] = {}
         self._zero_extended = devices is not None and devices.should_reset_extended_resource_capacity()
         self.node = Node(metadata=ObjectMeta(name=shape.name), status=_capacity(shape))
         #: Set once :attr:`node` is what the API server has, with labels that others gave it (nodeHasSynced).
-        self.synced = asyncio.Event()
+        self.synced = Flag()
         self._client = client
         self._clock = clock
         self._recorder = recorder
         self._ready = ready
         self._reported_at: float | None = None
         self._lease: Lease | None = None
-        self._speaking = asyncio.Event()
+        self._speaking = Flag()
         self._speaking.set()
 
     async def run(self) -> None:

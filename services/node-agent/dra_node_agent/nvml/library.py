@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pynvml
 
+from dra_node_agent.flags import Flag
 from dra_node_agent.nvml.simulated import SimulatedLibrary
 from dra_node_agent.nvml.system import SimulatedSystem
 
@@ -122,7 +123,7 @@ class SimulatedNvml:
     async def wait_event(self, event_set: Any) -> Any:
         """Waits on the loop, not in a thread: one agent may carry hundreds of nodes."""
         loop = asyncio.get_running_loop()
-        arrived = asyncio.Event()
+        arrived = Flag()
 
         def wake() -> None:
             loop.call_soon_threadsafe(arrived.set)
