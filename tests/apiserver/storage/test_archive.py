@@ -4,6 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,13 @@ from dra_apiserver.storage.archive import keeper, reading
 from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.archive.segment import Item, pack, read_bodies, read_heads
 from dra_apiserver.storage.catalog import ENGINES, Database, engine
+from dra_apiserver.storage.schema import history
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.store import Store
 from dra_apiserver.storage.timeline import Range, Timeline
 from dra_shared.clock import FakeClock
 from dra_shared.retention import Retention, parse_retention
+from sqlalchemy import select
 
 PODS, NODES = ("", "pods"), ("", "nodes")
 ALL = parse_retention("all")
@@ -104,6 +107,23 @@ async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
             await made.archive()
         await made.go_on(10)
         yield made
+
+
+async def test_what_is_before_a_new_event_stays_though_it_was_to_go(life: Life) -> None:
+    """The rows that can go are looked up in another thread, while the writer goes on."""
+    store = life.store
+    archive = Keeper(store.engine, ALL)
+    store.compact(store.revision)
+    rows, newest = await asyncio.to_thread(archive._sealed, "/pods", store.revision, store.revision)
+    key = next(iter(store.collection(PODS).records))
+    before = store.collection(PODS).records[key].revision
+    assert before in rows
+    assert await store.write(PODS, key, lambda _: Put({"metadata": {"name": key}})) is not None
+    await store._in_writer(partial(archive._forget, rows, newest))
+    with store.engine.reading() as connection:
+        kept = set(connection.scalars(select(history.c.revision).where(history.c.revision <= newest)))
+    assert before in kept
+    assert not kept & ({*rows} - {before})
 
 
 async def test_every_moment_is_as_it_was(life: Life) -> None:

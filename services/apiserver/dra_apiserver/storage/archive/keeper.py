@@ -86,8 +86,9 @@ class Keeper:
         segment = await off(lambda: self._next(compacted))
         if segment is not None:
             if await write(lambda: self._store(segment)):
-                while await write(lambda: self._forget(segment.name, segment.last, compacted)):
-                    pass
+                rows, newest = await off(lambda: self._sealed(segment.name, segment.last, compacted))
+                for first in range(0, len(rows), _FORGET_STEP):
+                    await write(partial(self._forget, rows[first : first + _FORGET_STEP], newest))
             frame = await off(lambda: self._due(segment.name, _FRAME_AFTER))
             if frame is not None:
                 await write(lambda: self._add(frame))
@@ -134,18 +135,25 @@ class Keeper:
             )
         return True
 
-    def _forget(self, name: str, last: int, compacted: int) -> bool:
-        """Delete some of the rows that are sealed now, but not what is before an event that watchers may read."""
-        needed = select(history.c.previous).where(history.c.revision > compacted)
-        gone = (
-            select(history.c.revision)
-            .where(history.c.resource == name, history.c.revision <= last, history.c.revision.not_in(needed))
-            .limit(_FORGET_STEP)
-        )
+    def _sealed(self, name: str, last: int, compacted: int) -> tuple[list[int], int]:
+        """The rows that are sealed now, but not what is before an event that watchers may read; and the newest event.
+
+        To look through those events takes longer than to delete the rows, so it is no work for the writer.
+        """
+        with self._engine.reading() as connection:
+            newest = connection.scalar(select(func.max(history.c.revision))) or 0
+            needed = select(history.c.previous).where(history.c.revision > compacted)
+            rows = select(history.c.revision).where(
+                history.c.resource == name, history.c.revision <= last, history.c.revision.not_in(needed)
+            )
+            return [*connection.scalars(rows)], newest
+
+    def _forget(self, rows: Sequence[int], newest: int) -> None:
+        """Delete rows, but not what is before an event that came after the `newest` of then."""
+        needed = select(history.c.previous).where(history.c.revision > newest)
         with self._engine.writing() as connection:
-            return (
-                connection.execute(delete(history).where(history.c.revision.in_(gone))).rowcount
-                >= _FORGET_STEP
+            connection.execute(
+                delete(history).where(history.c.revision.in_(rows), history.c.revision.not_in(needed))
             )
 
     def _due(self, name: str, after: int) -> Frame | None:
