@@ -85,6 +85,8 @@ class ClaimStore:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Until 1.36 a claim that was made for extended resources has its placeholder's name in pods' statuses.
         self._names_are_real = gates.version >= V1_37
+        # Until 1.36 a share of what is in flight is given back twice where PreBind fails, here and by Unreserve.
+        self._gives_back_twice = gates.version < V1_37
         self._kubernetes = gates.version
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
 
@@ -103,10 +105,10 @@ class ClaimStore:
                     memory.claims[index] = await self._bind_claim(memory, index, pod)
                     stored = True
                 finally:
-                    # In flight no longer, whichever way it went.
-                    uid = claim.metadata.uid
-                    if self._manager.claims.remove_pending(uid, stored=stored) and group is not None:
-                        group.pending.discard(uid)
+                    if stored or self._gives_back_twice:
+                        uid = claim.metadata.uid
+                        if self._manager.claims.remove_pending(uid, stored=stored) and group is not None:
+                            group.pending.discard(uid)
             if self._node_allocatable and memory.reserved is not None and memory.reserved.node_statuses:
                 await self.patch_node_statuses(pod, memory)
         except StoreError as failure:
