@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, quiet, running
+from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import eventually
 
@@ -34,6 +34,19 @@ def _member(name: str, **more: Any) -> Json:
 def _cluster(*more: Json) -> FakeApi:
     nodes = (node_json(name, labels={"node": name}) for name in ("a", "b"))
     return FakeApi(*nodes, class_json(), slice_json("a", 1), claim_json("c"), _group(), *more)
+
+
+@pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
+async def test_members_go_where_the_device_is_that_is_being_allocated(version: Version) -> None:
+    """Kubernetes/kubernetes#140089, in every version: before, the second one got as far as PreBind."""
+    api = _cluster(_member("first", priority=1), _member("second", nodeSelector={"node": "b"}))
+    async with running(api, gates=_gates(version)) as (_, clock):
+        await quiet(api)
+        await clock.advance(0.1)  # the claim's writes that conflicted
+        await quiet(api)
+    assert node_of(api, "first") == "a"
+    assert node_of(api, "second") is None
+    assert "1 resourceclaim not available on the node" in condition(api, "second")["message"]
 
 
 @pytest.mark.parametrize(("version", "left"), [(V1_36, 0), (V1_37, 1)], ids=str)
