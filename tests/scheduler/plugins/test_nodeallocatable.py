@@ -7,7 +7,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
-from tests.scheduler.running import condition, node_of, running
+from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
 
@@ -89,6 +89,32 @@ async def test_only_overhead_can_be_shared(resources: Json, shared: bool) -> Non
             "0/1 nodes are available: 1 node allocatable resource claim c has a mapped device and cannot be shared "
             "across pods."
         )
+
+
+@pytest.mark.parametrize(
+    ("resources", "shared"),
+    [({"overhead": {"perPod": "1"}}, True), ({"mapping": {"deviceMultiplier": "1"}}, False)],
+)
+async def test_pods_of_a_group_share_overhead_alone(resources: Json, shared: bool) -> None:
+    """The claim is being allocated for the first pod while the second one is tried."""
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
+        "spec": {"schedulingPolicy": {"basic": {}}},
+    }
+    member: Json = {"schedulingGroup": {"podGroupName": "g"}}
+    pods = using("first", priority=1, **member), using("second", **member)
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"), group, *pods)
+    gates = FeatureGates(
+        V1_37, DRANodeAllocatableResources=True, GenericWorkload=True, DRAWorkloadResourceClaims=True
+    )
+    async with running(api, gates=gates) as (_, clock):
+        await quiet(api)
+        await clock.advance(0.1)  # the claim's writes that conflicted
+        await quiet(api)
+    assert node_of(api, "first") == "a"
+    text = "node allocatable resource claim c has a mapped device and cannot be shared across pods"
+    assert (text in condition(api, "second").get("message", "")) == (not shared)
 
 
 LIMITS = {

@@ -129,7 +129,8 @@ class NodeFilter:
             unavailable.add(index)
             return None
         if claim.status.allocation is None:
-            return None
+            pending = memory.infos[index].allocation
+            return self._check_pending(claim, pending) if pending is not None else None
         if self._conditions:
             try:
                 if not is_ready(claim) and has_timed_out(claim, self._clock.now(), self._binding_timeout):
@@ -147,8 +148,15 @@ class NodeFilter:
         if not others or is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
             return None
         why = "has a mapped device and cannot" if self._mapping_since_1_37 else "cannot"
-        name = claim.metadata.name
-        return unresolvable(f"node allocatable resource claim {name} {why} be shared across pods")
+        return _shared(claim, why)
+
+    def _check_pending(self, claim: ResourceClaim, pending: AllocationResult) -> Status | None:
+        """The same for a claim that is being allocated for another pod of the group."""
+        if not (self._node_allocatable and self._mapping_since_1_37):
+            return None
+        if not any(map(is_mapped, self._devices(pending))):
+            return None
+        return _shared(claim, "has a mapped device and cannot")
 
     def _extended(self, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> _Extended | Status:
         claim = memory.claims.extended
@@ -362,3 +370,8 @@ def _called(pod: Pod, index: int) -> str:
         except ClaimReferenceError:
             continue
     return names[index] if index < len(names) else ""
+
+
+def _shared(claim: ResourceClaim, why: str) -> Status:
+    name = claim.metadata.name
+    return unresolvable(f"node allocatable resource claim {name} {why} be shared across pods")
