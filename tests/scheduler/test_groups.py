@@ -6,6 +6,7 @@ import pytest
 from dra_scheduler.placement import Placement
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
+from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
@@ -47,6 +48,27 @@ async def test_each_member_reports_its_own_reason() -> None:
         assert condition(api, "fits")["message"] == TOO_FEW
         assert condition(api, "left")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
         assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
+
+
+def _attempts(result: str) -> float:
+    labels = {"result": result, "profile": "default-scheduler"}
+    counted = REGISTRY.get_sample_value("scheduler_podgroup_schedule_attempts_total", labels) or 0
+    timed = REGISTRY.get_sample_value("scheduler_podgroup_scheduling_attempt_duration_seconds_count", labels)
+    assert counted == (timed or 0)
+    return counted
+
+
+async def test_attempts_are_counted_by_result() -> None:
+    before = _attempts("scheduled"), _attempts("unschedulable")
+    api = FakeApi(node_json("a"), _group(2), _member("first"), _member("second"))
+    async with running(api, gates=GATES):
+        await eventually(lambda: condition(api, "first") and condition(api, "second"))
+        await quiet(api)
+        failed = _attempts("unschedulable")
+        api.add(node_json("b"))
+        await eventually(lambda: node_of(api, "first") and node_of(api, "second"))
+        await quiet(api)
+    assert (_attempts("scheduled"), failed) == (before[0] + 1, before[1] + 1)
 
 
 async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:

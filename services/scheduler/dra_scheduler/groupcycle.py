@@ -7,11 +7,13 @@ it assumed; only when all are decided is the group bound or taken back as a whol
 from collections.abc import Sequence
 
 from dra_shared.api.scheduling import PodGroup
+from dra_shared.clock import Clock
 
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.state import CycleState
+from dra_scheduler.metrics import count_group
 from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
@@ -28,7 +30,10 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 
 
 class GroupCycle:
-    """Tries groups, pod by pod with ``cycle``; ``gangs``: the gate GangScheduling is on."""
+    """Tries groups, pod by pod with ``cycle``; ``gangs``: the gate GangScheduling is on.
+
+    With ``measured``, metrics count the attempts.
+    """
 
     def __init__(
         self,
@@ -37,18 +42,29 @@ class GroupCycle:
         cycle: PodCycles,
         failures: FailureHandler,
         reporter: FailureReporter,
+        clock: Clock,
         *,
         gangs: bool,
+        measured: bool,
     ) -> None:
         self._groups = groups
         self._queue = queue
         self._cycle = cycle
         self._failures = failures
         self._reporter = reporter
+        self._clock = clock
         self._gangs = gangs
+        self._measured = measured
 
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
         """Try the group of ``first``, which has been taken from the queue."""
+        started = self._clock.monotonic()
+        result = await self._attempt(first, group)
+        if self._measured:
+            count_group(first.pod.spec.scheduler_name, result, self._clock.monotonic() - started)
+
+    async def _attempt(self, first: QueuedPod, group: PodGroup) -> str:
+        """What metrics call the result."""
         key = group_key(first.pod)
         assert key is not None
         gang = group.spec.scheduling_policy.gang if self._gangs else None
@@ -60,24 +76,27 @@ class GroupCycle:
         if problem:
             await self._break_off(entries, outcomes, problem)
             self._reporter.report_group(group, problem, SCHEDULER_ERROR)
-        elif not held or held + self._groups.placed(key) < minimum:
+            return "error"
+        if not held or held + self._groups.placed(key) < minimum:
             await self._withdraw(
                 outcomes, Failure(UNSCHEDULABLE, _TOO_FEW, plugins=frozenset({"GangScheduling"}))
             )
             self._reporter.report_group(group, _UNSCHEDULABLE, UNSCHEDULABLE)
-        elif any(isinstance(outcome, Failure) and outcome.held for _, outcome in outcomes):
+            return "unschedulable"
+        if any(isinstance(outcome, Failure) and outcome.held for _, outcome in outcomes):
             await self._wait_for_preemption(outcomes)
             self._reporter.report_group(group, _PREEMPTING, UNSCHEDULABLE)
-        else:
-            for entry, outcome in outcomes:
-                if isinstance(outcome, Decision):
-                    self._groups.set_pod(outcome.assumed, placed=True)
-                    # Upstream's gang plugin has pods wait until enough of them have got so far.
-                    outcome.waits = self._groups.placed(key) < minimum
-                    self._cycle.bind(outcome)
-                else:
-                    self._failures.not_scheduled(entry, outcome)
-            self._reporter.report_group(group, None, "")
+            return "waiting_on_preemption"
+        for entry, outcome in outcomes:
+            if isinstance(outcome, Decision):
+                self._groups.set_pod(outcome.assumed, placed=True)
+                # Upstream's gang plugin has pods wait until enough of them have got so far.
+                outcome.waits = self._groups.placed(key) < minimum
+                self._cycle.bind(outcome)
+            else:
+                self._failures.not_scheduled(entry, outcome)
+        self._reporter.report_group(group, None, "")
+        return "scheduled"
 
     async def _try(self, entries: Sequence[QueuedPod]) -> tuple[list[Outcome], str]:
         """What becomes of each, one after the other, and the error that ends it before the last one."""

@@ -104,3 +104,30 @@ def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
 @functools.cache
 def _attempts(result: str, profile: str) -> tuple[Callable[[], None], Callable[[float], None]]:
     return ATTEMPTS.labels(result, profile).inc, ATTEMPT_SECONDS.labels(result, profile).observe
+
+
+def count_group(profile: str, result: str, seconds: float) -> None:
+    """Count an attempt for a group of pods.
+
+    ``result``: ``scheduled``, ``unschedulable``, ``waiting_on_preemption`` or ``error``.
+    """
+    count, latency = _group_attempts()
+    count.labels(result, profile).inc()
+    latency.labels(result, profile).observe(seconds)
+
+
+@functools.cache
+def _group_attempts() -> tuple[Counter, Histogram]:
+    # Upstream has them only while GenericWorkload is on.
+    labels = ["result", "profile"]
+    return (
+        Counter(
+            "scheduler_podgroup_schedule_attempts", "Attempts to schedule pod groups, by result.", labels
+        ),
+        Histogram(
+            "scheduler_podgroup_scheduling_attempt_duration_seconds",
+            "Time that an attempt to schedule a pod group took.",
+            labels,
+            buckets=[0.001 * 2**exponent for exponent in range(15)],
+        ),
+    )

@@ -93,9 +93,7 @@ def new_scheduler(
     explainer = _explainer(base, frameworks)
     cycle = partial(_pod_cycle, base, failures, reporter, explainer, rng or random.Random())
     pod_cycles = PodCycles({name: cycle(parts) for name, parts in built.items()})
-    group_cycle = GroupCycle(
-        base.groups, base.queue, pod_cycles, failures, reporter, gangs=gangs_wait(base.config.gates)
-    )
+    group_cycle = _group_cycle(base, pod_cycles, failures, reporter)
 
     def placed(pod: Pod) -> None:
         for parts in built.values():
@@ -127,6 +125,21 @@ def new_scheduler(
         while_leading=_immediate_claims(base).run,
         elector=_elector(base),
         on_synced=on_synced,
+    )
+
+
+def _group_cycle(
+    base: "_Base", cycles: PodCycles, failures: FailureHandler, reporter: FailureReporter
+) -> GroupCycle:
+    return GroupCycle(
+        base.groups,
+        base.queue,
+        cycles,
+        failures,
+        reporter,
+        base.clock,
+        gangs=gangs_wait(base.config.gates),
+        measured=base.announces,
     )
 
 
