@@ -43,7 +43,7 @@ class Setup:
     gates: str = ""
     version: str = ""
     gpus: str = ""
-    nvidia_gates: str = ""
+    options: tuple[str, ...] = ()
 
     def start(self, data: Path) -> None:
         """Run ``dralab up --detach`` in ``data``."""
@@ -52,13 +52,11 @@ class Setup:
             arguments += ["--driver", driver]
         if self.gpus:
             arguments += ["--gpus", self.gpus]
-        if self.nvidia_gates:
-            arguments += ["--nvidia-gates", self.nvidia_gates]
         if self.gates:
             arguments += ["--feature-gates", self.gates]
         if self.version:
             arguments += ["--kubernetes-version", self.version]
-        dralab(data, *arguments)
+        dralab(data, *arguments, *self.options)
 
     @staticmethod
     def stop(data: Path) -> None:
@@ -106,11 +104,11 @@ class Lab:
         """``dralab apply -f PATH…``."""
         await objects.apply(self.client, self._discovery, manifests.load([str(path) for path in paths]), None)
 
-    async def delete(self, *paths: Path, missing_ok: bool = False) -> None:
+    async def delete(self, *paths: Path, missing_ok: bool = False, seconds: float = 30) -> None:
         """``dralab delete -f PATH…``: returns when the objects are gone."""
         loaded = manifests.load([str(path) for path in paths])
         targets = [objects.target(self._discovery, obj, None) for obj in reversed(loaded)]
-        await objects.delete(self.client, targets, missing_ok=missing_ok, timeout=30)
+        await objects.delete(self.client, targets, missing_ok=missing_ok, timeout=seconds)
 
     async def clear(self) -> None:
         """Delete whatever a test that failed left behind."""

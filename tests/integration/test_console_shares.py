@@ -16,7 +16,7 @@ _PARTS = Setup(
     ("gpu.nvidia.com@0", "gpu.example.com:shared@1"),
     nodes=2,
     gpus="8xH100",
-    nvidia_gates="DynamicMIG=true,TimeSlicingSettings=true",
+    options=("--nvidia-gates", "DynamicMIG=true,TimeSlicingSettings=true"),
 )
 _MIG = """
 apiVersion: resource.k8s.io/v1

@@ -80,7 +80,7 @@ class Session:
             Unmet: it has not.
         """
         if self._registration is None:
-            raise Unmet("the driver is not registered")
+            raise Unmet(": ".join(filter(None, ("the driver is not registered", self.start_problem))))
         return self._registration
 
     @property
