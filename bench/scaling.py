@@ -1,144 +1,136 @@
-"""What nodes cost: CPU time, memory and open files of the API server and of the node agent, by their number.
+"""What one more node, device, pod, watcher and write cost the API server and the node agent: CPU time and memory.
 
-Work is counted, and time is not: CPU time and memory are nearly the same on a busy machine. The last columns are the
-upkeep of nodes on which nothing happens: leases, statuses and reports of devices' health.
+Work is counted, and time is not: CPU time and memory are nearly the same on a busy machine. The first table is for each
+number of nodes and each sort of GPUs; its last column is the upkeep of nodes on which nothing happens: leases, statuses
+and reports of devices' health. Pods of ``--pods`` run on them. The second table is the API server alone.
 """
 
 import argparse
 import asyncio
-import os
-import sys
 import tempfile
-import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
 import orjson
 from dra_cli.ports import Port
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client
 
+from bench import _growth
+from bench._processes import Cost, database, process
+
 _SECONDS = 600.0
-_TICKS = os.sysconf("SC_CLK_TCK")
+_NAMESPACE = "default"
 # There is no controller to publish the certificates of pods' token volumes.
 _WITHOUT = ("--disable-admission-plugins", "ServiceAccount")
 
 
-@dataclass(frozen=True)
-class Cost:
-    """One process: CPU time in seconds, proportional set size in MiB, open files."""
-
-    cpu: float
-    memory: float
-    files: int
-
-    @classmethod
-    def of(cls, pid: int) -> "Cost":
-        """What the process has cost until now."""
-        times = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-        kibibytes = int(rollup.partition("\nPss:")[2].split()[0])
-        return cls(
-            (int(times[11]) + int(times[12])) / _TICKS, kibibytes / 1024, len(os.listdir(f"/proc/{pid}/fd"))
-        )
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Run the benchmark and print one row for each process and number of nodes, or JSON."""
+    """Run the benchmark and print one row for each process and size and one for each unit, or JSON."""
+    options = _parser().parse_args(arguments)
+    sizes = [(count, gpus) for count in map(int, options.nodes.split(",")) for gpus in options.gpus]
+    rows = [row for count, gpus in sizes for row in asyncio.run(_measure(count, gpus, options))]
+    units = asyncio.run(_units(options)) if options.units else []
+    if options.json:
+        print(orjson.dumps({"nodes": rows, "units": units}, option=orjson.OPT_INDENT_2).decode())
+        return
+    print(
+        "nodes  GPUs               process     CPU s until ready  MiB after  open files  upkeep: CPU ms a second"
+    )
+    for row in rows:
+        print(
+            f"{row['nodes']:5}  {row['gpus']:17}  {row['process']:10}  {row['cpu_s']:17.2f}  "
+            f"{row['mib']:9.1f}  {row['files']:10}  {row['upkeep_ms']:22.1f}"
+        )
+    print("one more            CPU us    KiB")
+    for unit in units:
+        print(f"{unit['unit']:18}  {unit['cpu_us']:6.0f}  {unit['kib']:5.1f}")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="bench scaling", description=__doc__)
     parser.add_argument("--nodes", default="100,400", help="numbers of nodes, separated by commas")
-    parser.add_argument("--gpus", default="8xH100-SXM5-80GB", help="each node's GPUs")
+    parser.add_argument("--gpus", nargs="+", default=["8xH100-SXM5-80GB"], help="each node's GPUs")
+    parser.add_argument(
+        "--pods", type=int, default=0, help="pods that run on the nodes before upkeep is counted"
+    )
+    parser.add_argument("--units", type=int, default=2000, help="writes of each kind; 0 leaves them out")
+    parser.add_argument("--watchers", type=int, default=100)
     parser.add_argument("--database", default="", help="the API server's; default: SQLite")
     parser.add_argument("--idle", type=float, default=30, help="seconds for which upkeep is counted")
     parser.add_argument("--sockets", action="store_true", help="open all sockets of each node")
     parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
-    rows = [
-        row for count in map(int, options.nodes.split(",")) for row in asyncio.run(_measure(count, options))
-    ]
-    if options.json:
-        print(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
-        return
-    print("nodes  process     CPU s until ready  MiB after  open files  upkeep: CPU ms a second")
-    for row in rows:
-        print(
-            f"{row['nodes']:5}  {row['process']:10}  {row['cpu_s']:17.1f}  {row['mib']:9.0f}  "
-            f"{row['files']:10}  {row['upkeep_ms']:22.1f}"
-        )
+    return parser
 
 
-async def _measure(count: int, options: argparse.Namespace) -> list[dict[str, float | str]]:
+@asynccontextmanager
+async def _apiserver(folder: Path, url: str) -> AsyncIterator[tuple[Port, int]]:
+    """Where an empty API server listens, and its process's id."""
+    with Port() as port, database(url) as kept:
+        words = ("--port", str(port.number), "--data", str(folder), *_WITHOUT, *kept)
+        async with process(port, "dra_apiserver.main", *words) as pid:
+            yield port, pid
+
+
+async def _units(options: argparse.Namespace) -> list[_growth.Row]:
+    with tempfile.TemporaryDirectory(prefix="dralab") as name:
+        async with _apiserver(Path(name), options.database) as (port, pid):
+            return await _growth.measure(_growth.Server(pid, port.number), options.units, options.watchers)
+
+
+async def _measure(count: int, gpus: str, options: argparse.Namespace) -> list[dict[str, float | str]]:
     with tempfile.TemporaryDirectory(prefix="dralab") as name:
         folder = Path(name)
         async with AsyncExitStack() as stack:
-            server, agent = stack.enter_context(Port()), stack.enter_context(Port())
-            database = ("--database", options.database) if options.database else ()
-            processes = {
-                "API server": await stack.enter_async_context(
-                    _process(
-                        server,
-                        "dra_apiserver.main",
-                        *("--port", str(server.number), "--data", str(folder), *_WITHOUT, *database),
-                    )
-                )
-            }
-            flags = [
-                "--server",
-                server.url,
-                "--data",
-                str(folder),
-                "--nodes",
-                str(count),
-                "--gpus",
-                options.gpus,
-            ]
+            server, pid = await stack.enter_async_context(_apiserver(folder, options.database))
+            agent = stack.enter_context(Port())
+            flags = ["--server", server.url, "--data", str(folder), "--nodes", str(count), "--gpus", gpus]
             if not options.sockets:
                 flags.append("--no-node-sockets")
-            processes["node agent"] = await stack.enter_async_context(
-                _process(agent, "dra_node_agent.main", *flags, "--health-port", str(agent.number))
-            )
+            flags += ["--health-port", str(agent.number)]
+            processes = {
+                "API server": pid,
+                "node agent": await stack.enter_async_context(process(agent, "dra_node_agent.main", *flags)),
+            }
             ready = {name: Cost.of(pid) for name, pid in processes.items()}
+            await _run_pods(server.url, options.pods, count)
+            rested = {name: Cost.of(pid) for name, pid in processes.items()}
             await asyncio.sleep(options.idle)
             later = {name: Cost.of(pid) for name, pid in processes.items()}
     return [
         {
             "nodes": count,
+            "gpus": gpus,
             "process": name,
             "cpu_s": ready[name].cpu,
             "mib": later[name].memory,
             "files": later[name].files,
-            "upkeep_ms": (later[name].cpu - ready[name].cpu) * 1000 / options.idle,
+            "upkeep_ms": (later[name].cpu - rested[name].cpu) * 1000 / options.idle,
         }
         for name in processes
     ]
 
 
-@asynccontextmanager
-async def _process(port: Port, module: str, *arguments: str) -> AsyncIterator[int]:
-    """The process's id, once it is ready."""
-    words = (sys.executable, "-m", module, *arguments, "--log-level", "error")
-    process = await asyncio.create_subprocess_exec(*words)
-    try:
-        async with Client(port.url) as client:
-            began = time.monotonic()
-            while not await _ready(client):
-                if process.returncode is not None or time.monotonic() - began > _SECONDS:
-                    raise SystemExit(f"{module} is not ready")
+async def _run_pods(url: str, pods: int, nodes: int) -> None:
+    """Pods on all nodes in turns, which are Running at the end."""
+    container = {"name": "main", "image": "any", "command": ["sleep", "infinity"]}
+    async with Client(url) as client:
+        for number in range(pods):
+            pod = {
+                "metadata": {"name": f"pod-{number}", "namespace": _NAMESPACE},
+                "spec": {"nodeName": f"node-{number % nodes}", "containers": [container]},
+            }
+            await client.create(PODS, convert(PODS, pod))
+        async with asyncio.timeout(_SECONDS):
+            while await _waiting(client):  # noqa: ASYNC110 - nothing announces the last pod
                 await asyncio.sleep(0.5)
-        yield process.pid
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.wait()
 
 
-async def _ready(client: Client) -> bool:
-    try:
-        return (await client.raw("GET", "/readyz")).status_code == 200
-    except (httpx.HTTPError, OSError, TimeoutError):
-        return False
+async def _waiting(client: Client) -> bool:
+    pods = (await client.list(PODS, _NAMESPACE)).items
+    return any(pod.status.phase != "Running" for pod in pods)
 
 
 if __name__ == "__main__":
