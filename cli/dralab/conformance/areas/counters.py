@@ -93,6 +93,7 @@ async def _shared_out(session: Session) -> None:
     cost="A pool's status does not say how many partitions of each type are left.",
     since=V1_37,
     gate="DRAPartitionableDevicesType",
+    rests_on=("counters.defined", "counters.fit"),
 )
 async def _types(session: Session) -> None:
     costs: dict[tuple[str, str], tuple[str, list[str]]] = {}

@@ -4,7 +4,17 @@ from dralab.conformance.check import Area, Breach, Stage, Unmet
 from dralab.conformance.manydevices import many
 from dralab.conformance.session import Session
 
-AREA = Area("thousands", Stage.RESTART, rests_on=("slices.published",))
+AREA = Area(
+    "thousands",
+    Stage.RESTART,
+    rests_on=(
+        "registration.appears",
+        "registration.type",
+        "registration.versions",
+        "registration.notified",
+        "slices.published",
+    ),
+)
 
 _TYPES = "staging/src/k8s.io/api/resource/v1/types.go"
 _CPU = "https://github.com/kubernetes-sigs/dra-driver-cpu/issues/5"
