@@ -58,8 +58,13 @@ def _attempts(result: str) -> float:
     return counted
 
 
+def _decisions() -> float:
+    return REGISTRY.get_sample_value("scheduler_podgroup_scheduling_algorithm_duration_seconds_count") or 0
+
+
 async def test_attempts_are_counted_by_result() -> None:
     before = _attempts("scheduled"), _attempts("unschedulable")
+    decided = _decisions()
     api = FakeApi(node_json("a"), _group(2), _member("first"), _member("second"))
     async with running(api, gates=GATES):
         await eventually(lambda: condition(api, "first") and condition(api, "second"))
@@ -69,6 +74,7 @@ async def test_attempts_are_counted_by_result() -> None:
         await eventually(lambda: node_of(api, "first") and node_of(api, "second"))
         await quiet(api)
     assert (_attempts("scheduled"), failed) == (before[0] + 1, before[1] + 1)
+    assert _decisions() == decided + 2
 
 
 async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:

@@ -1,5 +1,5 @@
 from dra_scheduler.framework.cache import Cache
-from dra_scheduler.metrics import count_attempt, count_claim, watch_cache, watch_entities
+from dra_scheduler.metrics import count_attempt, count_claim, count_incoming, watch_cache, watch_entities
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_shared.api.codec import convert
@@ -68,3 +68,20 @@ def test_pods_in_groups_are_one_entity() -> None:
         kind: _value("scheduler_queued_entities", queue="active", type=kind) for kind in ("pod", "podgroup")
     }
     assert found == {"pod": 2, "podgroup": 1}
+
+
+def test_incoming_pods_count_by_the_versions_name_of_the_event() -> None:
+    def counted() -> list[float]:
+        name = "scheduler_queue_incoming_pods_total"
+        return [
+            _value(name, queue="active", event=event)
+            for event in ("UnschedulablePodAdd", "UnscheduledPodAdd")
+        ]
+
+    before = counted()
+    for version, pods in ((V1_36, "a"), (V1_37, "bc")):
+        queue = SchedulingQueue(FakeClock())
+        queue.on_incoming = count_incoming(version)
+        for name in pods:
+            queue.add(convert(PODS, pod_json(name)))
+    assert [after - old for after, old in zip(counted(), before, strict=True)] == [1, 2]

@@ -13,7 +13,7 @@ from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.metrics import count_group
+from dra_scheduler.metrics import count_group, observe_group_algorithm
 from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
@@ -59,11 +59,11 @@ class GroupCycle:
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
         """Try the group of ``first``, which has been taken from the queue."""
         started = self._clock.monotonic()
-        result = await self._attempt(first, group)
+        result = await self._attempt(first, group, started)
         if self._measured:
             count_group(first.pod.spec.scheduler_name, result, self._clock.monotonic() - started)
 
-    async def _attempt(self, first: QueuedPod, group: PodGroup) -> str:
+    async def _attempt(self, first: QueuedPod, group: PodGroup, started: float) -> str:
         """What metrics call the result."""
         key = group_key(first.pod)
         assert key is not None
@@ -72,6 +72,8 @@ class GroupCycle:
         entries = [first, *self._queue.take_members(lambda pod: group_key(pod) == key)]
         entries.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
         outcomes, problem = await self._try(entries)
+        if self._measured:
+            observe_group_algorithm(self._clock.monotonic() - started)
         held = sum(_place(outcome) is not None for _, outcome in outcomes)
         if problem:
             await self._break_off(entries, outcomes, problem)

@@ -8,8 +8,9 @@ from dra_shared.version import V1_37, Version
 from prometheus_client import Counter, Gauge, Histogram
 
 from dra_scheduler.framework.cache import Cache
-from dra_scheduler.queue.entry import QueuedPod
-from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_scheduler.framework.eventlabels import event_label
+from dra_scheduler.queue.entry import Place, QueuedPod
+from dra_scheduler.queue.scheduling import Cause, SchedulingQueue
 
 ATTEMPTS = Counter(
     "scheduler_schedule_attempts", "Attempts to schedule pods, by their result.", ["result", "profile"]
@@ -38,6 +39,22 @@ CONDITION_SECONDS = Histogram(
 )
 CACHE_SIZE = Gauge("scheduler_cache_size", "What the scheduler keeps in mind, by type.", ["type"])
 PENDING = Gauge("scheduler_pending_pods", "Pods without a node, by where in the queue they are.", ["queue"])
+INCOMING = Counter(
+    "scheduler_queue_incoming_pods",
+    "Number of pods added to scheduling queues by event and queue type.",
+    ["queue", "event"],
+)
+_GROUP_BUCKETS = [0.001 * 2**exponent for exponent in range(15)]
+
+
+def count_incoming(kubernetes: Version) -> Callable[[Place, Cause], None]:
+    """What counts the pods that come to a place of the queue, under that version's names of events."""
+
+    def count(place: Place, cause: Cause) -> None:
+        label = cause if isinstance(cause, str) else event_label(cause, kubernetes)
+        INCOMING.labels(place.value, label).inc()
+
+    return count
 
 
 def count_wait(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
@@ -111,13 +128,18 @@ def count_group(profile: str, result: str, seconds: float) -> None:
 
     ``result``: ``scheduled``, ``unschedulable``, ``waiting_on_preemption`` or ``error``.
     """
-    count, latency = _group_attempts()
+    count, latency, _ = _group_attempts()
     count.labels(result, profile).inc()
     latency.labels(result, profile).observe(seconds)
 
 
+def observe_group_algorithm(seconds: float) -> None:
+    """Tell how long it took to decide on a group of pods, before anything of it is bound."""
+    _group_attempts()[2].observe(seconds)
+
+
 @functools.cache
-def _group_attempts() -> tuple[Counter, Histogram]:
+def _group_attempts() -> tuple[Counter, Histogram, Histogram]:
     # Upstream has them only while GenericWorkload is on.
     labels = ["result", "profile"]
     return (
@@ -128,6 +150,11 @@ def _group_attempts() -> tuple[Counter, Histogram]:
             "scheduler_podgroup_scheduling_attempt_duration_seconds",
             "Time that an attempt to schedule a pod group took.",
             labels,
-            buckets=[0.001 * 2**exponent for exponent in range(15)],
+            buckets=_GROUP_BUCKETS,
+        ),
+        Histogram(
+            "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+            "Pod group scheduling algorithm latency in seconds",
+            buckets=_GROUP_BUCKETS,
         ),
     )

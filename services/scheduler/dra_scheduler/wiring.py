@@ -39,7 +39,7 @@ from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.status import Status
 from dra_scheduler.groupcycle import GroupCycle
-from dra_scheduler.metrics import watch_entities
+from dra_scheduler.metrics import count_incoming, watch_entities
 from dra_scheduler.placement import Placement
 from dra_scheduler.plugins.dynamicresources.hints import claim_keys
 from dra_scheduler.plugins.dynamicresources.immediate import ImmediateClaims
@@ -189,6 +189,8 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
     gates = config.gates
     initial, most = config.backoff
     cache, queue = Cache(), SchedulingQueue(clock, initial_backoff=initial, max_backoff=most)
+    if sources.announces:
+        queue.on_incoming = count_incoming(gates.version)
     if gates.version >= V1_37:
         watch_entities(queue)
     return _Base(

@@ -3,12 +3,14 @@
 import asyncio
 
 import msgspec
+from dra_scheduler.framework.eventlabels import event_label
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.status import Status, unresolvable
 from dra_scheduler.queue.entry import Place, QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_shared.api.pod import Pod
 from dra_shared.clock import FakeClock, settle
+from dra_shared.version import V1_37
 
 from tests.scheduler.objects import node, pod
 
@@ -239,3 +241,76 @@ async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_sho
     assert queue.counts()["gated"] == 1
     queue.update(entry.pod, pod("p"))
     assert _take(queue) is entry
+
+
+def _arrivals(queue: SchedulingQueue) -> list[tuple[str, str]]:
+    """The arrivals from now on: by place, and what metrics of 1.37 call the cause."""
+    seen: list[tuple[str, str]] = []
+    queue.on_incoming = lambda place, cause: seen.append(
+        (place.value, cause if isinstance(cause, str) else event_label(cause, V1_37))
+    )
+    return seen
+
+
+async def test_arrivals_tell_their_cause() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    seen = _arrivals(queue)
+    queue.add(pod("p"))
+    queue.reject(_take(queue), {"Fit"}, "no room")
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.reject(_take(queue), {"Fit"}, "no room")
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    await clock.advance(20)
+    queue.fail(_take(queue), "broken")
+    assert seen == [
+        ("active", "UnscheduledPodAdd"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("backoff", "NodeAdd"),
+        ("active", "PopFromBackoffQ"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("backoff", "NodeAdd"),
+        ("active", "BackoffComplete"),
+        ("backoff", "ScheduleAttemptFailure"),
+    ]
+
+
+async def test_event_during_an_attempt_counts_as_its_failure_and_once() -> None:
+    queue = _queue(FakeClock())
+    queue.add(pod("p"))
+    entry = _take(queue)
+    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    seen = _arrivals(queue)
+    queue.reject(entry, {"Fit"}, "no room")
+    assert seen == [("backoff", "ScheduleAttemptFailure")]
+
+
+async def test_forced_and_overdue_arrivals() -> None:
+    clock = FakeClock()
+    queue = _queue(clock)
+    queue.add(pod("p"))
+    entry = _take(queue)
+    queue.reject(entry, {"Fit"}, "no room")
+    seen = _arrivals(queue)
+    queue.activate([entry.uid])
+    queue.reject(_take(queue), {"Fit"}, "no room")
+    await clock.advance(301)
+    queue.flush()
+    assert seen == [
+        ("active", "ForceActivate"),
+        ("unschedulable", "ScheduleAttemptFailure"),
+        ("active", "UnschedulableTimeout"),
+    ]
+
+
+async def test_gated_pod_arrives_once_until_its_gates_are_gone() -> None:
+    queue = _queue(FakeClock())
+    seen = _arrivals(queue)
+    gated = pod("p", schedulingGates=[{"name": "g"}])
+    queue.add(gated)
+    queue.activate([gated.metadata.uid])
+    queue.update(gated, pod("p"))
+    assert seen == [
+        ("unschedulable", "UnscheduledPodAdd"),
+        ("active", "TargetPodUpdatePodSchedulingGatesEliminated"),
+    ]

@@ -15,7 +15,9 @@ from typing import TypeVar
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, wait_for
 
+from dra_scheduler.framework.eventlabels import BACKED_OFF, FAILED, FORCED, POPPED_EARLY, TIMED_OUT
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.podchanges import own_changes
 from dra_scheduler.framework.status import Status
 from dra_scheduler.queue.entry import Place, QueuedPod
 
@@ -29,16 +31,20 @@ _Heap = list[_Item]
 _Key = TypeVar("_Key")
 # The schedulerName that a profile is for, and one of its plugins.
 _Plugin = tuple[str, str]
+# Why a pod came to a place of the queue: an event, or the label of what upstream has none for.
+Cause = Event | str
 
 
 class SchedulingQueue:
     """See the module's docstring.
 
-    Until :meth:`set_plugins` is called, every pod may become active and no event wakes one.
+    Until :meth:`set_plugins` is called, every pod may become active and no event wakes one. ``on_incoming`` is called
+    for each pod that comes to a place.
     """
 
     def __init__(self, clock: Clock, *, initial_backoff: float = 1.0, max_backoff: float = 10.0) -> None:
         self._clock = clock
+        self.on_incoming: Callable[[Place, Cause], None] = lambda _place, _cause: None
         self._initial_backoff, self._max_backoff = initial_backoff, max_backoff
         self._pre_enqueue: Callable[[Pod], Status | None] = lambda _: None
         self._interests: dict[_Plugin, tuple[Interest, ...]] = {}
@@ -84,7 +90,7 @@ class SchedulingQueue:
             return
         entry = QueuedPod(pod, self._clock.monotonic())
         self._pods[entry.uid] = entry
-        self._admit(entry)
+        self._admit(entry, Event(Kind.TARGET_POD, Action.ADD, None, pod))
 
     def update(self, old: Pod, new: Pod) -> None:
         """A pod without a node changed."""
@@ -93,7 +99,7 @@ class SchedulingQueue:
             self.add(new)
             return
         entry.pod = new
-        event = Event(Kind.TARGET_POD, _changes(old, new), old, new)
+        event = Event(Kind.TARGET_POD, own_changes(old, new), old, new)
         if not event.action:
             return
         if entry.place is Place.IN_FLIGHT:
@@ -101,7 +107,7 @@ class SchedulingQueue:
         elif entry.place is Place.WAITING:
             self._reindex(entry)
             if self._worth(entry, event):
-                self._retry(entry)
+                self._retry(entry, event)
         elif entry.place is Place.ACTIVE:
             self._activate(entry)
 
@@ -161,16 +167,19 @@ class SchedulingQueue:
             while heap and (_stale(heap[0]) or _end(heap[0]) <= now):
                 due = heapq.heappop(heap)
                 if not _stale(due):
-                    self._admit(due[3])
+                    self._admit(due[3], BACKED_OFF)
         # With nothing better to do there is no point in backing off.
         for heap in (self._active, self._backoff):
             while heap:
                 item = heapq.heappop(heap)
                 if _stale(item):
                     continue
-                if heap is self._active or self._pre_enqueue(item[3].pod) is None:
+                if heap is self._active:
                     return self._take(item[3])
-                self._admit(item[3])
+                if self._pre_enqueue(item[3].pod) is None:
+                    self.on_incoming(Place.ACTIVE, POPPED_EARLY)
+                    return self._take(item[3])
+                self._admit(item[3], POPPED_EARLY)
         return None
 
     def next_due(self) -> float | None:
@@ -202,9 +211,10 @@ class SchedulingQueue:
         entry.errors = 0
         entry.since = self._clock.monotonic()
         entry.rejected_by, entry.message = frozenset(plugins), message
-        self._wait_for_events(entry)
         if any(self._worth(entry, event) for event in events):
-            self._retry(entry)
+            self._retry(entry, FAILED)
+        else:
+            self._wait_for_events(entry, FAILED)
 
     def fail(self, entry: QueuedPod, message: str) -> None:
         """The pod's attempt ended in an error."""
@@ -214,7 +224,7 @@ class SchedulingQueue:
         entry.errors += 1
         entry.since = self._clock.monotonic()
         entry.rejected_by, entry.message = frozenset(), message
-        self._back_off(entry, self._error_backoff, entry.errors)
+        self._back_off(entry, self._error_backoff, entry.errors, FAILED)
 
     def decided(self, entry: QueuedPod) -> None:
         """The pod's attempt gave it a node, where it is now being bound."""
@@ -246,21 +256,21 @@ class SchedulingQueue:
             if priority is not None and (entry.pod.spec.priority or 0) > priority:
                 continue
             if entry.place is Place.WAITING and self._worth(entry, event):
-                self._retry(entry)
+                self._retry(entry, event)
 
     def activate(self, uids: Iterable[str]) -> None:
         """Try these again now if they wait or back off."""
         for uid in uids:
             entry = self._pods.get(uid)
             if entry is not None and entry.place in (Place.WAITING, Place.BACKOFF):
-                self._admit(entry)
+                self._admit(entry, FORCED)
 
     def flush(self) -> None:
         """Try pods again that have waited for very long: an event may have been missed."""
         overdue = self._clock.monotonic() - MAX_WAIT
         for entry in list(self._waiting.values()):
             if entry.since < overdue and not entry.gated:
-                self._retry(entry)
+                self._retry(entry, TIMED_OUT)
 
     # Moves
 
@@ -274,18 +284,19 @@ class SchedulingQueue:
         self._in_flight[entry.uid] = []
         return entry
 
-    def _admit(self, entry: QueuedPod) -> None:
+    def _admit(self, entry: QueuedPod, cause: Cause) -> None:
         """Make the pod active if plugins let it."""
         status = self._pre_enqueue(entry.pod)
         if status is None:
             self._activate(entry)
+            self.on_incoming(Place.ACTIVE, cause)
             return
         self._leave(entry)
         entry.gated = True
         # What turned it away before may become different meanwhile.
         entry.rejected_by |= {status.plugin}
         entry.message = status.message
-        self._wait_for_events(entry)
+        self._wait_for_events(entry, cause)
 
     def _activate(self, entry: QueuedPod) -> None:
         self._leave(entry)
@@ -293,22 +304,23 @@ class SchedulingQueue:
         heapq.heappush(self._active, (_turn(entry), next(self._order), entry.version, entry))
         self._changed.set()
 
-    def _retry(self, entry: QueuedPod) -> None:
-        """Try a waiting pod again once its back-off is over."""
+    def _retry(self, entry: QueuedPod, cause: Cause) -> None:
+        """Try a pod again once its back-off is over."""
         if entry.gated or not entry.rejections:
-            self._admit(entry)
+            self._admit(entry, cause)
         else:
-            self._back_off(entry, self._backoff, entry.rejections)
+            self._back_off(entry, self._backoff, entry.rejections, cause)
 
-    def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int) -> None:
+    def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int, cause: Cause) -> None:
         self._leave(entry)
         due = entry.since + self._backoff_of(failures)
         # Back-offs end together with all others of that second: among those the usual order holds.
         item = ((float(due // _WINDOW), *_turn(entry)), next(self._order), entry.version, entry)
         if _end(item) <= self._clock.monotonic():
-            self._admit(entry)
+            self._admit(entry, cause)
             return
         entry.place = Place.BACKOFF
+        self.on_incoming(Place.BACKOFF, cause)
         heapq.heappush(heap, item)
         self._changed.set()
 
@@ -316,8 +328,10 @@ class SchedulingQueue:
         # Far beyond any longest one, and no number that overflows.
         return min(self._initial_backoff * 2.0 ** min(failures - 1, 1000), self._max_backoff)
 
-    def _wait_for_events(self, entry: QueuedPod) -> None:
+    def _wait_for_events(self, entry: QueuedPod, cause: Cause) -> None:
         self._leave(entry)
+        if not _stays(entry, cause):
+            self.on_incoming(Place.WAITING, cause)
         entry.place = Place.WAITING
         self._waiting[entry.uid] = entry
         self._reindex(entry)
@@ -374,19 +388,7 @@ def _end(backing_off: _Item) -> float:
     return (backing_off[0][0] + 1) * _WINDOW
 
 
-def _changes(old: Pod, new: Pod) -> Action:
-    """What of the pod changed that may matter to its own scheduling."""
-    actions = Action(0)
-    if old.metadata.labels != new.metadata.labels:
-        actions |= Action.POD_LABEL
-    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
-        actions |= Action.POD_GATES
-    if old.spec.tolerations != new.spec.tolerations:
-        actions |= Action.POD_TOLERATIONS
-    if old.status.resource_claim_statuses != new.status.resource_claim_statuses:
-        actions |= Action.POD_CLAIMS
-    if [c.resources for c in old.spec.containers] != [c.resources for c in new.spec.containers]:
-        actions |= Action.POD_SCALE_DOWN
-    if old.spec.node_selector != new.spec.node_selector or old.spec.affinity != new.spec.affinity:
-        actions |= Action.OTHER
-    return actions
+def _stays(entry: QueuedPod, cause: Cause) -> bool:
+    """Whether a waiting pod that plugins keep out was not taken out of its place for that, as upstream counts it."""
+    own = isinstance(cause, Event) and cause.kind is Kind.TARGET_POD
+    return entry.place is Place.WAITING and (own or cause == FORCED)
