@@ -315,7 +315,7 @@ def _gates(features: FeatureGates) -> Iterable[Sample]:
 
 def _authorizer(config: Config, store: Store) -> Authorizer | None:
     known: dict[str, Callable[[], Authorizer]] = {
-        "Node": lambda: NodeAuthorizer(Graph(store), default_rules("system:node")),
+        "Node": lambda: NodeAuthorizer(Graph(store), default_rules("system:node", config.features)),
         "RBAC": lambda: RBAC(store),
     }
     found = [known[mode]() for mode in config.authorizes]

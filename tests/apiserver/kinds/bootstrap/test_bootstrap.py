@@ -13,6 +13,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
 from dra_apiserver.server import ApiServer
 from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
 from tests.support.waiting import until
 
@@ -222,7 +224,7 @@ async def test_a_custom_group_has_an_api_service(client: httpx.AsyncClient) -> N
 
 
 def test_the_roles_as_they_are_written() -> None:
-    made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in roles_and_bindings()}
+    made = {(obj["kind"], obj["metadata"]["name"]): obj for obj in roles_and_bindings(FeatureGates())}
     everything = made["ClusterRole", "cluster-admin"]["rules"]
     assert everything == [
         {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
@@ -243,3 +245,100 @@ def test_the_roles_as_they_are_written() -> None:
     counts = {kind: kinds.count(kind) for kind in set(kinds)}
     assert counts["ClusterRole"] > 60
     assert counts["ClusterRoleBinding"] > 45
+
+
+def _rules(controller: str, features: FeatureGates) -> list[str] | None:
+    """The rules of a controller's role as `VERBS RESOURCES`; None without it."""
+    found = {
+        obj["kind"]: obj
+        for obj in roles_and_bindings(features)
+        if obj["metadata"]["name"] == f"system:controller:{controller}"
+    }
+    assert set(found) in (set(), {"ClusterRole", "ClusterRoleBinding"})
+    if not found:
+        return None
+    rules = found["ClusterRole"]["rules"]
+    return [f"{','.join(rule['verbs'])} {','.join(rule['resources'])}" for rule in rules]
+
+
+@pytest.mark.parametrize(
+    ("controller", "version", "gate"),
+    [
+        ("podgroup-protection-controller", V1_36, "GenericWorkload"),
+        ("resourcepoolstatusrequest-controller", V1_36, "DRAResourcePoolStatus"),
+        ("device-taint-eviction-controller", V1_34, "DRADeviceTaints"),
+    ],
+)
+def test_controllers_of_gates_have_roles_while_these_are_on(
+    controller: str, version: Version, gate: str
+) -> None:
+    assert _rules(controller, FeatureGates(version, **{gate: False})) is None
+    assert _rules(controller, FeatureGates(version, **{gate: True})) is not None
+
+
+@pytest.mark.parametrize(
+    ("controller", "version", "gate", "rules"),
+    [
+        (
+            "job-controller",
+            V1_36,
+            "WorkloadWithJob",
+            ["create,get,list,patch,update,watch podgroups,workloads"],
+        ),
+        (
+            "resource-claim-controller",
+            V1_36,
+            "DRAWorkloadResourceClaims",
+            ["get,list,watch podgroups", "patch,update podgroups/status"],
+        ),
+        (
+            "resource-claim-controller",
+            V1_36,
+            "DRAResourceClaimGranularStatusAuthorization",
+            ["patch,update resourceclaims/binding"],
+        ),
+        (
+            "device-taint-eviction-controller",
+            V1_36,
+            "DRADeviceTaintRules",
+            ["patch,update devicetaintrules/status", "get,list,watch devicetaintrules"],
+        ),
+    ],
+)
+def test_gates_give_controllers_rules(controller: str, version: Version, gate: str, rules: list[str]) -> None:
+    without = _rules(controller, FeatureGates(version, **{gate: False}))
+    with_it = _rules(controller, FeatureGates(version, **{gate: True}))
+    assert without is not None
+    assert with_it is not None
+    assert [rule for rule in with_it if rule not in without] == rules
+
+
+@pytest.mark.parametrize(
+    ("controller", "gate", "rule", "versions"),
+    [
+        ("node-controller", "", "get,list,watch leases", {V1_37}),
+        (
+            "resourcepoolstatusrequest-controller",
+            "DRAResourcePoolStatus",
+            "get,list,watch devicetaintrules",
+            {V1_37},
+        ),
+        # Before it had a gate of its own.
+        (
+            "device-taint-eviction-controller",
+            "DRADeviceTaints",
+            "get,list,watch devicetaintrules",
+            {V1_34, V1_37},
+        ),
+    ],
+)
+def test_rules_that_only_some_versions_have(
+    controller: str, gate: str, rule: str, versions: set[Version]
+) -> None:
+    gates = {gate: True} if gate else {}
+    having = {
+        version
+        for version in (V1_34, V1_35, V1_36, V1_37)
+        if rule in (_rules(controller, FeatureGates(version, **gates)) or ())
+    }
+    assert having == versions

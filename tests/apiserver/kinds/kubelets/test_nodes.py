@@ -1,11 +1,17 @@
 """What a node may do: its own pods' objects, its own node, lease and slices, and no more."""
 
+import base64
 from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import NameOID
 from dra_apiserver.config import Config, authorization_mode
 from dra_apiserver.server import ApiServer
 
@@ -285,6 +291,47 @@ async def test_tokens_are_for_a_nodes_own_pods(client: httpx.AsyncClient) -> Non
         "system:node:n1 is not authorized to request tokens for this audience"
     )
     assert "node may only request 0 or 1 audiences" in await ask("mine", mine, audiences=["a", "b"])
+
+
+def _csr(name: str) -> str:
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+    made = x509.CertificateSigningRequestBuilder().subject_name(subject)
+    signed = made.sign(ec.generate_private_key(ec.SECP256R1()), hashes.SHA256())
+    return base64.b64encode(signed.public_bytes(Encoding.PEM)).decode()
+
+
+@pytest.mark.parametrize(
+    ("signer", "request_", "reason"),
+    [
+        ("kubernetes.io/kube-apiserver-client-kubelet", _csr("system:node:n1"), None),
+        ("kubernetes.io/kubelet-serving", _csr("system:node:n1"), None),
+        ("kubernetes.io/kube-apiserver-client", _csr("somebody"), None),
+        (
+            "kubernetes.io/kubelet-serving",
+            _csr("system:node:n2"),
+            "can only create a node CSR with CN=system:node:n1",
+        ),
+        (
+            "kubernetes.io/kube-apiserver-client-kubelet",
+            "bm90aGluZw==",
+            "unable to parse csr: PEM block type must be CERTIFICATE REQUEST",
+        ),
+    ],
+)
+async def test_signing_requests_are_for_the_node_itself(
+    client: httpx.AsyncClient, signer: str, request_: str, reason: str | None
+) -> None:
+    spec = {"signerName": signer, "request": request_, "usages": ["client auth"]}
+    name = signer.partition("/")[2]
+    path = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
+    answer = await client.post(path, json={"metadata": {"name": name}, "spec": spec}, headers=_NODE)
+    if reason is None:
+        assert answer.status_code == 201, answer.text
+    else:
+        assert answer.status_code == 403
+        assert answer.json()["message"] == (
+            f'certificatesigningrequests.certificates.k8s.io "{name}" is forbidden: {reason}'
+        )
 
 
 async def test_reviews_know_what_nodes_select_by(client: httpx.AsyncClient) -> None:

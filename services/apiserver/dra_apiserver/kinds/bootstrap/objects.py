@@ -42,7 +42,7 @@ async def make_missing(api: Api, port: int) -> None:
 
 def _policy(api: Api) -> Iterator[Object]:
     """The roles and bindings for what is served."""
-    yield from roles_and_bindings()
+    yield from roles_and_bindings(api.features)
     if api.registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is not None:
         from dra_apiserver.kinds.classic.roles import roles_and_bindings as classic
 

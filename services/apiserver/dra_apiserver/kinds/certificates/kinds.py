@@ -14,6 +14,7 @@ from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
 from dra_apiserver.kinds.common.builtin import builtin
 from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
 from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
 KINDS = (
     builtin(
@@ -22,6 +23,7 @@ KINDS = (
         strategy=SigningRequestStrategy(),
         status_strategy=SigningRequestStrategy(),
         subresource_strategies={"approval": SigningRequestStrategy()},
+        mutating_admission=(NODE_RESTRICTION,),
         printer=printer("Name|Age|SignerName|Requestor|RequestedDuration|Condition", columns.signing_request),
         field_label_error=unsupported_field_label,
         reset_fields={"": [("f:status",)]},

@@ -5,6 +5,7 @@ The authorizer lets kubelets write some kinds of objects without a look at them;
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -21,6 +22,7 @@ _MIRROR = "kubernetes.io/config.mirror"
 _LEASES = "kube-node-lease"
 # What of a volume claim's status a kubelet may change.
 _RESIZED = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
+_KUBELET_SIGNERS = ("kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving")
 _PODS, _NODES = GroupResource("", "pods"), GroupResource("", "nodes")
 
 
@@ -99,6 +101,9 @@ def _check(node: str, obj: JsonObject | None, old: JsonObject | None, ctx: Conte
                 raise _Refused("can only access CSINode with the same name as the requesting node")
         case "resource.k8s.io", "resourceslices":
             _check_slice(node, obj, old, operation)
+        case "certificates.k8s.io", "certificatesigningrequests":
+            if not ctx.features.enabled("AllowInsecureKubeletCertificateSigningRequests"):
+                _check_signing_request(node, (obj or {}).get("spec") or {}, operation)
 
 
 def _check_pod(
@@ -225,6 +230,32 @@ def _check_slice(node: str, obj: JsonObject | None, old: JsonObject | None, oper
     verb = operation.lower()
     if ((obj if operation == "CREATE" else old) or {}).get("spec", {}).get("nodeName") != node:
         raise _Refused(f"can only {verb} ResourceSlice with the same NodeName as the requesting node")
+
+
+def _check_signing_request(node: str, spec: JsonObject, operation: str) -> None:
+    if operation != "CREATE" or spec.get("signerName") not in _KUBELET_SIGNERS:
+        return
+    wanted = f"system:node:{node}"
+    if _common_name(spec.get("request") or "") != wanted:
+        raise _Refused(f"can only create a node CSR with CN={wanted}")
+
+
+def _common_name(request: str) -> str:
+    """Whom the certificate is wanted for; `request` is a CSR's PEM, in base64."""
+    # Few requests need it, and it takes long to load.
+    from cryptography.x509 import load_pem_x509_csr
+    from cryptography.x509.oid import NameOID
+
+    try:
+        pem = base64.b64decode(request)
+        if b"-----BEGIN CERTIFICATE REQUEST-----" not in pem:
+            raise ValueError("PEM block type must be CERTIFICATE REQUEST")
+        subject = load_pem_x509_csr(pem).subject
+    except ValueError as error:
+        raise _Refused(f"unable to parse csr: {error}") from None
+    names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    # As with Go's, the last one counts.
+    return str(names[-1].value) if names else ""
 
 
 def _check_token(node: str, ctx: Context, account: str, spec: JsonObject) -> None:

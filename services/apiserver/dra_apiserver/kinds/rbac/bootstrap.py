@@ -9,36 +9,46 @@ A line that is not indented begins an object, the indented ones below it are its
     ClusterRoleBinding NAME gives ROLE-KIND ROLE     and RoleBinding NAMESPACE/NAME likewise
       SUBJECT-KIND NAME
 
-Lists have commas between their items; the core group is written ``core``.
+Lists have commas between their items; the core group is written ``core``. A line, and what is below it, may depend on
+the server: ``when GATE``, ``since VERSION`` and ``before VERSION`` at its end.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.resources import files
 from typing import Any
+
+from dra_shared.features import FeatureGates
+from dra_shared.version import Version
 
 Object = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _AGGREGATE = f"{_GROUP}/aggregate-to-"
+_CONDITIONS: dict[str, Callable[[FeatureGates, str], bool]] = {
+    "when": FeatureGates.enabled,
+    "since": lambda features, text: features.version >= Version.parse(text),
+    "before": lambda features, text: features.version < Version.parse(text),
+}
 
 
-def roles_and_bindings() -> Iterator[Object]:
-    """The objects, without what the server gives every object."""
+def roles_and_bindings(features: FeatureGates) -> Iterator[Object]:
+    """The objects that a server with these gates has, without what it gives every object."""
     made: Object | None = None
     for line in (files(__package__) / "policy.txt").read_text().splitlines():
+        words, holds = _without_conditions(line.split(), features)
         if not line.startswith(" "):
             if made is not None:
                 yield made
-            made = _begin(line.split())
-        elif made is not None:
-            _add(made, line.split())
+            made = _begin(words) if holds else None
+        elif made is not None and holds:
+            _add(made, words)
     if made is not None:
         yield made
 
 
-def default_rules(role: str) -> list[Object]:
+def default_rules(role: str, features: FeatureGates) -> list[Object]:
     """The rules of a default cluster role."""
-    found = (one for one in roles_and_bindings() if one["kind"] == "ClusterRole")
+    found = (one for one in roles_and_bindings(features) if one["kind"] == "ClusterRole")
     return next(one["rules"] for one in found if one["metadata"]["name"] == role)
 
 
@@ -57,6 +67,15 @@ def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
         "roleRef": {"apiGroup": _GROUP, "kind": "ClusterRole", "name": meta["name"]},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": "kube-system"}],
     }
+
+
+def _without_conditions(words: list[str], features: FeatureGates) -> tuple[list[str], bool]:
+    """The words before the conditions, and whether all of these hold."""
+    holds = True
+    while words[-2] in _CONDITIONS:
+        *words, condition, value = words
+        holds = holds and _CONDITIONS[condition](features, value)
+    return words, holds
 
 
 def _begin(words: list[str]) -> Object:
