@@ -10,7 +10,7 @@ import httpx
 import pytest
 from dra_apiserver.authorization.rules import missing
 from dra_apiserver.config import Config
-from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
+from dra_apiserver.kinds.rbac.bootstrap import default_rules, roles_and_bindings
 from dra_apiserver.server import ApiServer
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
@@ -267,6 +267,8 @@ def _rules(controller: str, features: FeatureGates) -> list[str] | None:
         ("podgroup-protection-controller", V1_36, "GenericWorkload"),
         ("resourcepoolstatusrequest-controller", V1_36, "DRAResourcePoolStatus"),
         ("device-taint-eviction-controller", V1_34, "DRADeviceTaints"),
+        ("kube-apiserver-serving-clustertrustbundle-publisher", V1_36, "ClusterTrustBundle"),
+        ("podcertificaterequestcleaner", V1_36, "PodCertificateRequest"),
     ],
 )
 def test_controllers_of_gates_have_roles_while_these_are_on(
@@ -342,3 +344,9 @@ def test_rules_that_only_some_versions_have(
         if rule in (_rules(controller, FeatureGates(version, **gates)) or ())
     }
     assert having == versions
+
+
+@pytest.mark.parametrize("on", [True, False])
+def test_nodes_read_trust_bundles_while_their_gate_is_on(on: bool) -> None:
+    rules = default_rules("system:node", FeatureGates(V1_36, ClusterTrustBundle=on))
+    assert ("clustertrustbundles" in {resource for rule in rules for resource in rule["resources"]}) is on
