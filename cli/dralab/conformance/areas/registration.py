@@ -222,6 +222,7 @@ async def _sockets_removed(session: Session) -> None:
     source=_KUBELETPLUGIN + " (RollingUpdate); KEP-4381, seamless upgrades",
     cost="With maxSurge in the DaemonSet an update leaves the node without a driver, or with a dead socket.",
     stage=Stage.RESTART,
+    rests_on=("slices.kept-over-restart",),
 )
 async def _rolling_update(session: Session) -> None:
     seen = await session.once(instances)
