@@ -67,7 +67,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     except BaseException as error:
         pools.remove(made.name)
         if isinstance(error, CommandError):
-            # Who adds it again, mended, must not find what this one left.
+            # The same node may be added again, with other options: it must not find what this one left.
             await _gone(home, made.nodes[0], made, timeout)
         raise
     for name in made.nodes:

@@ -21,17 +21,17 @@ def check_all(cases: Iterable[tuple[str, Case]], check: Callable[[Case], None]) 
     ``cases`` are names and cases; ``check`` raises for a case that fails. The test fails if there is no case, or with
     the name of each that failed and what it says.
     """
-    count = 0
+    table = list(cases)
     failed: list[str] = []
-    for count, (name, case) in enumerate(cases, 1):  # noqa: B007
+    for name, case in table:
         try:
             check(case)
         except Exception as error:
             failed.append(f"{name}: {_reason(error)}")
-    if not count:
+    if not table:
         pytest.fail("there is no case", pytrace=False)
     if failed:
-        pytest.fail("\n".join([f"{len(failed)} of {count} cases fail:", *failed]), pytrace=False)
+        pytest.fail("\n".join([f"{len(failed)} of {len(table)} cases fail:", *failed]), pytrace=False)
 
 
 def _reason(error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from dra_cli.errors import CommandError
 
-#: How many devices a driver has that can be told so, where thousands are not what a check is about.
+#: How many devices ``{devices}`` asks for, except in the checks of thousands.
 FEW_DEVICES = 8
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 

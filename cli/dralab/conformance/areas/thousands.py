@@ -1,7 +1,7 @@
 """Nodes with thousands of devices: CPUs, virtual functions, partitions."""
 
 from dralab.conformance.check import Area, Breach, Stage, Unmet
-from dralab.conformance.manydevices import many
+from dralab.conformance.manydevices import Many, many
 from dralab.conformance.session import Session
 
 AREA = Area(
@@ -43,8 +43,7 @@ async def _published(session: Session) -> None:
     rests_on=("thousands.published", "slices.packed"),
 )
 async def _packed(session: Session) -> None:
-    seen = await session.once(many)
-    _need(seen.problem)
+    seen = await _published_by(session)
     devices = session.pace.devices
     needed = -(-devices // 64)
     if seen.slices > 2 * needed:
@@ -60,8 +59,7 @@ async def _packed(session: Session) -> None:
     rests_on=("thousands.published", "slices.quiet"),
 )
 async def _quiet(session: Session) -> None:
-    seen = await session.once(many)
-    _need(seen.problem)
+    seen = await _published_by(session)
     if seen.writes:
         raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
 
@@ -75,12 +73,14 @@ async def _quiet(session: Session) -> None:
     rests_on=("thousands.published", "prepare.succeeds"),
 )
 async def _prepared(session: Session) -> None:
-    seen = await session.once(many)
-    _need(seen.problem)
+    seen = await _published_by(session)
     if seen.prepared:
         raise Breach(seen.prepared)
 
 
-def _need(problem: str) -> None:
-    if problem:
-        raise Unmet(problem)
+async def _published_by(session: Session) -> Many:
+    """What a driver with thousands of devices has done; raises Unmet where it did not publish them."""
+    seen = await session.once(many)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    return seen

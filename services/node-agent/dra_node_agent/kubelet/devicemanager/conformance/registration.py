@@ -63,7 +63,7 @@ async def register(given: Json) -> Json:
     """One registration over a real socket."""
     with worlds.directory() as parent:
         socket = parent / "device-plugins" / "p.sock"
-        # Only the dial of a socket that nobody serves lasts as long as it may; another has its whole ten seconds.
+        # Only the dial of a socket without a server takes all of its ten seconds: that alone is sped up.
         clock = SystemClock() if given["endpoint"] == socket.name else _HastyClock()
         world = World(socket.parent, clock=clock)
         server = RegistrationServer(str(world.directory / SOCKET), world.manager, world.clock)
