@@ -171,15 +171,16 @@ def test_code_explains_itself_and_stays_short() -> None:
 
 def _check_code(path: Path) -> None:
     text = path.read_text()
+    lines = len(text.splitlines())
+    assert lines <= LONGEST_FILE, f"{lines} lines: at most {LONGEST_FILE}, split it"
     tree = ast.parse(text)
     long = _long_functions(text, tree)
     assert not long, f"{long}: split these, or say why not in a line '# Long: REASON' above them"
     if _below(path, tuple(REPOSITORY / folder / package for folder, package in PACKAGES.items())):
-        _check_module(path, text, tree)
+        _check_module(path, tree)
 
 
-def _check_module(path: Path, text: str, tree: ast.Module) -> None:
-    assert len(text.splitlines()) <= LONGEST_FILE
+def _check_module(path: Path, tree: ast.Module) -> None:
     if not path.stem.startswith("_") or path.stem == "__init__":
         assert ast.get_docstring(tree), "no docstring"
     if _below(path, EXPLAINED) and not _below(path, UPSTREAM):

@@ -1,0 +1,60 @@
+"""What an API server of Kubernetes 1.37, or another version, makes of a claim or a slice: without a socket."""
+
+import copy
+from typing import Any
+
+from dra_apiserver.conformance import answer
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37, Version
+
+Json = dict[str, Any]
+# Type, field and text of each.
+Errors = list[tuple[str, str, str]]
+
+
+def slice_of(*devices: Json, **spec: Any) -> Json:
+    pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "pool": pool,
+            "nodeName": "n",
+            "devices": list(devices),
+            **spec,
+        },
+    }
+
+
+def answered(
+    obj: Json,
+    *gates: str,
+    version: Version = V1_37,
+    old: Json | None = None,
+    operation: str = "create",
+) -> Json:
+    on = dict.fromkeys((*FeatureGates(version), *gates), True)
+    case = {
+        "object": copy.deepcopy(obj),
+        "kubernetesVersion": str(version),
+        "featureGates": on,
+        "operation": operation,
+    }
+    if old is not None:
+        case |= {
+            "oldObject": copy.deepcopy(old),
+            "operation": "update" if operation == "create" else operation,
+        }
+    return answer(case)
+
+
+def errors(obj: Json, *gates: str, **how: Any) -> Errors:
+    server = answered(obj, *gates, **how)["server"]
+    return [(error["type"], error["field"], error["body"]) for error in server["errors"]]
+
+
+def stored(obj: Json, *gates: str, **how: Any) -> Json:
+    found: Json = answered(obj, *gates, **how)["server"]["object"]
+    return found
