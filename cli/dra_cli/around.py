@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from dra_cli.cluster import Cluster
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer, fork_servers
-from dra_cli.services import ClusterOptions, ClusterServices
+from dra_cli.services import ClusterServices
 
 # What shells give for a program that is not there, and for one that cannot be run.
 _NOT_FOUND, _NOT_RUN = 127, 126

@@ -75,7 +75,7 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
 
 
 async def _ready(client: Client, home: Cluster, made: Pool, timeout: float) -> None:
-    from dra_cli.services import agent_name
+    from dra_cli.servicespecs import agent_name
 
     agent = agent_name(made.name)
     wanted, deadline = set(made.nodes), time.monotonic() + timeout
@@ -129,7 +129,7 @@ async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -
 
 async def _gone(home: Cluster, name: str, owner: Pool, timeout: float) -> None:
     """Wait until the agent that had the node has ended: otherwise it would register the node again."""
-    from dra_cli.services import agent_name
+    from dra_cli.servicespecs import agent_name
 
     before = home.record().services.get(agent_name(owner.name))
     deadline = time.monotonic() + timeout

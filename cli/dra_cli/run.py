@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 import httpx
 
 from dra_cli.cluster import Cluster, own_console
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer
 from dra_cli.progress import Progress
-from dra_cli.services import ClusterOptions, ClusterServices, Reporter
+from dra_cli.services import ClusterServices, Reporter
 
 T = TypeVar("T")
 

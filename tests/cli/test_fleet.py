@@ -9,10 +9,11 @@ import pytest
 from dra_cli import commandline, nodes
 from dra_cli.access import ChosenCluster
 from dra_cli.cluster import Cluster as Home
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.commands import up
 from dra_cli.errors import CommandError
 from dra_cli.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
-from dra_cli.services import ClusterOptions, ClusterServices
+from dra_cli.services import ClusterServices
 from dralab.testing import Cluster
 
 _SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())

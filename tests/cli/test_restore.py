@@ -8,10 +8,11 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli.cluster import Cluster
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.restore.reading import restored
 from dra_cli.restore.writer import Writer
-from dra_cli.services import ClusterOptions, ClusterServices, Reporter
+from dra_cli.services import ClusterServices, Reporter
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.devices import resources

@@ -13,9 +13,10 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import commandline, snapshots
 from dra_cli.cluster import Cluster, Record
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool, Pools
-from dra_cli.services import ClusterOptions, ClusterServices
+from dra_cli.services import ClusterServices
 from dra_cli.snapshots import Snapshots
 from dra_shared.client.errors import ApiError
 

@@ -7,7 +7,8 @@ import jsonschema
 import pytest
 import yaml
 from dra_apiserver.storage.catalog import Database, engine
-from dra_cli.services import DEFAULT_GATES
+from dra_cli.versions import LAB_GATES
+from dra_shared.features import with_defaults
 
 from tests.support.reference import REPOSITORY
 
@@ -139,7 +140,7 @@ def test_every_environment_variable_is_an_option_of_its_service(compose: dict[st
 
 def test_containers_have_the_gates_of_up(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
-        assert service["environment"]["DRALAB_FEATURE_GATES"] == DEFAULT_GATES
+        assert service["environment"]["DRALAB_FEATURE_GATES"] == with_defaults(LAB_GATES, "")
 
 
 def test_health_checks_are_words_that_every_engine_keeps_apart(compose: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ from dra_cli.commands import up
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from dra_cli.clusteroptions import ClusterOptions
     from dra_cli.faults.script import Step
-    from dra_cli.services import ClusterOptions
 
 
 def options(parser: Parser) -> None:

@@ -16,9 +16,9 @@ from dra_cli.errors import CommandError
 if TYPE_CHECKING:
     from dra_shared.api.resources import Resource
 
+    from dra_cli.clusteroptions import ClusterOptions
     from dra_cli.fleet import Group, Pool
     from dra_cli.restore.objects import Json
-    from dra_cli.services import ClusterOptions
 
 
 def options(parser: Parser) -> None:
@@ -284,7 +284,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     Raises:
         CommandError: the fleet's file is of no use.
     """
-    from dra_cli.services import ClusterOptions
+    from dra_cli.clusteroptions import ClusterOptions
 
     start = _start(chosen)
     return ClusterOptions(

@@ -19,12 +19,13 @@ from dra_shared.client.rest import Client
 
 from dra_cli import checkout, manifests, objects
 from dra_cli.cluster import Cluster
+from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.demo import node_files
 from dra_cli.demo.snapshot import Snapshot, warnings
 from dra_cli.demo.stage import Pause, stopped_by_signals, temporary
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
-from dra_cli.services import ClusterOptions, ClusterServices, Reporter
+from dra_cli.services import ClusterServices, Reporter
 
 # Seconds; a slow machine may need more, an impossible manifest less.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))

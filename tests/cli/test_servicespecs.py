@@ -1,0 +1,82 @@
+import contextlib
+from pathlib import Path
+
+import pytest
+from dra_cli.clusteroptions import ClusterOptions
+from dra_cli.errors import CommandError
+from dra_cli.protection import Protection
+from dra_cli.servicespecs import ServiceSpecs
+from dra_shared.clock import SPEED
+
+
+def _specs(tmp_path: Path, options: ClusterOptions) -> ServiceSpecs:
+    return ServiceSpecs(tmp_path, options, Protection(tmp_path / "auth", options.protection, []))
+
+
+def _services(tmp_path: Path, *without: str) -> list[str]:
+    return _specs(tmp_path, ClusterOptions(port=0, without=without)).names
+
+
+def test_services_can_be_left_out(tmp_path: Path) -> None:
+    assert _services(tmp_path) == ["apiserver", "controller", "scheduler", "node-agent"]
+    assert _services(tmp_path, "scheduler", "node-agent") == ["apiserver", "controller"]
+
+
+def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="--without apiserver: choose controller, scheduler, node-agent"):
+        _services(tmp_path, "apiserver")
+
+
+def test_a_cluster_without_nodes_has_no_node_agent(tmp_path: Path) -> None:
+    assert _specs(tmp_path, ClusterOptions(port=0, nodes=0)).names == ["apiserver", "controller", "scheduler"]
+
+
+def test_services_read_from_the_readers_in_turn(tmp_path: Path) -> None:
+    options = ClusterOptions(port=0, nodes=1, apiservers=3)
+    made = _specs(tmp_path, options)
+    with contextlib.ExitStack() as stack:
+        specs = {spec.name: (spec.port.url, list(spec.arguments)) for spec in made.all(stack)}
+    assert list(specs)[:3] == ["apiserver", "apiserver-2", "apiserver-3"]
+    assert "--serve-readers" in specs["apiserver"][1]
+    (one, flags), (other, more) = specs["apiserver-2"], specs["apiserver-3"]
+    assert "--reader" in flags
+    assert "--reader" in more
+    found = []
+    for name in ("controller", "scheduler", "node-agent"):
+        words = specs[name][1]
+        found.append(words[words.index("--read-server") + 1])
+    assert found == [one, other, one]
+
+
+def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
+    options = ClusterOptions(port=0, nodes=0, apiservers=2, database="postgresql://db/dralab")
+    made = _specs(tmp_path, options)
+    with contextlib.ExitStack() as stack:
+        first, second, *_ = (spec.arguments for spec in made.all(stack))
+    assert first == second
+
+
+def test_a_token_is_needed_by_default_where_pods_run_on_a_real_engine() -> None:
+    assert not ClusterOptions().needs_token
+    assert ClusterOptions(runtime="docker").needs_token
+    assert not ClusterOptions(runtime="docker", anonymous_auth=True).needs_token
+    assert ClusterOptions(anonymous_auth=False).needs_token
+
+
+def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
+    made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, speed=10, grace=0))
+    with contextlib.ExitStack() as stack:
+        specs = made.all(stack)
+        (speed,) = {spec.environment[SPEED] for spec in specs}
+        agent = next(spec.arguments for spec in specs if spec.name == "node-agent")
+    assert speed.startswith("10@")
+    assert list(agent)[list(agent).index("--most-grace") + 1] == "0"
+
+
+@pytest.mark.parametrize("relaxed", [True, False])
+def test_relaxed_is_for_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
+    made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, relaxed=relaxed))
+    with contextlib.ExitStack() as stack:
+        specs = made.all(stack)
+        relaxing = {spec.name: "--relaxed" in spec.arguments for spec in specs}
+    assert relaxing["apiserver"] is relaxing["node-agent"] is relaxed
