@@ -1,0 +1,90 @@
+"""Worlds that the real 1.36.2 answered, in 1.37: which are answered otherwise, and which change of 1.37 does it."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+from dra_cli.conformance import recorded as conformance
+from dra_scheduler.allocator.features import Features
+from dra_shared.version import V1_36
+
+from tests.support.reference import load_vectors
+
+Json = dict[str, Any]
+
+# The changes that the recorded worlds meet, by the property that has them; docs/versions.md says where upstream has
+# them.
+_REASONS = {
+    "errors_name_the_device": {
+        *("w2", "w3", "w15", "w49", "w129", "w150", "w206", "w214", "w260", "w265", "w441", "w516", "w538"),
+        *(
+            "w635",
+            "w782",
+            "w860",
+            "w863",
+            "w948",
+            "w962",
+            "w966",
+            "w1041",
+            "w1083",
+            "w1087",
+            "w1144",
+            "w1189",
+        ),
+        *("w1356", "w1381", "w1387", "w1439", "w1459", "w1493", "w1582", "w1629", "w1835", "w1842", "w1993"),
+    },
+    "takes_all_back": {
+        *("w147", "w175", "w389", "w436", "w1029", "w1063", "w1143", "w1172", "w1376", "w1416", "w1680"),
+        *("w1710", "w1820"),
+    },
+    "counter_sets_have_nodes": {"w468", "w636"},
+    "counters_have_drivers": {"w38"},
+}
+
+
+def _differing(lines: list[Json]) -> set[str]:
+    alloc = conformance.subject("alloc")
+    return {
+        line["in"]["name"]
+        for line in lines
+        if not any(
+            alloc.agrees(alloc.answer({**line["in"], "kubernetesVersion": "1.37"}), out)
+            for out in conformance.outcomes(line)
+        )
+    }
+
+
+def _as_in_1_36(name: str) -> property:
+    """The property ``name``, as if the version were 1.36."""
+    since = getattr(Features, name)
+
+    def get(self: Features) -> Any:
+        return since.fget(dataclasses.replace(self, kubernetes=V1_36))
+
+    return property(get)
+
+
+def test_each_world_is_answered_otherwise_for_one_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = load_vectors("random-alloc.jsonl.gz")
+    names = {line["in"]["name"] for line in lines}
+    differing = _differing(lines)
+    assert differing == names & set().union(*_REASONS.values())
+    for reason, worlds in _REASONS.items():
+        with monkeypatch.context() as patched:
+            patched.setattr(Features, reason, _as_in_1_36(reason))
+            left = _differing([line for line in lines if line["in"]["name"] in differing])
+        assert differing - left == names & worlds, reason
+
+
+@pytest.mark.parametrize("subject", ["cel", "validate"])
+def test_no_expression_or_object_is_answered_otherwise(subject: str) -> None:
+    about = conformance.subject(subject)
+    differing = [
+        line["in"]["name"]
+        for line in load_vectors(f"random-{subject}.jsonl.gz")
+        if not any(
+            about.agrees(about.answer({**line["in"], "kubernetesVersion": "1.37"}), out)
+            for out in conformance.outcomes(line)
+        )
+    ]
+    assert differing == []

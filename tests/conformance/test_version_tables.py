@@ -1,0 +1,102 @@
+"""Gates and served kinds of all four versions, held against tables that were read in upstream's source."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+from dra_apiserver.discovery import Discovery
+from dra_apiserver.kinds import catalog
+from dra_shared.features import FeatureGates
+from dra_shared.version import VERSIONS, Version, release
+
+from tests.support.reference import reference_path
+
+Json = dict[str, Any]
+
+# The tables have no dependencies for these three, and upstream has: the real 1.35.6 says so in its own gates.json.
+_NEEDS_NOT_IN_TABLE = {
+    "AuthorizeNodeWithSelectors",
+    "DeclarativeValidationBeta",
+    "DeclarativeValidationTakeover",
+}
+_VERSIONS = ("v1", "v1alpha1", "v1alpha2", "v1alpha3", "v1beta1", "v1beta2")
+
+
+def _table(name: str) -> Json:
+    found: Json = json.loads(reference_path("reference", "kubernetes-1.37", name).read_text())
+    return found
+
+
+def _everything(version: Version) -> FeatureGates:
+    gates = release(version).gates
+    return FeatureGates(
+        version, **{name: gate.default if gate.locked else True for name, gate in gates.items()}
+    )
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_stages_defaults_and_locks(version: Version) -> None:
+    known = release(version).gates
+    for name, gate in _table("gates.json").items():
+        effective = gate["effective"][str(version)]
+        if effective in (None, "removed"):
+            assert name not in known
+            with pytest.raises(ValueError, match=f"^unrecognized feature gate: {name}$"):
+                FeatureGates.parse(f"{name}=true", version)
+            continue
+        ours = known[name]
+        assert (ours.stage.lower(), ours.default, ours.locked) == (
+            effective["stage"],
+            effective["default"],
+            effective["locked"],
+        ), name
+        if ours.locked:
+            default, other = str(ours.default).lower(), str(not ours.default).lower()
+            refused = f"cannot set feature gate {name} to {other}, feature is locked to {default}"
+            with pytest.raises(ValueError, match=re.escape(refused)):
+                FeatureGates.parse(f"{name}={other}", version)
+
+
+def test_what_gates_need_in_the_newest() -> None:
+    known = release(VERSIONS[-1]).gates
+    for name, gate in _table("gates.json").items():
+        if name in known and name not in _NEEDS_NOT_IN_TABLE:
+            assert set(known[name].needs) == set(gate.get("dependsOn", ())), name
+
+
+@pytest.mark.parametrize("runtime_config", ["", "api/all=true"])
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_served_kinds(version: Version, runtime_config: str) -> None:
+    discovery = Discovery(catalog.registry(runtime_config, _everything(version)))
+    for group, about in _table("api-versions.json")["versions"][str(version)].items():
+        for name in _VERSIONS:
+            served = about["served"].get(name)
+            wanted = served and (served["servedByDefault"] or runtime_config)
+            assert _kinds(discovery, group, name) == (set(served["kinds"]) if wanted else None), (group, name)
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
+    discovery = Discovery(catalog.registry("api/all=true", FeatureGates(version)))
+    for group, about in _table("api-versions.json")["versions"][str(version)].items():
+        for name, served in about["served"].items():
+            wanted = None if "alsoNeedsGate" in served else set(served["kinds"])
+            assert _kinds(discovery, group, name) == wanted, (group, name)
+
+
+@pytest.mark.parametrize("version", VERSIONS, ids=str)
+def test_storage_versions(version: Version) -> None:
+    registry = catalog.registry("api/all=true", _everything(version))
+    stored = {(one.group, one.plural): one.hashed_version for one in registry}
+    for group, about in _table("api-versions.json")["versions"][str(version)].items():
+        for resources, wanted in about["storage"].items():
+            if not wanted.startswith("unconfirmed"):
+                assert {stored[group, one] for one in resources.split(",")} == {wanted}, resources
+
+
+def _kinds(discovery: Discovery, group: str, version: str) -> set[str] | None:
+    listed = discovery.resources(group, version)
+    if listed is None:
+        return None
+    return {one["kind"] for one in listed["resources"] if "/" not in one["name"]}
