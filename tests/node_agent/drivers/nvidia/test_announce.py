@@ -248,6 +248,10 @@ def test_wrong_shares(gates: str, shares: str, message: str) -> None:
         ("DynamicMIG=true,PassthroughSupport=true", "mutually exclusive with PassthroughSupport"),
         ("DynamicMIG=true,NVMLDeviceHealthCheck=true", "mutually exclusive with NVMLDeviceHealthCheck"),
         ("PassthroughSupport=true,NVMLDeviceHealthCheck=true", "mutually exclusive"),
+        (
+            "IMEXDaemonsWithDNSNames=false",
+            "feature gate ComputeDomainCliques requires IMEXDaemonsWithDNSNames to also be enabled",
+        ),
         ("DeviceMetadata=true", "requires PassthroughSupport"),
     ],
 )

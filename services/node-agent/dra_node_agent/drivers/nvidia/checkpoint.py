@@ -16,6 +16,8 @@ from dra_node_agent.drivers.gojson import checksum, dumps
 
 STARTED = "PrepareStarted"
 COMPLETED = "PrepareCompleted"
+#: Of the driver for compute domains alone: unprepared before it was prepared.
+ABORTED = "PrepareAborted"
 FILE_NAME = "checkpoint.json"
 
 
@@ -25,6 +27,7 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     Args:
         status: the claim's status when it was prepared, as plain data in Go's field order.
         groups: prepared devices by the config they share, in the file's form.
+        aborted_at: when its preparation was given up, as Go writes a time.
     """
 
     state: str
@@ -32,6 +35,7 @@ class PreparedClaim(msgspec.Struct, frozen=True):
     groups: list[dict[str, Any]]
     name: str = ""
     namespace: str = ""
+    aborted_at: str = ""
 
     def results(self, driver: str) -> list[dict[str, Any]]:
         """The claim's allocation results of ``driver``."""
@@ -101,6 +105,7 @@ class Checkpoint:
                     groups=claim.get("preparedDevices") or [],
                     name=claim.get("name", ""),
                     namespace=claim.get("namespace", ""),
+                    aborted_at=claim.get("abortedAt") or "",
                 )
                 for uid, claim in (source.get("preparedClaims") or {}).items()
             }
@@ -142,4 +147,6 @@ def _second_claim(claim: PreparedClaim) -> dict[str, Any]:
         content["name"] = claim.name
     if claim.namespace:
         content["namespace"] = claim.namespace
+    if claim.aborted_at:
+        content["abortedAt"] = claim.aborted_at
     return content

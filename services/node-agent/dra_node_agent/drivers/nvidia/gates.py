@@ -13,6 +13,9 @@ DEVICE_METADATA = "DeviceMetadata"
 LIST_ATTRIBUTES = "DRAListTypeAttributes"
 CONSUMABLE_SHARES = "ConsumableShares"
 FABRIC_PARTITIONS = "FabricManagerPartitioning"
+HOST_IMEX = "HostManagedIMEXDaemon"
+DNS_NAMES = "IMEXDaemonsWithDNSNames"
+CLIQUES = "ComputeDomainCliques"
 
 #: Upstream's defaults.
 DEFAULTS: Mapping[str, bool] = {
@@ -26,9 +29,9 @@ DEFAULTS: Mapping[str, bool] = {
     CONSUMABLE_SHARES: False,
     FABRIC_PARTITIONS: False,
     # Those below concern compute domains, which have a driver of their own.
-    "HostManagedIMEXDaemon": False,
-    "IMEXDaemonsWithDNSNames": True,
-    "ComputeDomainCliques": True,
+    HOST_IMEX: False,
+    DNS_NAMES: True,
+    CLIQUES: True,
     "CrashOnNVLinkFabricErrors": True,
 }
 
@@ -50,7 +53,7 @@ class NvidiaGates:
     """Which gates are on.
 
     Raises:
-        DriverConfigError: a gate is unknown, or two exclude each other.
+        DriverConfigError: a gate is unknown, or two do not go together.
     """
 
     def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
@@ -61,6 +64,8 @@ class NvidiaGates:
                     f"unrecognized feature gate: {name} (known: {', '.join(sorted(DEFAULTS))})"
                 )
             self._gates[name] = on
+        if self._gates[CLIQUES] and not self._gates[DNS_NAMES]:
+            raise DriverConfigError(f"feature gate {CLIQUES} requires {DNS_NAMES} to also be enabled")
         for first, second in _EXCLUSIVE:
             if self._gates[first] and self._gates[second]:
                 raise DriverConfigError(f"feature gate {first} is currently mutually exclusive with {second}")

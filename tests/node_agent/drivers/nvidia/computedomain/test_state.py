@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,14 +12,15 @@ from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import CheckpointError, PrepareError
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.choices import PermanentError
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
-from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState, PermanentError
+from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_node_agent.drivers.nvidia.host import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.api.meta import ObjectMeta
-from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
 
 from tests.node_agent.cdi.schema import check_file
 from tests.node_agent.driverkit.claims import claim, opaque, ref
@@ -63,6 +65,7 @@ class Api:
 class Node:
     def __init__(self, directory: Path, gpus: str = "4xGB200", clique: str = CLIQUE) -> None:
         self.api = Api(clique)
+        self.now = datetime(2026, 8, 7, 12, tzinfo=UTC)
         self.directories = Directories.below(DRIVER_NAME, directory / "kubelet", directory / "cdi")
         self.directories.make(DRIVER_NAME)
         self.host = SimulatedHost(open_system(gpus, "node-0"), directory / "driver")
@@ -70,7 +73,7 @@ class Node:
 
     def start(self) -> ComputeDomainState:
         library = DeviceLibrary(self.host, NvidiaGates())
-        state = ComputeDomainState(library, cast(Domains, self.api), self.directories)
+        state = ComputeDomainState(library, cast(Domains, self.api), self.directories, lambda: self.now)
         state.open()
         return state
 
@@ -97,6 +100,10 @@ def node(tmp_path: Path) -> Node:
 def config(kind: str, **fields: Any) -> Any:
     parameters = {"apiVersion": api.API_VERSION, "kind": f"ComputeDomain{kind}Config", **fields}
     return opaque(parameters, "r0", driver=DRIVER_NAME)
+
+
+def reference(pod: str) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod, uid=pod)
 
 
 def channel(uid: str = "c1", domain: str = "dom", **fields: Any) -> ResourceClaim:
@@ -178,6 +185,46 @@ def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
     node.state = node.start()
     node.unprepare(channel())
     assert node.label() is None
+
+
+def test_an_attempt_that_was_given_up_is_not_taken_up_again(node: Node) -> None:
+    with pytest.raises(PrepareError):
+        node.prepare(channel())
+    assert [str(claim) for claim in node.state.started()] == ["ns/claim-c1:c1"]
+    node.unprepare(channel())
+    node.unprepare(channel())
+    assert node.state.started() == []
+    # As NVIDIA's plugin writes it: version 1 of the file does not know the claim.
+    content = json.loads((node.directories.plugin / "checkpoint.json").read_bytes())
+    (saved,) = content["v2"]["preparedClaims"].values()
+    assert list(saved) == ["checkpointState", "status", "name", "namespace", "abortedAt"]
+    assert (saved["checkpointState"], saved["abortedAt"]) == ("PrepareAborted", "2026-08-07T12:00:00Z")
+    assert content["v1"] == {}
+
+    node.api.ready = True
+    node.state = node.start()
+    message = "^stale prepare for claim ns/claim-c1:c1: claim prepare was already aborted$"
+    with pytest.raises(PermanentError, match=message):
+        node.prepare(channel())
+    assert node.label() is None
+    # Another allocation, or reserved for other pods: the claim is wanted anew.
+    again = channel()
+    again = msgspec.structs.replace(
+        again, status=msgspec.structs.replace(again.status, reserved_for=(reference("p2"),))
+    )
+    assert len(node.prepare(again)) == 1
+    assert node.label() == "dom"
+
+
+def test_what_was_given_up_is_forgotten_after_a_while(node: Node) -> None:
+    with pytest.raises(PrepareError):
+        node.prepare(channel())
+    node.unprepare(channel())
+    node.now += timedelta(seconds=89)
+    assert node.state.forget_aborted(90) == 0
+    node.now += timedelta(seconds=1)
+    assert node.state.forget_aborted(90) == 1
+    assert node.state.prepared() == {}
 
 
 @pytest.mark.parametrize(

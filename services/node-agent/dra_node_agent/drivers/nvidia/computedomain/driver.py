@@ -1,9 +1,10 @@
 """The driver as it runs on a node (cmd/compute-domain-kubelet-plugin/driver.go)."""
 
+import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import httpx
 from dra_shared.api.resource import ResourceClaim
@@ -18,15 +19,21 @@ from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.base import DriverNode
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, devices
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
+from dra_node_agent.drivers.nvidia.computedomain.choices import PermanentError
+from dra_node_agent.drivers.nvidia.computedomain.cleanup import StaleClaims
 from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
-from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState, PermanentError
+from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 
 _LOCK_FILE = "pu.lock"
 # As long as the kubelet waits for an answer. A daemon's claim must be prepared before a channel's can be.
 _RETRY_SECONDS = 45.0
+# An attempt that began before a claim was given up has ended by then.
+_ABORTED_SECONDS = 2 * _RETRY_SECONDS
 _FIRST_DELAY, _LONGEST_DELAY = 0.25, 3.0
+
+T = TypeVar("T")
 
 _log = logger(__name__)
 
@@ -70,13 +77,17 @@ class ComputeDomainDriver:
             try:
                 clique = self._library.clique() or ""
                 domains = Domains(node.client, self._domains, self._namespace, node.name, clique)
-                self.state = ComputeDomainState(self._library, domains, self._directories)
+                self.state = ComputeDomainState(self._library, domains, self._directories, node.clock.now)
                 self.state.open()
             except (CheckpointError, DiscoveryError, OSError) as error:
                 raise DriverConfigError(f"driver {DRIVER_NAME} on node {node.name}: {error}") from error
             self._domains.add_handler(on_delete=self._domain_deleted)
             await self.server.start()
             stack.push_async_callback(self.server.stop)
+            stale = StaleClaims(node.client, node.clock, self)
+            stack.push_async_callback(
+                _end, asyncio.create_task(stale.run(), name=f"stale claims of {node.name}")
+            )
             self._stack = stack.pop_all()
         self.server.publish(devices.resources(node.name))
         return self
@@ -96,38 +107,57 @@ class ComputeDomainDriver:
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
         where = f"{claim.metadata.namespace}/{claim.metadata.name}:{claim.metadata.uid}"
+        try:
+            found = await self._retried(lambda: self.state.prepare(claim), "prepare devices failed: ")
+        except PrepareError as error:
+            raise PrepareError(f"error preparing devices for claim '{where}': {error}") from error
+        _log.info("prepared", claim=where, devices=[device.device for device in found])
+        return found
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        try:
+            await self._retried(lambda: self.state.unprepare(claim), "unprepare devices failed: ")
+        except PrepareError as error:
+            raise PrepareError(f"error unpreparing devices for claim '{claim}': {error}") from error
+        _log.info("unprepared", claim=str(claim))
+
+    def started(self) -> list[ClaimRef]:
+        return self.state.started()
+
+    async def forget_aborted(self) -> int:
+        try:
+            async with self._lock.held():
+                return self.state.forget_aborted(_ABORTED_SECONDS)
+        except LockTimeout as error:
+            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
+        """Try until it succeeds or can't, or the kubelet has stopped waiting; raises PrepareError."""
         clock = self._node.clock
         until = clock.monotonic() + _RETRY_SECONDS
         delay = _FIRST_DELAY
         while True:
             try:
-                found = await self._prepare_once(claim)
-                _log.info("prepared", claim=where, devices=[device.device for device in found])
-                return found
+                return await self._once(attempt, failed)
             except PrepareError as error:
                 if isinstance(error, PermanentError) or clock.monotonic() + delay >= until:
-                    raise PrepareError(f"error preparing devices for claim '{where}': {error}") from error
+                    raise
             await clock.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY)
 
-    async def unprepare(self, claim: ClaimRef) -> None:
+    async def _once(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
         try:
             async with self._lock.held():
-                await self.state.unprepare(claim)
-        except LockTimeout as error:
-            raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
-        except (PrepareError, ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            raise PrepareError(f"error unpreparing devices for claim '{claim}': {error}") from error
-        _log.info("unprepared", claim=str(claim))
-
-    async def _prepare_once(self, claim: ResourceClaim) -> list[PreparedDevice]:
-        try:
-            async with self._lock.held():
-                return await self.state.prepare(claim)
+                return await attempt()
         except LockTimeout as error:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            raise PrepareError(f"prepare devices failed: {error}") from error
+            raise PrepareError(f"{failed}{error}") from error
 
     def _domain_deleted(self, domain: ComputeDomain) -> None:
         self.state.forget(domain.metadata.uid)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -4,10 +4,13 @@ A channel makes its node join the domain, and is ready once the domain's daemon 
 """
 
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.clock import parse_rfc3339, rfc3339
 
 from dra_node_agent.cdi import (
     CdiDevice,
@@ -21,24 +24,32 @@ from dra_node_agent.cdi import (
 from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.opaque import applies_to, configs_for
-from dra_node_agent.drivers.gojson import claim_status
-from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim
+from dra_node_agent.drivers.gojson import claim_status, dumps
+from dra_node_agent.drivers.nvidia.checkpoint import (
+    ABORTED,
+    COMPLETED,
+    FILE_NAME,
+    STARTED,
+    Checkpoint,
+    PreparedClaim,
+)
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api, devices, edits
+from dra_node_agent.drivers.nvidia.computedomain.choices import (
+    PermanentError,
+    channel_domains,
+    choose,
+    configs,
+    own_results,
+)
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
 from dra_node_agent.drivers.nvidia.config import (
     ComputeDomainChannelConfig,
     ComputeDomainDaemonConfig,
     DomainConfig,
-    decode_domain,
 )
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.prepared import answer
 
-_KINDS: dict[type[DomainConfig], str] = {
-    ComputeDomainChannelConfig: devices.CHANNEL,
-    ComputeDomainDaemonConfig: devices.DAEMON,
-}
 _DIRECTORY = "domains"
 #: The settings that an IMEX daemon of a domain starts with.
 _SETTINGS = """\
@@ -49,10 +60,6 @@ IMEX_CMD_ENABLED=1
 IMEX_CMD_PORT=50005
 IMEX_WAIT_FOR_QUORUM=RECOVERY
 """
-
-
-class PermanentError(PrepareError):
-    """Trying again would not help."""
 
 
 @dataclass
@@ -66,9 +73,20 @@ class _Group:
 
 
 class ComputeDomainState:
-    """The claims that hold channels and daemon devices on a node."""
+    """The claims that hold channels and daemon devices on a node.
 
-    def __init__(self, library: DeviceLibrary, domains: Domains, directories: Directories) -> None:
+    Args:
+        now: the wall clock.
+    """
+
+    def __init__(
+        self,
+        library: DeviceLibrary,
+        domains: Domains,
+        directories: Directories,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._now = now
         self._library = library
         self._domains = domains
         self._cdi = directories.cdi
@@ -109,9 +127,13 @@ class ComputeDomainState:
             return _answers(before)
         if claim.status.allocation is None:
             raise PermanentError("no allocation set in ResourceClaim")
-        self._check_overlap(claim, claims)
         status = claim_status(claim.status)
         name, namespace = claim.metadata.name, claim.metadata.namespace
+        if before is not None and before.state == ABORTED and dumps(before.status) == dumps(status):
+            raise PermanentError(
+                f"stale prepare for claim {namespace}/{name}:{uid}: claim prepare was already aborted"
+            )
+        self._check_overlap(claim, claims)
         self._put(uid, PreparedClaim(STARTED, status, [], name, namespace))
         try:
             groups = await self._groups(claim)
@@ -125,24 +147,61 @@ class ComputeDomainState:
     async def unprepare(self, claim: ClaimRef) -> None:
         """Take the devices back: a node whose channel goes leaves the domain.
 
+        A claim whose preparation did not end is noted for a while, so that an attempt that is still under way does not
+        prepare it after all.
+
         Raises:
             PrepareError: the checkpoint is damaged.
             ApiError: the API server refuses something.
         """
         prepared = self._checkpoint.claims().get(claim.uid)
-        if prepared is None:
+        if prepared is None or prepared.state == ABORTED:
             return
-        for domain in _channel_domains(prepared):
+        for domain in channel_domains(prepared):
             await self._domains.leave(domain)
         remove_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, claim.uid))
-        self._checkpoint.update(lambda claims: claims.__delitem__(claim.uid))
+        if prepared.state == COMPLETED:
+            self._drop(claim.uid)
+            return
+        when = rfc3339(self._now())
+        self._put(
+            claim.uid,
+            PreparedClaim(ABORTED, prepared.status, [], claim.name, claim.namespace, aborted_at=when),
+        )
+
+    def started(self) -> list[ClaimRef]:
+        """The claims whose preparation has not ended; those of which no name is known are left out."""
+        return [
+            ClaimRef(claim.namespace, claim.name, uid)
+            for uid, claim in sorted(self._checkpoint.claims().items())
+            if claim.state == STARTED and claim.name
+        ]
+
+    def forget_aborted(self, older_seconds: float) -> int:
+        """Drop the claims that were given up that long ago; gives how many."""
+        limit = self._now() - timedelta(seconds=older_seconds)
+        expired = [
+            uid
+            for uid, claim in self._checkpoint.claims().items()
+            if claim.state == ABORTED and (not claim.aborted_at or parse_rfc3339(claim.aborted_at) <= limit)
+        ]
+        if expired:
+            self._drop(*expired)
+        return len(expired)
 
     def _put(self, uid: str, prepared: PreparedClaim) -> None:
         self._checkpoint.update(lambda claims: claims.__setitem__(uid, prepared))
 
+    def _drop(self, *uids: str) -> None:
+        def change(claims: dict[str, PreparedClaim]) -> None:
+            for uid in uids:
+                claims.pop(uid, None)
+
+        self._checkpoint.update(change)
+
     def _check_overlap(self, claim: ResourceClaim, claims: dict[str, PreparedClaim]) -> None:
         uid = claim.metadata.uid
-        wanted = {result.device for result in _results(claim) if not result.admin_access}
+        wanted = {result.device for result in own_results(claim) if not result.admin_access}
         for other_uid, other in sorted(claims.items()):
             if other_uid == uid or other.state != COMPLETED:
                 continue
@@ -156,12 +215,12 @@ class ComputeDomainState:
     async def _groups(self, claim: ResourceClaim) -> list[_Group]:
         groups: dict[int, _Group] = {}
         try:
-            every = _configs(claim)
-            for result in _results(claim):
+            every = configs(claim)
+            for result in own_results(claim):
                 type_ = devices.TYPES.get(result.device)
                 if type_ is None:
                     raise PrepareError(f"requested device is not allocatable: {result.device}")
-                number = _choose(every, result, type_)
+                number = choose(every, result, type_)
                 groups.setdefault(number, _Group(type_, every[number][1], [])).results.append(result)
         except PrepareError as error:
             raise type(error)(f"error generating configResultsMap: {error}") from error
@@ -240,58 +299,6 @@ class ComputeDomainState:
             write_spec(self._cdi, name, spec, durable=self._durable)
         except (OSError, ValueError) as error:
             raise PrepareError(f"unable to create CDI spec file for claim: {error}") from error
-
-
-def _results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    assert claim.status.allocation is not None
-    return [result for result in claim.status.allocation.devices.results if result.driver == DRIVER_NAME]
-
-
-def _configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
-    """The defaults, then what class and claim say; raises PrepareError."""
-    assert claim.status.allocation is not None
-    found: list[tuple[tuple[str, ...], DomainConfig]] = [
-        ((), ComputeDomainDaemonConfig()),
-        ((), ComputeDomainChannelConfig()),
-    ]
-    try:
-        for requests, parameters in configs_for(DRIVER_NAME, claim.status.allocation.devices.config):
-            try:
-                found.append((requests, decode_domain(parameters)))
-            except PrepareError as error:
-                raise PermanentError(f"error decoding config parameters: {error}") from error
-    except PrepareError as error:
-        raise type(error)(f"error getting opaque device configs: {error}") from error
-    return found
-
-
-def _choose(
-    configs: list[tuple[tuple[str, ...], DomainConfig]], result: DeviceRequestAllocationResult, type_: str
-) -> int:
-    """Which config counts: the last that names the request, or names none and is for this type of device."""
-    for number in range(len(configs) - 1, -1, -1):
-        requests, config = configs[number]
-        fits = _KINDS[type(config)] == type_
-        if requests and applies_to(requests, result.request):
-            if not fits:
-                raise PrepareError(f"cannot apply {type(config).__name__} to request: {result.request}")
-            return number
-        if not requests and fits:
-            return number
-    raise LookupError(result.request)
-
-
-def _channel_domains(prepared: PreparedClaim) -> list[str]:
-    """The domains that the claim's channels are for, also of one whose preparation did not end."""
-    allocation = prepared.status.get("allocation") or {}
-    found = []
-    for config in (allocation.get("devices") or {}).get("config") or []:
-        opaque = config.get("opaque") or {}
-        parameters = opaque.get("parameters") or {}
-        is_channel = parameters.get("kind") == ComputeDomainChannelConfig.__name__
-        if opaque.get("driver") == DRIVER_NAME and is_channel and parameters.get("domainID"):
-            found.append(str(parameters["domainID"]))
-    return found
 
 
 def _cdi_name(uid: str, result: DeviceRequestAllocationResult) -> str:

@@ -1,0 +1,75 @@
+"""Which opaque config counts for which of a claim's devices (cmd/compute-domain-kubelet-plugin/device_state.go)."""
+
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.driverkit.opaque import applies_to, configs_for
+from dra_node_agent.drivers.nvidia.checkpoint import PreparedClaim
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, devices
+from dra_node_agent.drivers.nvidia.config import (
+    ComputeDomainChannelConfig,
+    ComputeDomainDaemonConfig,
+    DomainConfig,
+    decode_domain,
+)
+
+_KINDS: dict[type[DomainConfig], str] = {
+    ComputeDomainChannelConfig: devices.CHANNEL,
+    ComputeDomainDaemonConfig: devices.DAEMON,
+}
+
+
+class PermanentError(PrepareError):
+    """Trying again would not help."""
+
+
+def own_results(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
+    assert claim.status.allocation is not None
+    return [result for result in claim.status.allocation.devices.results if result.driver == DRIVER_NAME]
+
+
+def configs(claim: ResourceClaim) -> list[tuple[tuple[str, ...], DomainConfig]]:
+    """The defaults, then what class and claim say; raises PrepareError."""
+    assert claim.status.allocation is not None
+    found: list[tuple[tuple[str, ...], DomainConfig]] = [
+        ((), ComputeDomainDaemonConfig()),
+        ((), ComputeDomainChannelConfig()),
+    ]
+    try:
+        for requests, parameters in configs_for(DRIVER_NAME, claim.status.allocation.devices.config):
+            try:
+                found.append((requests, decode_domain(parameters)))
+            except PrepareError as error:
+                raise PermanentError(f"error decoding config parameters: {error}") from error
+    except PrepareError as error:
+        raise type(error)(f"error getting opaque device configs: {error}") from error
+    return found
+
+
+def choose(
+    configs: list[tuple[tuple[str, ...], DomainConfig]], result: DeviceRequestAllocationResult, type_: str
+) -> int:
+    """Which config counts: the last that names the request, or names none and is for this type of device."""
+    for number in range(len(configs) - 1, -1, -1):
+        requests, config = configs[number]
+        fits = _KINDS[type(config)] == type_
+        if requests and applies_to(requests, result.request):
+            if not fits:
+                raise PrepareError(f"cannot apply {type(config).__name__} to request: {result.request}")
+            return number
+        if not requests and fits:
+            return number
+    raise LookupError(result.request)
+
+
+def channel_domains(prepared: PreparedClaim) -> list[str]:
+    """The domains that the claim's channels are for, also of one whose preparation did not end."""
+    allocation = prepared.status.get("allocation") or {}
+    found = []
+    for config in (allocation.get("devices") or {}).get("config") or []:
+        opaque = config.get("opaque") or {}
+        parameters = opaque.get("parameters") or {}
+        is_channel = parameters.get("kind") == ComputeDomainChannelConfig.__name__
+        if opaque.get("driver") == DRIVER_NAME and is_channel and parameters.get("domainID"):
+            found.append(str(parameters["domainID"]))
+    return found

@@ -1,0 +1,75 @@
+"""Claims that were prepared in part and are gone (cmd/compute-domain-kubelet-plugin/cleanup.go)."""
+
+from typing import Protocol
+
+import httpx
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock
+from dra_shared.log import logger
+
+from dra_node_agent.driverkit.claims import ClaimRef
+from dra_node_agent.driverkit.errors import PrepareError
+
+_PERIOD_SECONDS = 600.0
+_PASSING = (ApiError, PrepareError, httpx.HTTPError, OSError, TimeoutError)
+
+_log = logger(__name__)
+
+
+class Attempts(Protocol):
+    """The claims that a driver began to prepare."""
+
+    def started(self) -> list[ClaimRef]:
+        """Those that it neither prepared nor gave up."""
+        ...
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        """Give one up; raises PrepareError."""
+        ...
+
+    async def forget_aborted(self) -> int:
+        """Drop those that were given up long ago; gives how many. Raises PrepareError, OSError."""
+        ...
+
+
+class StaleClaims:
+    """Unprepares claims that the API server does not know any more: the kubelet asks no more for those."""
+
+    def __init__(self, client: Client, clock: Clock, attempts: Attempts) -> None:
+        self._client = client
+        self._clock = clock
+        self._attempts = attempts
+
+    async def run(self) -> None:
+        """Look now, and every ten minutes, until cancelled."""
+        while True:
+            await self.clean()
+            await self._clock.sleep(_PERIOD_SECONDS)
+
+    async def clean(self) -> None:
+        """Look once. What fails is tried again with the next look."""
+        for claim in self._attempts.started():
+            try:
+                if await self._is_gone(claim):
+                    await self._attempts.unprepare(claim)
+                    _log.info("unprepared a stale claim", claim=str(claim))
+            except _PASSING as error:
+                _log.warning(
+                    "a claim that may be stale is looked at later", claim=str(claim), error=str(error)
+                )
+        try:
+            count = await self._attempts.forget_aborted()
+        except _PASSING as error:
+            _log.warning("claims that were given up are forgotten later", error=str(error))
+            return
+        if count:
+            _log.info("forgot claims that were given up", claims=count)
+
+    async def _is_gone(self, claim: ClaimRef) -> bool:
+        try:
+            found = await self._client.get(RESOURCE_CLAIMS, claim.name, claim.namespace)
+        except NotFound:
+            return True
+        return found.metadata.uid != claim.uid

@@ -1,0 +1,89 @@
+"""Claims that were prepared in part, while the API server loses them."""
+
+import asyncio
+from typing import Any, cast
+
+import httpx
+import pytest
+from dra_node_agent.driverkit.claims import ClaimRef
+from dra_node_agent.driverkit.errors import PrepareError
+from dra_node_agent.drivers.nvidia.computedomain.cleanup import StaleClaims
+from dra_shared.api.meta import ObjectMeta, Status
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.client.errors import NotFound
+from dra_shared.client.rest import Client
+from dra_shared.clock import FakeClock, settle
+
+
+class Api:
+    def __init__(self, **uids: str) -> None:
+        self.uids = uids
+        self.error: Exception | None = None
+
+    async def get(self, resource: Any, name: str, namespace: str) -> ResourceClaim:
+        if self.error:
+            raise self.error
+        if name not in self.uids:
+            raise NotFound(Status(code=404, reason="NotFound", message=f'resourceclaims "{name}" not found'))
+        return ResourceClaim(metadata=ObjectMeta(name=name, uid=self.uids[name]))
+
+
+class Attempts:
+    def __init__(self, *names: str) -> None:
+        self.left = [ClaimRef("ns", name, f"uid-of-{name}") for name in names]
+        self.refused: set[str] = set()
+        self.forgotten = 0
+
+    def started(self) -> list[ClaimRef]:
+        return list(self.left)
+
+    async def unprepare(self, claim: ClaimRef) -> None:
+        if claim.name in self.refused:
+            raise PrepareError("the API server is away")
+        self.left.remove(claim)
+
+    async def forget_aborted(self) -> int:
+        self.forgotten += 1
+        return 0
+
+
+def cleaner(api: Api, attempts: Attempts) -> StaleClaims:
+    return StaleClaims(cast(Client, api), FakeClock(), attempts)
+
+
+def names(attempts: Attempts) -> list[str]:
+    return [claim.name for claim in attempts.left]
+
+
+def test_claims_that_are_gone_are_unprepared() -> None:
+    attempts = Attempts("there", "gone", "another")
+    api = Api(there="uid-of-there", another="of one that was created later")
+    asyncio.run(cleaner(api, attempts).clean())
+    assert names(attempts) == ["there"]
+    assert attempts.forgotten == 1
+
+
+def test_what_fails_is_tried_with_the_next_look() -> None:
+    attempts, api = Attempts("first", "second"), Api()
+    attempts.refused = {"first"}
+
+    async def run() -> None:
+        clock = FakeClock()
+        task = asyncio.create_task(StaleClaims(cast(Client, api), clock, attempts).run())
+        await settle()
+        assert names(attempts) == ["first"]
+        attempts.refused = set()
+        await clock.advance(600)
+        assert names(attempts) == []
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("error", [httpx.ConnectError("refused"), TimeoutError()])
+def test_without_an_answer_nothing_is_stale(error: Exception) -> None:
+    attempts, api = Attempts("one"), Api()
+    api.error = error
+    asyncio.run(cleaner(api, attempts).clean())
+    assert names(attempts) == ["one"]
