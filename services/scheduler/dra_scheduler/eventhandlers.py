@@ -11,18 +11,20 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceSlice
 from dra_shared.api.resources import (
+    COMPOSITE_POD_GROUPS,
     DEVICE_CLASSES,
     NODES,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
-from dra_shared.api.scheduling import PodGroup
+from dra_shared.api.scheduling import CompositePodGroup, PodGroup
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
 from dra_shared.podgroups import pod_groups
 from dra_shared.taintrules import taint_rules
 
+from dra_scheduler.dra.grouptree import minimum_of
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.framework.cache import Cache
@@ -87,7 +89,13 @@ class EventHandlers:
         )
         if any(gates.enabled(gate) for gate in GROUP_GATES):
             informers.informer(pod_groups(gates.version)).add_handler(
-                self._group_added, lambda _, new: self._groups.set_group(new), self._group_deleted
+                self._group_added, self._group_updated, self._groups.delete_group
+            )
+        if gates.enabled("CompositePodGroup"):
+            informers.informer(COMPOSITE_POD_GROUPS).add_handler(
+                self._composite_added,
+                lambda _, new: self._groups.set_group(new),
+                self._groups.delete_group,
             )
         informers.informer(PODS).add_handler(
             lambda new: self._pod_changed(None, new), self._pod_changed, self._pod_deleted
@@ -182,8 +190,15 @@ class EventHandlers:
         self._groups.set_group(group)
         self._queue.move_on(Event(Kind.POD_GROUP, Action.ADD, None, group))
 
-    def _group_deleted(self, group: PodGroup) -> None:
-        self._groups.delete_group(group.key)
+    def _group_updated(self, old: PodGroup, new: PodGroup) -> None:
+        self._groups.set_group(new)
+        # Since 1.37 a gang may become smaller.
+        if minimum_of(new) < minimum_of(old):
+            self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, old, new))
+
+    def _composite_added(self, group: CompositePodGroup) -> None:
+        self._groups.set_group(group)
+        self._queue.move_on(Event(Kind.COMPOSITE_POD_GROUP, Action.ADD, None, group))
 
     # Nodes
 

@@ -32,7 +32,10 @@ _log = logger(__name__)
 
 
 class PodCycle:
-    """Decides on one pod at a time. ``measured``: its attempts count in the service's metrics."""
+    """Decides on one pod at a time. ``measured``: its attempts count in the service's metrics.
+
+    ``members_preempt``: PostFilter runs for each pod of a group, not for the group as a whole.
+    """
 
     def __init__(
         self,
@@ -49,6 +52,7 @@ class PodCycle:
         clock: Clock,
         *,
         measured: bool = True,
+        members_preempt: bool = True,
     ) -> None:
         self._framework = framework
         self._dynamic_resources = dynamic_resources
@@ -62,16 +66,19 @@ class PodCycle:
         self._tasks = tasks
         self._clock = clock
         self._measured = measured
+        self._members_preempt = members_preempt
         self._attempt: Attempt | None = None
 
     def restart(self) -> None:
         """Decide as a new scheduler would: nothing of earlier attempts counts."""
         self._placement.restart()
 
-    async def decide(self, entry: QueuedPod, group: CycleState | None = None) -> Decision | Failure | None:
+    async def decide(
+        self, entry: QueuedPod, group: CycleState | None = None, *, counted: bool = True
+    ) -> Decision | Failure | None:
         """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it.
 
-        ``group`` is the state of the pod group's attempt that this is part of.
+        ``group`` is the state of the pod group's attempt that this is part of; one that is not ``counted`` only tries.
         """
         started = self._clock.monotonic()
         try:
@@ -80,7 +87,7 @@ class PodCycle:
             # Not the end of it for the others of a group, who are in flight with this one.
             _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
             outcome = Failure(SCHEDULER_ERROR, str(problem))
-        if self._measured:
+        if self._measured and counted:
             count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
         return outcome
 
@@ -135,7 +142,7 @@ class PodCycle:
         """Run PostFilter, which may nominate a node, and say why the pod gets none."""
         in_the_way = False
         nominated: str | None = ""
-        if diagnosis.nodes:
+        if diagnosis.nodes and (self._members_preempt or state.group is None):
             nominated, status = await self._framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
             # A claim that could not be given back: nothing is going to happen that the pod could wait for.
@@ -177,9 +184,11 @@ class PodCycles:
     def _of(self, pod: Pod) -> PodCycle:
         return self._cycles[pod.spec.scheduler_name]
 
-    async def decide(self, entry: QueuedPod, group: CycleState | None = None) -> Decision | Failure | None:
+    async def decide(
+        self, entry: QueuedPod, group: CycleState | None = None, *, counted: bool = True
+    ) -> Decision | Failure | None:
         """See :meth:`PodCycle.decide`."""
-        return await self._of(entry.pod).decide(entry, group)
+        return await self._of(entry.pod).decide(entry, group, counted=counted)
 
     def bind(self, decision: Decision) -> None:
         """See :meth:`PodCycle.bind`."""

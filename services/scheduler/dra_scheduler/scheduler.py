@@ -29,6 +29,7 @@ from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_scheduler.scheduleresult import Decision
 from dra_scheduler.tasks import Tasks
+from dra_scheduler.treecycle import TreeCycle
 
 _FLUSH_INTERVAL = 30.0
 
@@ -53,7 +54,7 @@ class Scheduler:
         manager: DRAManager,
         groups: PodGroups,
         pod_cycle: PodCycles,
-        group_cycle: GroupCycle,
+        group_cycle: GroupCycle | TreeCycle,
         failures: FailureHandler,
         explainer: Explainer,
         tasks: Tasks,

@@ -51,6 +51,7 @@ from dra_scheduler.podcycle import PodCycle, PodCycles
 from dra_scheduler.queue.scheduling import SchedulingQueue
 from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.tasks import Tasks
+from dra_scheduler.treecycle import TreeCycle
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,18 @@ def new_scheduler(
 
 def _group_cycle(
     base: "_Base", cycles: PodCycles, failures: FailureHandler, reporter: FailureReporter
-) -> GroupCycle:
+) -> GroupCycle | TreeCycle:
+    if base.tries_trees:
+        return TreeCycle(
+            base.groups,
+            base.queue,
+            cycles,
+            failures,
+            reporter,
+            base.clock,
+            own_policy=base.enabled("PodGroupPreemptionPolicy"),
+            measured=base.announces,
+        )
     return GroupCycle(
         base.groups,
         base.queue,
@@ -177,6 +189,11 @@ class _Base:
         return self.config.gates.enabled(gate)
 
     @property
+    def tries_trees(self) -> bool:
+        """Whether groups are tried as trees, and make room as a whole."""
+        return self.enabled("CompositePodGroup")
+
+    @property
     def kubernetes(self) -> Version:
         return self.config.gates.version
 
@@ -204,7 +221,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
         informers=sources.informers,
         cache=cache,
         queue=queue,
-        groups=PodGroups(),
+        groups=PodGroups(trees=gates.enabled("CompositePodGroup")),
         manager=DRAManager(
             Features.from_gates(gates, gates.version),
             taint_rules=taint_rules(gates) is not None,
@@ -285,6 +302,7 @@ def _pod_cycle(
         base.tasks,
         base.clock,
         measured=base.announces,
+        members_preempt=not base.tries_trees,
     )
 
 

@@ -27,7 +27,7 @@ from dra_shared.api.poolstatus import ResourcePoolStatusRequest
 from dra_shared.api.priorityclass import PriorityClass
 from dra_shared.api.rbac import ClusterRole
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
-from dra_shared.api.scheduling import PodGroup, Workload
+from dra_shared.api.scheduling import CompositePodGroup, PodGroup, Workload
 from dra_shared.api.storage import (
     CSIDriver,
     CSINode,
@@ -154,4 +154,7 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", PriorityClass, namespaced=False
 )
 POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups", "PodGroup", PodGroup)
+COMPOSITE_POD_GROUPS = Resource(
+    "scheduling.k8s.io", "v1alpha3", "compositepodgroups", "CompositePodGroup", CompositePodGroup
+)
 WORKLOADS = Resource("scheduling.k8s.io", "v1beta1", "workloads", "Workload", Workload)

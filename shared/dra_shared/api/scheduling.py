@@ -1,4 +1,7 @@
-"""scheduling.k8s.io PodGroup and Workload: pods that are scheduled together; v1alpha2's shape and the later one."""
+"""scheduling.k8s.io PodGroup, CompositePodGroup and Workload: pods that are scheduled together.
+
+Pod groups have v1alpha2's shape and the later one.
+"""
 
 from typing import Any
 
@@ -74,6 +77,30 @@ class PodGroupStatus(Struct):
 class PodGroup(Object):
     spec: PodGroupSpec = field(default_factory=PodGroupSpec)
     status: PodGroupStatus = field(default_factory=PodGroupStatus)
+
+
+class CompositeGangSchedulingPolicy(Struct):
+    min_group_count: int = 0
+
+
+class CompositePodGroupSchedulingPolicy(Struct):
+    basic: BasicSchedulingPolicy | None = None
+    gang: CompositeGangSchedulingPolicy | None = None
+
+
+class CompositePodGroupSpec(Struct):
+    parent_composite_pod_group_name: str | None = None
+    preemption_policy: str | None = None
+    priority: int | None = None
+    scheduling_policy: CompositePodGroupSchedulingPolicy = field(
+        default_factory=CompositePodGroupSchedulingPolicy
+    )
+
+
+class CompositePodGroup(Object):
+    """Its children are the groups that name it as their parent."""
+
+    spec: CompositePodGroupSpec = field(default_factory=CompositePodGroupSpec)
 
 
 class TypedLocalObjectReference(Struct):

@@ -3,6 +3,8 @@ from dra_scheduler.framework.eventlabels import event_label
 from dra_scheduler.framework.events import Action, Event, Kind
 from dra_shared.version import V1_34, V1_36, V1_37, Version
 
+from tests.scheduler.objects import pod
+
 
 @pytest.mark.parametrize(
     ("kind", "action", "version", "label"),
@@ -17,10 +19,16 @@ from dra_shared.version import V1_34, V1_36, V1_37, Version
         (Kind.TARGET_POD, Action.ADD, V1_37, "UnscheduledPodAdd"),
         (Kind.TARGET_POD, Action.POD_LABEL, V1_36, "UnschedulablePodUpdatePodLabel"),
         (Kind.TARGET_POD, Action.POD_LABEL, V1_37, "TargetPodUpdatePodLabel"),
-        (Kind.POD_GROUP, Action.OTHER, V1_37, "UnscheduledPodAdd"),
+        (Kind.POD_GROUP, Action.OTHER, V1_37, "scheduling.k8s.io/PodGroupUpdate"),
+        (Kind.COMPOSITE_POD_GROUP, Action.ADD, V1_37, "scheduling.k8s.io/CompositePodGroupAdd"),
     ],
 )
 def test_events_are_called_as_upstream_in_each_version(
     kind: Kind, action: Action, version: Version, label: str
 ) -> None:
     assert event_label(Event(kind, action), version) == label
+
+
+def test_a_member_that_comes_is_an_event_of_that_pod() -> None:
+    event = Event(Kind.POD_GROUP, Action.OTHER, None, pod("member"))
+    assert event_label(event, V1_37) == "UnscheduledPodAdd"

@@ -1,37 +1,100 @@
-"""Pod groups and their members.
+"""Pod groups and their members, and the composite pod groups above them.
 
-Mirrors upstream's ``pkg/scheduler/backend/cache/podgroupstate.go``.
+Mirrors upstream's ``pkg/scheduler/backend/cache/podgroupstate.go``, ``hierarchy.go`` included.
 """
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.scheduling import PodGroup
+from dra_shared.api.scheduling import CompositePodGroup, PodGroup
 from dra_shared.claims import pod_group_name
+
+from dra_scheduler.dra.grouptree import GroupId, GroupTree, id_of, minimum_of, parent_of
 
 
 class PodGroups:
-    """The pod groups of the cluster, with the pods that name them, scheduled or not."""
+    """The pod groups of the cluster, with the pods that name them, scheduled or not.
 
-    def __init__(self) -> None:
-        self._groups: dict[str, PodGroup] = {}
+    ``trees``: a group that names a parent is a part of it (gate CompositePodGroup).
+    """
+
+    def __init__(self, *, trees: bool = False) -> None:
+        self._trees = trees
+        self._groups: dict[GroupId, PodGroup | CompositePodGroup] = {}
+        self._children: dict[GroupId, dict[GroupId, None]] = {}
         self._members: dict[str, dict[str, Pod]] = {}
         self._placed: dict[str, set[str]] = {}
 
     def get(self, namespace: str, name: str) -> PodGroup | None:
         """The group of that name."""
-        return self._groups.get(f"{namespace}/{name}")
+        return self._group(f"{namespace}/{name}")
 
     def of(self, pod: Pod) -> PodGroup | None:
         """The group that the pod is a member of, if it exists."""
         key = group_key(pod)
-        return None if key is None else self._groups.get(key)
+        return None if key is None else self._group(key)
 
-    def set_group(self, group: PodGroup) -> None:
+    def _group(self, key: str) -> PodGroup | None:
+        group = self._groups.get(GroupId(key))
+        return group if isinstance(group, PodGroup) else None
+
+    def set_group(self, group: PodGroup | CompositePodGroup) -> None:
         """A group came or changed."""
-        self._groups[group.key] = group
+        own = id_of(group)
+        self._forget_parent(own)
+        self._groups[own] = group
+        parent = parent_of(group)
+        if parent is not None:
+            self._children.setdefault(parent, {})[own] = None
 
-    def delete_group(self, key: str) -> None:
+    def delete_group(self, group: PodGroup | CompositePodGroup) -> None:
         """A group went."""
-        self._groups.pop(key, None)
+        own = id_of(group)
+        self._forget_parent(own)
+        self._groups.pop(own, None)
+
+    def _forget_parent(self, own: GroupId) -> None:
+        group = self._groups.get(own)
+        parent = parent_of(group) if group is not None else None
+        if parent is not None:
+            self._children[parent].pop(own, None)
+            if not self._children[parent]:
+                del self._children[parent]
+
+    # Trees
+
+    def root_of(self, group: GroupId) -> GroupId | None:
+        """The group at the top of the tree that this one is in; None: one on the way there doesn't exist."""
+        seen: set[GroupId] = set()
+        while group not in seen:
+            seen.add(group)
+            known = self._groups.get(group)
+            if known is None:
+                return None
+            parent = parent_of(known) if self._trees else None
+            if parent is None:
+                return group
+            group = parent
+        return None
+
+    def tree(self, root: GroupId) -> GroupTree | None:
+        """The group with all that are below it, if it exists."""
+        group = self._groups.get(root)
+        if group is None:
+            return None
+        below = (self.tree(child) for child in self._children.get(root, ())) if self._trees else ()
+        return GroupTree(group, tuple(child for child in below if child is not None))
+
+    def is_ready(self, group: GroupId) -> bool:
+        """Whether so many pods exist, or groups right below that are ready, that it can be tried."""
+        known = self._groups.get(group)
+        if known is None:
+            return False
+        if group.composite:
+            there = sum(map(self.is_ready, self._children.get(group, ())))
+        else:
+            there = len(self._members.get(group.key, ()))
+        return there >= minimum_of(known)
+
+    # Members
 
     def set_pod(self, pod: Pod, *, placed: bool) -> None:
         """A member came or changed; ``placed``: it has a node, or is assumed to."""
@@ -62,6 +125,11 @@ class PodGroups:
     def placed(self, key: str) -> int:
         """How many of the group's pods have a node, or are assumed to."""
         return len(self._placed.get(key, ()))
+
+    def placed_pods(self, key: str) -> list[Pod]:
+        """The group's pods that have a node, or are assumed to."""
+        members = self._members.get(key, {})
+        return [members[uid] for uid in self._placed.get(key, ()) if uid in members]
 
 
 def group_key(pod: Pod) -> str | None:

@@ -6,6 +6,7 @@ Mirrors ``ClusterEvent.Label`` in ``staging/src/k8s.io/kube-scheduler/framework/
 
 from typing import Final
 
+from dra_shared.api.pod import Pod
 from dra_shared.version import V1_37, Version
 
 from dra_scheduler.framework.events import Action, Event, Kind
@@ -22,6 +23,7 @@ _RESOURCES = {
     Kind.RESOURCE_SLICE: "resource.k8s.io/ResourceSlice",
     Kind.DEVICE_CLASS: "resource.k8s.io/DeviceClass",
     Kind.POD_GROUP: "scheduling.k8s.io/PodGroup",
+    Kind.COMPOSITE_POD_GROUP: "scheduling.k8s.io/CompositePodGroup",
     Kind.STORAGE_CLASS: "storage.k8s.io/StorageClass",
     Kind.CSI_NODE: "storage.k8s.io/CSINode",
     Kind.CSI_DRIVER: "storage.k8s.io/CSIDriver",
@@ -48,7 +50,7 @@ _ACTIONS = {
 def event_label(event: Event, kubernetes: Version) -> str:
     """The label, such as ``NodeAdd``; the first part of a change with several names it."""
     # A member that comes is what the other pods of its group wait for.
-    if event.kind is Kind.POD_GROUP and event.action is Action.OTHER:
+    if event.kind is Kind.POD_GROUP and isinstance(event.new, Pod):
         return event_label(Event(Kind.TARGET_POD, Action.ADD), kubernetes)
     return _resource(event, kubernetes) + _action(event.action)
 

@@ -21,6 +21,7 @@ class Kind(enum.StrEnum):
     RESOURCE_SLICE = "ResourceSlice"
     DEVICE_CLASS = "DeviceClass"
     POD_GROUP = "PodGroup"
+    COMPOSITE_POD_GROUP = "CompositePodGroup"
     NAMESPACE = "Namespace"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     PERSISTENT_VOLUME = "PersistentVolume"

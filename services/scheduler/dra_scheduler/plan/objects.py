@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import (
+    COMPOSITE_POD_GROUPS,
     CSI_DRIVERS,
     CSI_NODES,
     CSI_STORAGE_CAPACITIES,
@@ -60,6 +61,7 @@ RESOURCES: tuple[Resource[Any], ...] = (
     POD_DISRUPTION_BUDGETS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    COMPOSITE_POD_GROUPS,
     POD_GROUPS,
     PODS,
 )
@@ -106,4 +108,6 @@ class Objects:
         """The feature gates that the cluster must have, as it has such objects; ``chosen`` decides where it says."""
         known = release(version).gates
         implied = {name: on for name, on in _GROUP_GATES.items() if name in known and self.of(POD_GROUPS)}
+        if "CompositePodGroup" in known and self.of(COMPOSITE_POD_GROUPS):
+            implied |= {"CompositePodGroup": True, "GenericWorkload": True}
         return FeatureGates(version, **{**implied, **(chosen or {})})

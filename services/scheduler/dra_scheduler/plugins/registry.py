@@ -99,7 +99,7 @@ def new_framework(parts: Parts, profile: Profile) -> ProfileFramework:
         dynamic_resources,
         rivals,
         SchedulingGates(),
-        GangScheduling(parts.groups),
+        GangScheduling(parts.groups, trees=parts.gates.enabled("CompositePodGroup")),
         _preemption(parts, profile, lambda: framework),
         DefaultBinder(parts.client),
     ]

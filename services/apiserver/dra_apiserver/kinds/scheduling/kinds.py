@@ -1,9 +1,4 @@
-"""The kinds of scheduling.k8s.io (upstream's `pkg/registry/scheduling`).
-
-No service acts on:
-
-* compositepodgroups.scheduling.k8s.io: workloads of Kubernetes 1.37 name them as parents of their pod groups.
-"""
+"""The kinds of scheduling.k8s.io (upstream's `pkg/registry/scheduling`)."""
 
 from __future__ import annotations
 

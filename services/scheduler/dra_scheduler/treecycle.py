@@ -1,0 +1,174 @@
+"""The cycle of a tree of pod groups: one attempt for all its waiting pods, of which enough get nodes, or none.
+
+Mirrors ``scheduleOnePodGroup`` in upstream's ``pkg/scheduler/schedule_one_podgroup.go`` (1.37); a pod group without a
+parent is a tree by itself.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from dra_shared.api.pod import Pod
+from dra_shared.api.scheduling import PodGroup
+from dra_shared.clock import Clock
+
+from dra_scheduler.dra.grouptree import GroupId, GroupTree
+from dra_scheduler.dra.podgroups import PodGroups, group_key
+from dra_scheduler.failurehandler import FailureHandler
+from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
+from dra_scheduler.framework.status import Code
+from dra_scheduler.metrics import count_group, observe_group_algorithm
+from dra_scheduler.podcycle import PodCycles
+from dra_scheduler.queue.entry import QueuedPod
+from dra_scheduler.queue.scheduling import SchedulingQueue
+from dra_scheduler.scheduleresult import Decision, Failure
+from dra_scheduler.treetrial import UNSCHEDULABLE_GROUP, GroupResult, TreeTrial
+
+_GANG = frozenset({"GangScheduling"})
+
+_Entries = Mapping[str, Sequence[QueuedPod]]
+
+
+class TreeCycle:
+    """Tries trees of groups, pod by pod with ``cycle``.
+
+    ``own_policy``: groups say whether they preempt (gate PodGroupPreemptionPolicy). With ``measured``, metrics count
+    the attempts.
+    """
+
+    def __init__(
+        self,
+        groups: PodGroups,
+        queue: SchedulingQueue,
+        cycle: PodCycles,
+        failures: FailureHandler,
+        reporter: FailureReporter,
+        clock: Clock,
+        *,
+        own_policy: bool,
+        measured: bool,
+    ) -> None:
+        self._groups = groups
+        self._queue = queue
+        self._cycle = cycle
+        self._failures = failures
+        self._reporter = reporter
+        self._clock = clock
+        self._own_policy = own_policy
+        self._measured = measured
+
+    async def run(self, first: QueuedPod, group: PodGroup) -> None:
+        """Try the tree that ``group`` is in; ``first``, one of its pods, has been taken from the queue."""
+        started = self._clock.monotonic()
+        root = self._groups.root_of(GroupId(group.key))
+        tree = self._groups.tree(root) if root is not None else None
+        if tree is None:
+            # The parent went meanwhile.
+            parent = group.spec.parent_composite_pod_group_name
+            problem = f'compositepodgroup.scheduling.k8s.io "{parent}" not found'
+            self._failures.not_scheduled(first, Failure(SCHEDULER_ERROR, problem))
+            return
+        entries = self._entries(first, tree)
+        problem = self._problem(tree, entries)
+        if problem:
+            self._break_off(tree, entries, problem)
+            return
+        result = await self._attempt(tree, entries, started)
+        if self._measured:
+            count_group(first.pod.spec.scheduler_name, result, self._clock.monotonic() - started)
+
+    def _entries(self, first: QueuedPod, tree: GroupTree) -> _Entries:
+        """The waiting pods of the tree by their group's key, in the order in which they are tried."""
+        keys = {own.key for own, _ in tree.leaves()}
+        taken = [first, *self._queue.take_members(lambda pod: group_key(pod) in keys)]
+        taken.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
+        return {key: [entry for entry in taken if group_key(entry.pod) == key] for key in keys}
+
+    def _problem(self, tree: GroupTree, entries: _Entries) -> str:
+        """What the pods, waiting or placed, do not have in common as they should (validatePodGroup)."""
+        priority = tree.group.spec.priority or 0
+        policy = (tree.group.spec.preemption_policy or _LOWER) if self._own_policy else ""
+        profile = ""
+        for pod in self._pods(tree, entries):
+            profile, name = profile or pod.spec.scheduler_name, pod.spec.scheduler_name
+            if name != profile:
+                return f'{_SAME} .spec.schedulerName set, got: "{name}" and "{profile}"'
+            own = pod.spec.priority or 0
+            if own != priority:
+                return f"{_SAME} priority as the pod group's priority, got {own} and {priority}"
+            own_policy = pod.spec.preemption_policy or _LOWER
+            policy = policy or own_policy
+            if own_policy != policy:
+                whose = " as the pod group's preemption policy" if self._own_policy else ""
+                return f"{_SAME} preemption policy{whose}, got {own_policy} and {policy}"
+        return ""
+
+    def _pods(self, tree: GroupTree, entries: _Entries) -> Iterable[Pod]:
+        for own, _ in tree.leaves():
+            yield from (entry.pod for entry in entries[own.key])
+        for own, _ in tree.leaves():
+            yield from self._groups.placed_pods(own.key)
+
+    def _break_off(self, tree: GroupTree, entries: _Entries, problem: str) -> None:
+        for own, group in tree.leaves():
+            for entry in entries[own.key]:
+                self._failures.not_scheduled(entry, Failure(SCHEDULER_ERROR, problem))
+            self._reporter.report_group(group, problem, SCHEDULER_ERROR)
+
+    async def _attempt(self, tree: GroupTree, entries: _Entries, started: float) -> str:
+        """What metrics call the result."""
+        trial = TreeTrial(self._groups, self._cycle, entries, counted=True)
+        result = await trial.run(tree)
+        if self._measured:
+            observe_group_algorithm(self._clock.monotonic() - started)
+        results = dict(trial.results)
+        _pass_down(tree, result, results)
+        for own, group in tree.leaves():
+            self._submit(group, results[own], entries[own.key])
+        if result.status.code is Code.ERROR:
+            return "error"
+        return "scheduled" if result.fits else "unschedulable"
+
+    def _submit(self, group: PodGroup, result: GroupResult, entries: Sequence[QueuedPod]) -> None:
+        outcomes = {entry.uid: outcome for entry, outcome in result.outcomes}
+        for entry in entries:
+            if self._queue.get(entry.uid) is not entry:
+                continue  # it went, or someone else placed it
+            outcome = outcomes.get(entry.uid)
+            if isinstance(outcome, Decision) and result.fits:
+                self._groups.set_pod(outcome.assumed, placed=True)
+                self._cycle.bind(outcome)
+            else:
+                self._failures.not_scheduled(entry, _failure(result, outcome))
+        message = result.status.message
+        if result.fits:
+            self._reporter.report_group(group, None, "")
+        elif result.status.code is Code.ERROR:
+            self._reporter.report_group(group, message, SCHEDULER_ERROR)
+        else:
+            self._reporter.report_group(group, message, UNSCHEDULABLE)
+
+
+_LOWER = "PreemptLowerPriority"
+_SAME = "all pods in a single pod group should have the same"
+
+
+def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, GroupResult]) -> None:
+    """Give groups that were not tried, or that a group above needs no more, what became of that one."""
+    result = results.get(tree.id)
+    if result is None or (result.fits and not above.fits):
+        result = results[tree.id] = GroupResult(above.status)
+    for child in tree.children:
+        _pass_down(child, result, results)
+
+
+def _failure(result: GroupResult, outcome: Decision | Failure | None) -> Failure:
+    """Why a pod of that group gets no node."""
+    message = result.status.message
+    if result.status.code is Code.ERROR:
+        own = isinstance(outcome, Failure) and outcome.plugins is None
+        return outcome if own and isinstance(outcome, Failure) else Failure(SCHEDULER_ERROR, message)
+    if isinstance(outcome, Failure):
+        return outcome
+    if isinstance(outcome, Decision):
+        # It could have one.
+        message = f"{UNSCHEDULABLE_GROUP}, {message}"
+    return Failure(UNSCHEDULABLE, message, plugins=_GANG)

@@ -1,0 +1,155 @@
+"""One trial for a tree of pod groups: which pods could go where, so that every gang in it has enough.
+
+Mirrors ``podGroupSchedulingRecursiveAlgorithm`` and what it calls in upstream's
+``pkg/scheduler/schedule_one_podgroup.go`` (1.37). A group that fails gives back what its pods took at once, so those
+that come after it may have that. Only one placement is tried: all nodes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dra_scheduler.dra.grouptree import GroupId, GroupTree
+from dra_scheduler.dra.podgroups import PodGroups
+from dra_scheduler.framework.state import CycleState
+from dra_scheduler.framework.status import Code, Status, error, unschedulable
+from dra_scheduler.podcycle import PodCycles
+from dra_scheduler.queue.entry import QueuedPod
+from dra_scheduler.scheduleresult import Decision, Failure
+
+UNSCHEDULABLE_GROUP = "pod group is unschedulable"
+
+_SUCCESS = Status(Code.SUCCESS)
+
+Outcome = tuple[QueuedPod, Decision | Failure]
+
+
+@dataclass(slots=True)
+class GroupResult:
+    """What became of a group. ``outcomes`` are those of its pods that were tried, in ``state``.
+
+    ``scheduled``: a pod in it got a node in this trial.
+    """
+
+    status: Status
+    outcomes: list[Outcome] = field(default_factory=list)
+    state: CycleState = field(default_factory=CycleState)
+    scheduled: bool = False
+
+    @property
+    def fits(self) -> bool:
+        return self.status.code is Code.SUCCESS
+
+
+class TreeTrial:
+    """Tries the pods of a tree, ``entries`` by their group's key; the pods that have a place are assumed there.
+
+    ``counted``: the attempts count in the service's metrics.
+    """
+
+    def __init__(
+        self,
+        groups: PodGroups,
+        cycle: PodCycles,
+        entries: Mapping[str, Sequence[QueuedPod]],
+        *,
+        counted: bool,
+    ) -> None:
+        self._groups = groups
+        self._cycle = cycle
+        self._entries = entries
+        self._counted = counted
+        self._held: list[Decision] = []
+        self.results: dict[GroupId, GroupResult] = {}
+
+    async def run(self, tree: GroupTree) -> GroupResult:
+        """Try the whole tree; unless that succeeds, nothing is assumed afterwards."""
+        result = await self._try(tree)
+        if result.fits and not result.scheduled:
+            # Nothing went wrong, but nothing is new either.
+            result.status = unschedulable(UNSCHEDULABLE_GROUP)
+        if not result.fits:
+            await self.give_back()
+        return result
+
+    async def give_back(self, keep: int = 0) -> None:
+        """Take the places back but for the first ``keep``, the last one first."""
+        while len(self._held) > keep:
+            await self._cycle.release(self._held.pop())
+
+    async def _try(self, tree: GroupTree) -> GroupResult:
+        before = len(self._held)
+        result = await (self._try_children(tree) if tree.id.composite else self._try_pods(tree))
+        if not result.fits:
+            await self.give_back(before)
+            result.scheduled = False
+        self.results[tree.id] = result
+        return result
+
+    async def _try_pods(self, tree: GroupTree) -> GroupResult:
+        entries, key = self._entries.get(tree.id.key, ()), tree.id.key
+        placed, left = self._groups.placed(key), len(entries)
+        result = GroupResult(_feasible(tree.minimum, placed, left))
+        if result.status.code is Code.UNSCHEDULABLE:
+            result.status = unschedulable(UNSCHEDULABLE_GROUP, *result.status.reasons)
+            return result
+        for entry in entries:
+            outcome = await self._cycle.decide(entry, result.state, counted=self._counted)
+            left -= 1
+            if outcome is not None:
+                result.outcomes.append((entry, outcome))
+            if isinstance(outcome, Decision):
+                self._held.append(outcome)
+                result.scheduled = True
+                placed += 1
+            elif outcome is not None and outcome.plugins is None:
+                result.status = error(f"failed to schedule other pod from a pod group: {outcome.message}")
+                return result
+            result.status = _feasible(tree.minimum, placed, left)
+            if result.status.code is Code.UNSCHEDULABLE:
+                return result
+        return result
+
+    async def _try_children(self, tree: GroupTree) -> GroupResult:
+        status = await self._children_status(tree)
+        if status.code is Code.ERROR:
+            # Those below get this error, whatever became of them.
+            self._forget(tree)
+            return GroupResult(status)
+        below = (self.results.get(child.id) for child in tree.children)
+        scheduled = any(result is not None and result.scheduled for result in below)
+        if status.code is not Code.SUCCESS:
+            text = f"0/1 placements are available, first placement status: {status.message}"
+            status = unschedulable(UNSCHEDULABLE_GROUP, text)
+        return GroupResult(status, scheduled=scheduled)
+
+    async def _children_status(self, tree: GroupTree) -> Status:
+        fitting, left = 0, len(tree.children)
+        status = _feasible(tree.minimum, fitting, left)
+        if status.code is Code.UNSCHEDULABLE:
+            return status
+        for child in tree.children:
+            result = await self._try(child)
+            if result.status.code is Code.ERROR:
+                text = f"composite pod group evaluation failed due to child error: {result.status.message}"
+                return error(text)
+            left -= 1
+            fitting += result.fits
+            status = _feasible(tree.minimum, fitting, left)
+            if status.code is Code.UNSCHEDULABLE:
+                break
+        return status
+
+    def _forget(self, tree: GroupTree) -> None:
+        for child in tree.children:
+            self.results.pop(child.id, None)
+            self._forget(child)
+
+
+def _feasible(minimum: int, placed: int, left: int) -> Status:
+    """Whether the gang has enough, may still get it, or can't (GangScheduling's PlacementFeasible)."""
+    if placed >= minimum:
+        return _SUCCESS
+    counts = f"{placed} scheduled, {left} remaining"
+    if placed + left < minimum:
+        return unschedulable(f"minCount ({minimum}) cannot be satisfied: {counts}")
+    return Status(Code.WAIT, (f"minCount ({minimum}) is not yet satisfied: {counts}",))

@@ -1,0 +1,242 @@
+"""Composite pod groups: all groups of a tree are tried in one go, and enough of them get nodes, or none does."""
+
+from typing import Any
+
+import pytest
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
+
+from tests.scheduler.objects import claim_json, class_json, pod_json, slice_json
+from tests.scheduler.objects import node_json as small_node_json
+from tests.scheduler.running import condition, node_of, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
+
+GATES = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, DRAWorkloadResourceClaims=True)
+SHORT = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+ROOT = f"pod group is unschedulable, 0/1 placements are available, first placement status: {SHORT}"
+
+
+def node_json(name: str, cpu: str = "4") -> Json:
+    node = small_node_json(name)
+    node["status"]["allocatable"] |= {"cpu": cpu, "pods": "100"}
+    return node
+
+
+def _composite(name: str, minimum: int = 0, parent: str | None = None) -> Json:
+    policy: Json = {"gang": {"minGroupCount": minimum}} if minimum else {"basic": {}}
+    spec: Json = {"schedulingPolicy": policy}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return {
+        "kind": "CompositePodGroup",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": spec,
+    }
+
+
+def _group(name: str, parent: str | None = "root", minimum: int = 0, **spec: Any) -> Json:
+    policy: Json = {"gang": {"minCount": minimum}} if minimum else {"basic": {}}
+    if parent:
+        spec["parentCompositePodGroupName"] = parent
+    return {
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"},
+        "spec": {"schedulingPolicy": policy, **spec},
+    }
+
+
+def _pod(name: str, group: str, cpu: str = "1", **more: Any) -> Json:
+    return pod_json(name, requests={"cpu": cpu}, schedulingGroup={"podGroupName": group}, **more)
+
+
+def _verdict(api: FakeApi, group: str) -> tuple[str, str, str]:
+    (found,) = api.get("podgroups", "default", group)["status"]["conditions"]
+    assert found["type"] == "PodGroupInitiallyScheduled"
+    return found["status"], found["reason"], found["message"]
+
+
+def _nodes(api: FakeApi, *names: str) -> list[str | None]:
+    return [node_of(api, name) for name in names]
+
+
+async def test_enough_groups_of_a_gang_are_scheduled_and_the_others_wait() -> None:
+    api = FakeApi(node_json("a"), _composite("root", 2), *(_group(f"g{n}", minimum=2) for n in range(3)))
+    async with running(api, gates=GATES):
+        for number in range(3):
+            api.add(_pod(f"p{number}", f"g{number}", cpu="30" if number == 1 else "0.5"))
+            api.add(_pod(f"q{number}", f"g{number}", cpu="0.5"))
+        await eventually(lambda: node_of(api, "p2") and condition(api, "p1"))
+        await quiet(api)
+    assert _nodes(api, "p0", "q0", "p1", "q1", "p2", "q2") == ["a", "a", None, None, "a", "a"]
+    assert _verdict(api, "g0") == _verdict(api, "g2") == ("True", "Scheduled", "")
+    assert _verdict(api, "g1") == ("False", "Unschedulable", SHORT)
+    assert condition(api, "q1")["message"] == f"pod group is unschedulable, {SHORT}"
+    assert condition(api, "p1")["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+
+
+async def test_too_few_groups_and_none_is_scheduled() -> None:
+    """Pods of a group that would fit have the reason of the one above; nothing stays assumed."""
+    api = FakeApi(node_json("a"), _composite("root", 2), _group("one"), _group("two", minimum=1))
+    async with running(api, gates=GATES) as (scheduler, clock):
+        api.add(_pod("p", "one"))
+        api.add(_pod("q", "two", cpu="30"))
+        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await quiet(api)
+        assert _nodes(api, "p", "q") == [None, None]
+        assert condition(api, "p")["message"] == ROOT
+        assert _verdict(api, "one") == ("False", "Unschedulable", ROOT)
+        own = "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
+        assert _verdict(api, "two") == ("False", "Unschedulable", own)
+        assert not scheduler.cache.assumed
+        api.add(node_json("b", cpu="40"))
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
+
+
+async def test_a_tree_of_three_levels() -> None:
+    """As upstream's TestCPGHierarchicalScheduling: what fails takes nothing from those after it."""
+    parts = [
+        _composite("root", 2),
+        *(_composite(f"sub{n}", 0 if n == 2 else 2, parent="root") for n in (1, 2, 3)),
+        *(_group(f"g{n}", "sub1", minimum=3) for n in (1, 2, 3)),
+        _group("g4", "sub2"),
+        _group("g5", "sub2", minimum=3),
+        *(_group(f"g{n}", "sub3", minimum=3) for n in (6, 7)),
+    ]
+    api = FakeApi(node_json("a", cpu="12"), *parts)
+    fails = {3, 6, 7}
+    async with running(api, gates=GATES):
+        for group in range(1, 8):
+            for number in range(3):
+                api.add(_pod(f"p{group}{number}", f"g{group}", cpu="100" if group in (3, 7) else "1"))
+        await eventually(lambda: node_of(api, "p52") and condition(api, "p72"))
+        await quiet(api)
+    for group in range(1, 8):
+        node = None if group in fails else "a"
+        assert _nodes(api, *(f"p{group}{n}" for n in range(3))) == [node] * 3
+        assert _verdict(api, f"g{group}")[0] == ("False" if group in fails else "True")
+
+
+async def test_pods_wait_until_the_tree_is_complete() -> None:
+    waiting = 'waiting for composite pod group "root" tree to meet quorum'
+    api = FakeApi(node_json("a"), _group("g0", minimum=1), _group("g1", minimum=1))
+    async with running(api, gates=GATES) as (scheduler, _):
+        api.add(_pod("p0", "g0"))
+        await quiet(api)
+        entry = scheduler.queue.get("uid-p0")
+        assert entry is not None
+        assert (entry.gated, entry.message) == (True, waiting)
+        api.add(_composite("root", 2))
+        await quiet(api)
+        assert (entry.gated, entry.message) == (True, waiting)
+        api.add(_pod("p1", "g1"))
+        await eventually(lambda: node_of(api, "p0") and node_of(api, "p1"))
+
+
+async def test_claims_of_all_groups_are_allocated_or_none() -> None:
+    """Devices that a group that fits would get stay free until the whole tree fits."""
+    claims = [claim_json(f"c{n}") for n in range(4)]
+    groups = [_composite("root", 2), _group("g0", minimum=2), _group("g1", minimum=2)]
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 3), *claims, *groups)
+    async with running(api, gates=GATES) as (scheduler, clock):
+        for number in range(4):
+            api.add(_pod(f"p{number}", f"g{number // 2}", cpu="0.5", claims={"gpu": f"c{number}"}))
+        await eventually(lambda: condition(api, "p3"))
+        await quiet(api)
+        assert _verdict(api, "g1") == ("False", "Unschedulable", SHORT)
+        assert not any(api.get("resourceclaims", "default", f"c{n}").get("status") for n in range(4))
+        assert not scheduler.manager.claims.in_flight
+        api.add(slice_json("a", 4))
+        await clock.advance(2)
+        await eventually(lambda: all(_nodes(api, "p0", "p1", "p2", "p3")))
+    devices = [
+        api.get("resourceclaims", "default", f"c{n}")["status"]["allocation"]["devices"]["results"][0][
+            "device"
+        ]
+        for n in range(4)
+    ]
+    assert sorted(devices) == ["gpu-0", "gpu-1", "gpu-2", "gpu-3"]
+
+
+async def test_a_claim_is_shared_within_a_group_and_not_with_another() -> None:
+    """Each group has an attempt of its own, and another's claim is being allocated as far as it knows."""
+    entry = {"name": "gpu", "resourceClaimName": "c"}
+    groups = [_composite("root"), _group("g0", resourceClaims=[entry]), _group("g1", resourceClaims=[entry])]
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), *groups)
+    async with running(api, gates=GATES) as (_, clock):
+        for name, group in (("p0", "g0"), ("p1", "g0"), ("q", "g1")):
+            api.add(_pod(name, group, claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "q"))
+        text = "resource claim default/c is in the process of being allocated"
+        assert text in condition(api, "q")["message"]
+        await clock.advance(2)
+        await eventually(lambda: all(_nodes(api, "p0", "p1", "q")))
+    reserved = api.get("resourceclaims", "default", "c")["status"]["reservedFor"]
+    assert [(r["resource"], r["name"]) for r in reserved] == [("podgroups", "g0"), ("podgroups", "g1")]
+
+
+async def test_an_error_is_an_error_for_the_whole_tree() -> None:
+    broken = {"selectors": [{"cel": {"expression": 'device.attributes["missing"].thing'}}]}
+    claim = claim_json("c", request=broken)
+    groups = [_composite("root"), _group("g0"), _group("g1")]
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim, *groups)
+    async with running(api, gates=GATES) as (scheduler, _):
+        api.add(_pod("good", "g0"))
+        api.add(_pod("bad", "g1", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "good") and condition(api, "bad"))
+        await quiet(api)
+        begins = (
+            "composite pod group evaluation failed due to child error: "
+            'failed to schedule other pod from a pod group: running "DynamicResources" filter plugin: '
+        )
+        for name, group in (("good", "g0"), ("bad", "g1")):
+            assert condition(api, name)["reason"] == "SchedulerError"
+            assert condition(api, name)["message"].startswith(begins)
+            assert _verdict(api, group)[:2] == ("False", "SchedulerError")
+        assert not scheduler.cache.assumed
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "policy", "problem"),
+    [
+        ({"priority": 1}, {}, False, "priority as the pod group's priority, got 1 and 0"),
+        (
+            {"preemptionPolicy": "Never"},
+            {},
+            False,
+            "preemption policy, got Never and PreemptLowerPriority",
+        ),
+        (
+            {"preemptionPolicy": "Never"},
+            {},
+            True,
+            "preemption policy as the pod group's preemption policy, got Never and PreemptLowerPriority",
+        ),
+    ],
+)
+async def test_pods_that_differ_are_an_error(one: Json, other: Json, policy: bool, problem: str) -> None:
+    gates = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, PodGroupPreemptionPolicy=policy)
+    api = FakeApi(node_json("a"), _group("g", None, 2))
+    async with running(api, gates=gates):
+        api.add(_pod("p", "g", **one))
+        api.add(_pod("q", "g", **other))
+        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await quiet(api)
+    message = f"all pods in a single pod group should have the same {problem}"
+    for name in ("p", "q"):
+        assert (condition(api, name)["reason"], condition(api, name)["message"]) == (
+            "SchedulerError",
+            message,
+        )
+    assert _verdict(api, "g") == ("False", "SchedulerError", message)
+
+
+async def test_a_gang_that_gets_smaller_is_tried() -> None:
+    api = FakeApi(node_json("a"), _group("g", None, 2))
+    async with running(api, gates=GATES):
+        api.add(_pod("p", "g"))
+        await quiet(api)
+        assert node_of(api, "p") is None
+        api.add(_group("g", None, 1))
+        await eventually(lambda: node_of(api, "p"))
