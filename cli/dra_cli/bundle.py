@@ -4,6 +4,7 @@ The history is whole from the moment of ``begin.json`` on, whose objects are bel
 look at every moment since.
 """
 
+import contextlib
 import io
 import json
 import platform
@@ -41,6 +42,8 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: 
         CommandError: the file cannot be written, or the API server not reached.
         ApiError: the API server refuses to say what it serves.
     """
+    if file.is_dir():
+        raise CommandError(f"cannot write {file}: it is a folder")
     problems: list[str] = []
     # A file of that name is there only once it is whole.
     part = file.with_name(f"{file.name}.part")
@@ -54,7 +57,8 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: 
     except OSError as error:
         raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
     finally:
-        part.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            part.unlink()
     return problems
 
 

@@ -44,7 +44,7 @@ class ClusterOptions:
     """More names and addresses of the API server, for its certificate."""
     driver_options: Mapping[str, str] = field(default_factory=dict)
     gpu_models: Sequence[str] = field(default_factory=tuple)
-    images: Sequence[str] = field(default_factory=tuple)
+    images: Sequence[Path] = field(default_factory=tuple)
     scheduler_config: Path | None = None
     speed: float = 1.0
     """How much faster time passes for the services."""

@@ -30,7 +30,7 @@ class ClusterServices:
     """The processes of one cluster: API server, scheduler, controller and node agent.
 
     Raises:
-        CommandError: the options leave out what cannot be left out, or name versions or gates that do not exist.
+        CommandError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
     """
 
     def __init__(

@@ -11,6 +11,7 @@ from dra_shared.clock import SPEED
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_POOL, Pool, with_sockets
+from dra_cli.gpus import check_gpus
 from dra_cli.ports import Port
 from dra_cli.protection import Protection
 from dra_cli.supervisor import ServiceSpec
@@ -28,7 +29,7 @@ class ServiceSpecs:
     ``data`` is the cluster's directory, and ``protection`` has the credentials that services are given.
 
     Raises:
-        CommandError: the options leave out what cannot be left out, or name versions or gates that do not exist.
+        CommandError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
     """
 
     def __init__(self, data: Path, options: ClusterOptions, protection: Protection) -> None:
@@ -36,6 +37,7 @@ class ServiceSpecs:
         self._options = options
         self._protection = protection
         self._clients = self._choose_clients()
+        check_gpus([pool.gpus for pool in options.pools], options.gpu_models)
         self.versions = _versions(options, self.names)
         self._server = ""
         self._read_urls: Iterator[str] = iter(())
@@ -174,7 +176,7 @@ class ServiceSpecs:
         for folder in options.gpu_models:
             agent += ["--gpu-models", str(Path(folder).absolute())]
         for file in options.images:
-            agent += ["--images", str(Path(file).absolute())]
+            agent += ["--images", str(file.absolute())]
         for name, value in options.driver_options.items():
             agent += [f"--{name}", value] if value else []
         return agent

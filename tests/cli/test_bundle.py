@@ -189,6 +189,11 @@ async def test_custom_resources_are_part_of_the_past(tmp_path: Path) -> None:
         assert await server.store.check() == []
 
 
+def test_a_folder_is_no_place_for_a_bundle_and_nothing_is_asked(tmp_path: Path) -> None:
+    with Reader("http://127.0.0.1:1") as reader, pytest.raises(CommandError, match="it is a folder"):
+        bundle.write(reader, None, tmp_path)
+
+
 @pytest.mark.parametrize("secrets", ["keys", "values", "none"])
 async def test_of_secrets_a_bundle_has_the_keys_unless_more_or_less_is_wanted(
     tmp_path: Path, secrets: str

@@ -25,6 +25,11 @@ from dra_cli.main import main
         ("explain job/x", "dralab: cannot explain 'job/x': choose pod/NAME, claim/NAME or class/NAME\n"),
         ("certificates --authority x --host=", "dralab: argument --host: a name or an address is wanted; "),
         ("console --port 99999", "dralab: argument --port: 99999 is not between 0 and 65535; "),
+        ("conformance nothing", "dralab: unknown subject 'nothing': choose alloc, "),
+        (
+            "up --images none.yaml",
+            "dralab: argument --images: cannot read none.yaml: No such file or directory; see dralab up --help\n",
+        ),
         ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],
 )

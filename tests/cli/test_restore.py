@@ -134,6 +134,14 @@ def test_sources_without_nodes_are_refused(tmp_path: Path) -> None:
         restored(str(path), tmp_path)
 
 
+@pytest.mark.parametrize("content", [b"just words", b"{}", b"", b"\x8b\xff\x00"])
+def test_what_is_no_source_is_named_so(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "d.json"
+    path.write_bytes(content)
+    with pytest.raises(CommandError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
+        restored(str(path), tmp_path)
+
+
 @pytest.mark.system
 async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
     """The node is ready, the pod runs with its device, and its slices are published again."""

@@ -27,6 +27,27 @@ def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
         _services(tmp_path, "apiserver")
 
 
+@pytest.mark.parametrize(
+    ("gpus", "why"),
+    [
+        ("8xNope", "unknown GPU model 'Nope', known models: A100-SXM4-40GB, .*"),
+        ("8xA100-SXM4-40GB:nope", "MIG layout 'nope': NVIDIA A100-SXM4-40GB knows whole, mig and .*"),
+        ("33xA100-SXM4-40GB", "GPUs '33xA100-SXM4-40GB': a node has room for 32"),
+    ],
+)
+def test_gpus_that_no_node_can_have_are_refused_before_anything_starts(
+    tmp_path: Path, gpus: str, why: str
+) -> None:
+    with pytest.raises(CommandError, match=f"^{why}$"):
+        _specs(tmp_path, ClusterOptions(port=0, gpus=gpus))
+
+
+def test_a_folder_with_gpu_models_has_to_be_there(tmp_path: Path) -> None:
+    folder = str(tmp_path / "none")
+    with pytest.raises(CommandError, match="none is no folder with GPU models"):
+        _specs(tmp_path, ClusterOptions(port=0, gpu_models=[folder]))
+
+
 def test_a_cluster_without_nodes_has_no_node_agent(tmp_path: Path) -> None:
     assert _specs(tmp_path, ClusterOptions(port=0, nodes=0)).names == ["apiserver", "controller", "scheduler"]
 

@@ -64,6 +64,7 @@ def run(chosen: argparse.Namespace) -> int:
     log.configure("dralab", "error", final=False)
     if chosen.subject == _DRIVER:
         return driver.run(chosen)
+    recorded.subject(chosen.subject)
     if chosen.file is None:
         raise CommandError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:

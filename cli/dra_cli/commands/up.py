@@ -85,6 +85,19 @@ def nodes(text: str) -> "Group":
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def readable(text: str) -> Path:
+    """A file that a service is to read.
+
+    Raises:
+        ArgumentTypeError: it cannot be read.
+    """
+    try:
+        with open(text, "rb"):
+            return Path(text)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"cannot read {text}: {error.strerror}") from None
+
+
 def history(text: str) -> str:
     """What ``--history`` says, as the API server takes it; nothing where it is not given.
 
@@ -124,7 +137,7 @@ def _services(parser: Parser) -> None:
     )
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
     parser.add_argument(
-        "--scheduler-config", type=Path, help="file with a KubeSchedulerConfiguration for the scheduler"
+        "--scheduler-config", type=readable, help="file with a KubeSchedulerConfiguration for the scheduler"
     )
     parser.add_argument(
         "--runtime-config",
@@ -195,6 +208,7 @@ def _nodes(parser: Parser) -> None:
     parser.add_argument(
         "--images",
         action="append",
+        type=readable,
         default=[],
         help="file that says what images' programs do; may be repeated",
     )
@@ -209,7 +223,7 @@ def _nodes(parser: Parser) -> None:
     )
     parser.add_argument(
         "--device-plugin-config",
-        default="",
+        type=readable,
         help="NVIDIA's device plugin: its config file, as for time-slicing",
     )
 
@@ -286,7 +300,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     """
     from dra_cli.clusteroptions import ClusterOptions
 
-    start = _start(chosen)
+    start, plugin = _start(chosen), chosen.device_plugin_config
     return ClusterOptions(
         nodes=0,
         fleet=tuple(start.pools),
@@ -314,7 +328,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
             "consumable-shares": chosen.consumable_shares,
             "mig-strategy": chosen.mig_strategy,
             "device-list-strategy": chosen.device_list_strategy,
-            "device-plugin-config": _absolute(chosen.device_plugin_config),
+            "device-plugin-config": str(plugin.absolute()) if plugin is not None else "",
         },
         gpu_models=tuple(chosen.gpu_models),
         images=tuple(chosen.images),
@@ -324,7 +338,3 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         log_level=chosen.log_level,
         without=tuple(chosen.without),
     )
-
-
-def _absolute(path: str) -> str:
-    return str(Path(path).absolute()) if path else ""

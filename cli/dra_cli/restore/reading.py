@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,11 +29,19 @@ def restored(source: str, data: Path) -> tuple[list[Pool], list[tuple[Resource[A
     objects = world(documents, problems)
     made = pools(objects, data.absolute() / "restored")
     if not made:
-        raise CommandError(f"there are no nodes in {source}{f': {problems[0]}' if problems else ''}")
+        reason = f": {problems[0]}" if problems else ""
+        raise CommandError(f"{_without_nodes(source, documents)}{reason}")
     found = restorable(documents, problems)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
     return made, found
+
+
+def _without_nodes(source: str, documents: Sequence[Document]) -> str:
+    """What a source is from which no cluster can go on."""
+    if documents or is_kubeconfig(source):
+        return f"there are no nodes in {source}"
+    return f"{source} is no snapshot, no kubeconfig, and no dump of a cluster's objects"
 
 
 def _documents(source: str, problems: list[str]) -> list[Document]:
