@@ -47,7 +47,8 @@ class Binder:
 
     ``on_failure`` requeues the pod and reports the failure: it is called with the pod, the status, and whether the
     pod's status may name the node. With ``nominations`` it does while what has to be done before binding goes on.
-    Of ``extenders`` the first that binds pods does it, instead of a plugin.
+    Of ``extenders`` the first that binds pods does it, instead of a plugin. ``on_forgotten`` is called with pods whose
+    place is taken back.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Binder:
         *,
         nominations: NominationWriter | None = None,
         extenders: Extenders | None = None,
+        on_forgotten: Callable[[Pod], None] = lambda pod: None,
     ) -> None:
         self._framework = framework
         self._cache = cache
@@ -70,6 +72,7 @@ class Binder:
         self._on_failure = on_failure
         self._nominations = nominations
         self._extenders = extenders or Extenders()
+        self._on_forgotten = on_forgotten
 
     async def bind(self, decision: Decision) -> None:
         """Prepare the pod and bind it."""
@@ -126,6 +129,7 @@ class Binder:
         assumed = decision.assumed
         await self._framework.unreserve(decision.state, assumed, assumed.spec.node_name)
         self._cache.forget(assumed.metadata.uid)
+        self._on_forgotten(assumed)
         if announce:
             # As if a pod had left the node: others may fit now.
             self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))

@@ -337,6 +337,7 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
         failures.not_bound,
         nominations=NominationWriter(base.client) if announces else None,
         extenders=base.extenders,
+        on_forgotten=base.groups.displace,
     )
 
 

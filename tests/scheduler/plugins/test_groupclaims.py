@@ -6,7 +6,7 @@ import pytest
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
-from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
+from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import Call, FakeApi, Json
 from tests.support.waiting import eventually
@@ -19,11 +19,11 @@ def _gates(version: Version) -> FeatureGates:
     return FeatureGates(version, GenericWorkload=True, DRAWorkloadResourceClaims=True, **gang)
 
 
-def _group() -> Json:
+def _group(**spec: Any) -> Json:
     return {
         "kind": "PodGroup",
         "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
-        "spec": {"schedulingPolicy": {"basic": {}}},
+        "spec": {"schedulingPolicy": {"basic": {}}, **spec},
     }
 
 
@@ -71,3 +71,49 @@ async def test_a_member_that_fails_gives_back_its_own_share_alone(version: Versi
         await eventually(lambda: condition(api, "first"))
         await quiet(api)
         assert len(claims.in_flight) == left
+
+
+def _reserved(api: FakeApi) -> list[str]:
+    status = api.get("resourceclaims", "default", "c")["status"]
+    return [one["name"] for one in status.get("reservedFor", [])]
+
+
+@pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
+@pytest.mark.parametrize("alone", [True, False])
+async def test_the_last_member_that_is_not_bound_gives_up_the_groups_reservation(
+    version: Version, alone: bool
+) -> None:
+    """Kubernetes/kubernetes#139864: until 1.36 it stays until PostFilter finds it in the way."""
+    shared = [{"name": "gpu", "resourceClaimName": "c"}]
+    api = _cluster(_group(resourceClaims=shared))
+
+    def refuse(call: Call) -> tuple[int, str, str] | None:
+        return (
+            (500, "InternalError", "not now") if (call.subresource, call.name) == ("binding", "p") else None
+        )
+
+    async with running(api, gates=_gates(version)):
+        if not alone:
+            api.add(_member("first"))
+            await eventually(lambda: node_of(api, "first"))
+        api.refuse = refuse
+        api.add(_member("p"))
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+    assert _reserved(api) == (["g"] if version < V1_37 or not alone else [])
+
+
+async def test_members_that_are_not_bound_together_give_up_the_groups_reservation() -> None:
+    """The first of them sees another that has a node, the last one none."""
+    device = {"request": "gpu", "driver": DRIVER, "pool": "a", "device": "gpu-0"}
+    group = {"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}
+    claim = claim_json("c")
+    claim["status"] = {"allocation": {"devices": {"results": [device]}}, "reservedFor": [group]}
+    api = _cluster(_group(resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]), claim)
+    api.refuse = lambda call: (500, "InternalError", "not now") if call.subresource == "binding" else None
+    async with running(api, gates=_gates(V1_37)):
+        for name in ("p", "q"):
+            api.add(_member(name))
+        await eventually(lambda: condition(api, "p") and condition(api, "q"))
+        await quiet(api)
+    assert _reserved(api) == []

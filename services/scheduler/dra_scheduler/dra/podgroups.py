@@ -108,6 +108,10 @@ class PodGroups:
         else:
             places.discard(pod.metadata.uid)
 
+    def displace(self, pod: Pod) -> None:
+        """A member is no longer assumed to have a node."""
+        self._placed.get(group_key(pod) or "", set()).discard(pod.metadata.uid)
+
     def delete_pod(self, pod: Pod) -> None:
         """A member went."""
         key = group_key(pod)
@@ -125,6 +129,10 @@ class PodGroups:
     def placed(self, key: str) -> int:
         """How many of the group's pods have a node, or are assumed to."""
         return len(self._placed.get(key, ()))
+
+    def others_placed(self, pod: Pod) -> bool:
+        """Whether another pod of the pod's group has a node, or is assumed to."""
+        return bool(self._placed.get(group_key(pod) or "", set()) - {pod.metadata.uid})
 
     def placed_pods(self, key: str) -> list[Pod]:
         """The group's pods that have a node, or are assumed to."""

@@ -19,6 +19,7 @@ from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
@@ -85,7 +86,13 @@ class DynamicResources:
         self._store = ClaimStore(gates, manager, client, recorder, clock, binding_timeout)
         self.deallocator = Deallocator(client)
         self._release = Release(
-            manager, client, self._store, pod_groups, self.deallocator, with_groups=self._with_groups
+            manager,
+            client,
+            self._store,
+            pod_groups,
+            self.deallocator,
+            with_groups=self._with_groups,
+            unreserves_groups=gates.version >= V1_37,
         )
 
     # The queue

@@ -24,7 +24,10 @@ _log = logger(__name__)
 
 
 class Release:
-    """Deallocates and unreserves claims."""
+    """Deallocates and unreserves claims.
+
+    ``with_groups``: claims may be reserved for groups; ``unreserves_groups``: Unreserve takes such reservations back.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Release:
         deallocator: Deallocator,
         *,
         with_groups: bool,
+        unreserves_groups: bool = False,
     ) -> None:
         self._manager = manager
         self._client = client
@@ -42,6 +46,7 @@ class Release:
         self._groups = groups
         self._deallocator = deallocator
         self._with_groups = with_groups
+        self._unreserves_groups = unreserves_groups
 
     async def one_claim(self, memory: AttemptMemory, pod: Pod) -> Status:
         """Deallocate one claim that rejected nodes and that no other pod needs.
@@ -87,25 +92,38 @@ class Release:
     async def all_claims(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
         """The pod isn't going to be bound: forget what is in flight for it, and its reservations.
 
-        What is reserved for the pod's group stays so until PostFilter finds it in the way.
+        What is reserved for the pod's group stays so for its other pods.
         """
-        for claim in memory.claims.user:
+        for index, claim in enumerate(memory.claims.user):
             uid = claim.metadata.uid
             if self._manager.claims.remove_pending(uid, stored=False):
                 self._manager.claims.restore(claim.key)
                 if group is not None:
                     group.pending.discard(uid)
-            if claim.status.allocation is None or not is_reserved_for_pod(pod, claim, pod_groups=False):
+            consumer = self._consumer(memory, index, pod)
+            if not consumer:
                 continue
             try:
                 if await self._deallocator.bound(pod) is None:
-                    await self._unreserve(claim, pod.metadata.uid)
+                    await self._unreserve(claim, consumer)
             except REQUEST_ERRORS as failure:
                 # The next attempt for the pod ends here again.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
         await self._extended(memory, pod)
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
+
+    def _consumer(self, memory: AttemptMemory, index: int, pod: Pod) -> str:
+        """The uid of whom the claim is no longer for, if the pod isn't going to be bound; empty: of none."""
+        claim = memory.claims[index]
+        if claim.status.allocation is None:
+            return ""
+        if is_reserved_for_pod(pod, claim, pod_groups=False):
+            return pod.metadata.uid
+        if not self._unreserves_groups or not is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
+            return ""
+        group = memory.claims.binding(index)
+        return group.uid if group is not None and not self._groups.others_placed(pod) else ""
 
     async def _extended(self, memory: AttemptMemory, pod: Pod) -> None:
         claim = memory.claims.extended
