@@ -48,6 +48,9 @@ class Record:
     token: str = ""
     """What requests to the services' ports need, the API server's left out; empty where they need nothing."""
     services: dict[str, ServiceRecord] = field(default_factory=dict)
+    supervisor: str = ""
+    """Where what runs the services takes faults of their processes; empty where it takes none."""
+    supervisor_token: str = ""
 
     @classmethod
     def read(cls, file: Path) -> "Record":

@@ -37,6 +37,9 @@ class Identities:
         self.serving = secrets.token_urlsafe(32) if authority is None else ""
         """What requests to the services' own ports need; empty where a certificate will do."""
 
+        self.supervising = secrets.token_urlsafe(32)
+        """What requests to the services' supervisor need."""
+
     def credential(self, user: str) -> Mapping[str, str]:
         """The user's entry in a kubeconfig."""
         if user not in self._users:
@@ -52,6 +55,11 @@ class Identities:
     def token_file(self) -> Path:
         """The API server's ``--token-auth-file``."""
         return self._folder / "tokens.csv"
+
+    @property
+    def supervising_file(self) -> Path:
+        """The API server's ``--supervisor-token-file``."""
+        return self._folder / "supervisor.token"
 
     @property
     def serving_file(self) -> Path:
@@ -71,6 +79,7 @@ class Identities:
         """Write the files, for services that reach the API server at that URL and know it by that certificate."""
         private_folder(self._folder)
         self._server, self._trusted = server, authority
+        replace(self.supervising_file, self.supervising.encode())
         for service, user in COMPONENTS.items():
             self._write_kubeconfig(service, [user])
         if self._authority is not None:

@@ -84,6 +84,11 @@ class Protection:
         """What requests to the services' own ports need; empty where they need nothing, or a certificate."""
         return self._identities.serving if self._identities and self._wanted.secure else ""
 
+    @property
+    def supervising_token(self) -> str:
+        """What requests to the services' supervisor need; empty where they need nothing."""
+        return self._identities.supervising if self._identities is not None else ""
+
     def context(self) -> ssl.SSLContext | None:
         """For the administrator's connections to the API server; None without HTTPS."""
         if self._authority is None:
@@ -120,6 +125,7 @@ class Protection:
         if identities is None:
             return []
         words = [] if wanted.tls else ["--token-auth-file", str(identities.token_file)]
+        words += ["--supervisor-token-file", str(identities.supervising_file)]
         if wanted.tokens:
             words += ["--anonymous-auth", "false"]
         if authority is None:

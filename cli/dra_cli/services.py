@@ -12,6 +12,7 @@ from dra_cli import snapshots
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
+from dra_cli.faults.listener import FaultListener
 from dra_cli.fleet import Pools
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import PortTaken
@@ -45,6 +46,7 @@ class ClusterServices:
         self._options = options
         self._report = report
         self._ready = False
+        self._faults: FaultListener
         nodes = [name for pool in options.pools for name in pool.nodes]
         self._protection = Protection(cluster.data / "auth", options.protection, nodes)
         self._specs = ServiceSpecs(cluster.data, options, self._protection)
@@ -73,7 +75,9 @@ class ClusterServices:
     async def _start(self) -> tuple[str, contextlib.AsyncExitStack]:
         Pools(self.cluster.data).start(self._options.pools)
         async with contextlib.AsyncExitStack() as stack:
-            specs = self._specs.all(stack)
+            faults = self._faults = FaultListener(self.cluster, self._protection.supervising_token)
+            stack.callback(faults.close)
+            specs = self._specs.all(stack, faults.url)
             server = specs[0].port.url
             later = specs[1:] if self._options.restored or self._options.snapshot else []
             del specs[len(specs) - len(later) :]
@@ -85,6 +89,7 @@ class ClusterServices:
                 forks=self._forks,
             )
             await stack.enter_async_context(supervisor)
+            await stack.enter_async_context(faults.serving(supervisor, lambda: _scheduler_of(specs)))
             protection = self._protection
             self.cluster.write_kubeconfig(server, protection.administrator, protection.trusted)
             self._publish(specs, supervisor)
@@ -180,6 +185,8 @@ class ClusterServices:
                 ready=self._ready,
                 token=self._protection.serving_token,
                 services=services,
+                supervisor=self._faults.url,
+                supervisor_token=self._protection.supervising_token,
             )
         )
 
@@ -187,6 +194,10 @@ class ClusterServices:
 async def _ended(task: asyncio.Task[None]) -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
+
+
+def _scheduler_of(specs: Sequence[ServiceSpec]) -> ServiceSpec | None:
+    return next((spec for spec in specs if spec.name == "scheduler"), None)
 
 
 class Reporter:

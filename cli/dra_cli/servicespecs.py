@@ -48,10 +48,10 @@ class ServiceSpecs:
         """The services' names."""
         return ["apiserver", *self._clients]
 
-    def all(self, stack: _Stack) -> list[ServiceSpec]:
+    def all(self, stack: _Stack, supervisor: str) -> list[ServiceSpec]:
         """Every service's, the API server's first; their ports are held until ``stack`` closes.
 
-        Writes the credentials that they are started with.
+        ``supervisor`` is the URL of what runs them. Writes the credentials that they are started with.
         """
         options, data = self._options, self._data
         port = stack.enter_context(Port(options.port, self._protection.scheme))
@@ -61,6 +61,7 @@ class ServiceSpecs:
         apiserver = ["--data", str(data), "--metrics-server", *common]
         served = ",".join(filter(None, (_DEFAULT_VERSIONS, options.runtime_config)))
         apiserver += ["--runtime-config", served, "--listen", options.listen]
+        apiserver += ["--supervisor-url", supervisor]
         apiserver += ["--authorization-mode", options.authorizes, *self._protection.of_apiserver()]
         if options.relaxed:
             apiserver.append("--relaxed")

@@ -126,6 +126,26 @@ class Supervisor:
         """The process id of each service that runs now."""
         return {service.spec.name: service.pid for service in self._services}
 
+    def send(self, name: str, number: int) -> int:
+        """Send a signal (0: none) to a service's process; gives its id.
+
+        Raises:
+            CommandError: there is no such service, or it does not run now.
+        """
+        service = next((service for service in self._services if service.spec.name == name), None)
+        if service is None:
+            names = ", ".join(service.spec.name for service in self._services)
+            raise CommandError(f"there is no service {name!r}: choose {names}", 2)
+        if not service.runs:
+            raise CommandError(f"{name} does not run just now")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(service.pid, number)
+        return service.pid
+
+    async def is_ready(self, name: str) -> bool:
+        """Whether a service is ready now."""
+        return any([await _is_ready(one) for one in self._services if one.spec.name == name])
+
     def restarts(self) -> dict[str, int]:
         """How often each service was restarted."""
         return {service.spec.name: service.restarts for service in self._services}

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
+from socket import socket
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -119,6 +120,17 @@ class Options(argparse.ArgumentParser):
             help=f"the version of Kubernetes to follow (default: {DEFAULT})",
         )
         self.option("--feature-gates", default="", help="A=true,B=false, as that version has them")
+
+
+def boolean(text: str) -> bool:
+    """What true or false mean.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if text not in ("true", "false"):
+        raise ValueError(f"neither true nor false: {text}")
+    return text == "true"
 
 
 def features(options: argparse.Namespace) -> FeatureGates:
@@ -248,7 +260,8 @@ class HealthServer:
     A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
     ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` makes the protocol for
     a connection that a client wants to be a WebSocket or SPDY; uvicorn says with what arguments. ``guard`` keeps web
-    pages from the added routes; the protocol has to ask it by itself. With ``tls`` it speaks HTTPS alone.
+    pages from the added routes; the protocol has to ask it by itself. With ``tls`` it speaks HTTPS alone. A
+    ``listener`` that is given listens already, and stands for address and port.
     """
 
     def __init__(
@@ -260,7 +273,9 @@ class HealthServer:
         upgraded: Callable[..., asyncio.Protocol] | None = None,
         guard: Guard | None = None,
         tls: "ServingTLS | None" = None,
+        listener: socket | None = None,
     ) -> None:
+        self._listener = listener
         self._guard = guard or Guard()
         self._tls = tls
         self._upgraded = upgraded
@@ -309,7 +324,7 @@ class HealthServer:
         )
         config.load()
         config.ssl = None if self._tls is None else self._tls.context
-        sock = listening_socket(self._address, self._port)
+        sock = self._listener or listening_socket(self._address, self._port)
         self._port = sock.getsockname()[1]
         self._server = uvicorn.Server(config)
         self._server.install_signal_handlers = lambda: None

@@ -147,7 +147,7 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
         ({"fault": "error"}, "cannot read the fault"),
         (
             {"fault": "kill", "seconds": 1},
-            "kill strikes processes, of which the API server has none: dralab fault",
+            "no supervisor is known: --supervisor-url names it",
         ),
     ],
 )
@@ -209,10 +209,11 @@ async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> Non
         begun = (await client.post("/faults", json=body)).json()
         assert begun["promise"] == KINDS["driver-slow"].promise
         assert [(one.fault, one.node, one.delay) for one in strikes.begun] == [("driver-slow", "node-7", 3)]
-        wrong = await client.post("/faults", json={**body, "fault": "xid"})
+        hang = {"fault": "driver-hang", "seconds": 600, "node": "node-7"}
+        wrong = await client.post("/faults", json=hang)
         assert (wrong.status_code, wrong.json()["message"]) == (
             400,
-            "there is no fault 'xid': choose driver-slow",
+            "there is no fault 'driver-hang': choose driver-slow",
         )
         # The Node may be gone when the fault ends.
         await client.delete("/api/v1/nodes/node-7")

@@ -15,6 +15,7 @@ def main() -> int:
     parser.add_argument("--never-listen", action="store_true")
     parser.add_argument("--crash", action="store_true")
     parser.add_argument("--refuse", action="store_true")
+    parser.add_argument("--leader-elect")
     parser.add_argument("--fail", action="store_true")
     parser.add_argument("--cannot-run", action="store_true")
     options = parser.parse_args()

@@ -1,6 +1,5 @@
 """``dralab fault``: what it refuses, and that what it stops goes on again."""
 
-import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
@@ -16,82 +15,54 @@ from dra_cli.faults.rest import Rest
 from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
 from dra_shared.faults.catalog import KINDS
+from dra_shared.service import HealthServer
 
 from tests.support.agentfaults import Strikes
-from tests.support.waiting import until
 
 pytestmark = pytest.mark.system
 
 
 @contextlib.asynccontextmanager
-async def _sleeper() -> AsyncIterator[int]:
-    process = await asyncio.create_subprocess_exec("sleep", "600")
-    try:
-        yield process.pid
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-
-
-@contextlib.asynccontextmanager
-async def _cluster(folder: Path, pid: int) -> AsyncIterator[Cluster]:
-    """An API server, and a process that stands for the scheduler."""
+async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
+    """An API server, and a service that stands for the scheduler."""
     cluster = Cluster(folder)
     with cluster.locked():
         async with ApiServer(Config(port=0, data=folder, relaxed=True)) as server:
-            services = {"scheduler": ServiceRecord(pid=pid, url=server.url)}
+            services = {"scheduler": ServiceRecord(pid=0, url=server.url)}
             cluster.write(Record(pid=os.getpid(), server=server.url, services=services))
             cluster.write_kubeconfig(server.url)
             yield cluster
 
 
-def _state(pid: int) -> str:
-    """R, S, T and the like, as Linux has it."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
-async def test_what_is_stopped_goes_on_when_the_time_is_over(tmp_path: Path) -> None:
-    async with _sleeper() as pid, _cluster(tmp_path, pid) as cluster:
-        await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 0.3})
-        await until(lambda: _state(pid) == "T")
-        await until(lambda: _state(pid) == "S")
-
-
 async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
-    async with _sleeper() as pid, _cluster(tmp_path, pid) as cluster:
-        striker = Striker(cluster)
-        await striker.strike("stop", {"service": "scheduler", "seconds": 1})
-        await striker.strike("error", {"seconds": 600, "code": 503})
+    async with _cluster(tmp_path) as cluster:
+        await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
         assert await Rest(cluster).wait(0.2) == ["the cluster cannot be read: a fault on demand"]
-        await until(lambda: _state(pid) == "T")
         # Another program may do it.
         await Striker(cluster).clear()
-        await until(lambda: _state(pid) == "S")
         assert await Rest(cluster).wait(30) == []
 
 
-async def test_a_killed_service_is_gone(tmp_path: Path) -> None:
-    async with _cluster(tmp_path, 0) as cluster:
-        process = await asyncio.create_subprocess_exec("sleep", "600")
+async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Path) -> None:
+    async with _cluster(tmp_path) as cluster:
         record = cluster.record()
-        record.services["scheduler"].pid = process.pid
-        cluster.write(record)
-        await Striker(cluster).strike("kill", {"service": "scheduler"})
-        assert await process.wait() == -9
+        async with HealthServer("127.0.0.1", 0, {"up": lambda: False}) as dead:
+            record.services["scheduler"].url = f"http://127.0.0.1:{dead.port}"
+            cluster.write(record)
+            assert await Rest(cluster).wait(0.3) == ["scheduler is not ready"]
 
 
 async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
-    async with _cluster(tmp_path, 0) as cluster:
+    async with _cluster(tmp_path) as cluster:
         with pytest.raises(CommandError, match="delay: must be above 0 and at most seconds"):
             await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
-        with pytest.raises(CommandError, match="there is no service 'kubelet': choose scheduler"):
-            await Striker(cluster).strike("stop", {"service": "kubelet", "seconds": 1})
+        with pytest.raises(CommandError, match="the cluster has no supervisor"):
+            await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 1})
 
 
 async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -> None:
     strikes = Strikes()
-    async with _cluster(tmp_path, 0) as cluster, strikes.served() as url:
+    async with _cluster(tmp_path) as cluster, strikes.served() as url:
         record = cluster.record()
         # The API server knows no such fault, as an agent that has other nodes.
         record.services = {
@@ -109,7 +80,7 @@ async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -
 
 
 async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
-    async with _cluster(tmp_path, 0) as cluster:
+    async with _cluster(tmp_path) as cluster:
         with pytest.raises(CommandError, match="there is no deviceclass 'nope'"):
             await Storm(cluster, "nope", lambda line: None).run([])
 

@@ -56,7 +56,9 @@ def test_services_read_from_the_readers_in_turn(tmp_path: Path) -> None:
     options = ClusterOptions(port=0, nodes=1, apiservers=3)
     made = _specs(tmp_path, options)
     with contextlib.ExitStack() as stack:
-        specs = {spec.name: (spec.port.url, list(spec.arguments)) for spec in made.all(stack)}
+        specs = {
+            spec.name: (spec.port.url, list(spec.arguments)) for spec in made.all(stack, "http://127.0.0.1:1")
+        }
     assert list(specs)[:3] == ["apiserver", "apiserver-2", "apiserver-3"]
     assert "--serve-readers" in specs["apiserver"][1]
     (one, flags), (other, more) = specs["apiserver-2"], specs["apiserver-3"]
@@ -73,7 +75,7 @@ def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
     options = ClusterOptions(port=0, nodes=0, apiservers=2, database="postgresql://db/dralab")
     made = _specs(tmp_path, options)
     with contextlib.ExitStack() as stack:
-        first, second, *_ = (spec.arguments for spec in made.all(stack))
+        first, second, *_ = (spec.arguments for spec in made.all(stack, "http://127.0.0.1:1"))
     assert first == second
 
 
@@ -87,7 +89,7 @@ def test_a_token_is_needed_by_default_where_pods_run_on_a_real_engine() -> None:
 def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
     made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, speed=10, grace=0))
     with contextlib.ExitStack() as stack:
-        specs = made.all(stack)
+        specs = made.all(stack, "http://127.0.0.1:1")
         (speed,) = {spec.environment[SPEED] for spec in specs}
         agent = next(spec.arguments for spec in specs if spec.name == "node-agent")
     assert speed.startswith("10@")
@@ -98,6 +100,6 @@ def test_speed_and_grace_reach_the_services(tmp_path: Path) -> None:
 def test_relaxed_is_for_checkpoints_too(tmp_path: Path, relaxed: bool) -> None:
     made = _specs(tmp_path, ClusterOptions(nodes=1, port=0, relaxed=relaxed))
     with contextlib.ExitStack() as stack:
-        specs = made.all(stack)
+        specs = made.all(stack, "http://127.0.0.1:1")
         relaxing = {spec.name: "--relaxed" in spec.arguments for spec in specs}
     assert relaxing["apiserver"] is relaxing["node-agent"] is relaxed

@@ -1,7 +1,9 @@
 """The script of a storm: drawn from its seed alone, and never longer than the storm."""
 
+import orjson
 import pytest
 from dra_cli.faults.script import script
+from dra_shared.faults.cases import read
 from dra_shared.faults.catalog import KINDS, SERVICES
 
 
@@ -24,6 +26,14 @@ def test_faults_end_with_the_storm_and_pods_are_deleted_once(seed: int) -> None:
             case _:
                 assert step.at + step.arguments.get("seconds", 0) <= 120.01
     assert len(alive) <= 18
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_each_fault_is_one_that_would_be_taken(seed: int) -> None:
+    for step in script(seed, 120, 3):
+        if step.action in KINDS:
+            order = read(orjson.dumps({"fault": step.action, **step.arguments}))
+            assert (order.kind.name, order.seconds) == (step.action, step.arguments.get("seconds", 0))
 
 
 def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:

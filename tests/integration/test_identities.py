@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import orjson
 import pytest
 from dra_cli.cluster import Cluster
+from dra_cli.faults.striking import Striker
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICE_ACCOUNTS
 from dra_shared.client.errors import Forbidden, Invalid
@@ -199,6 +201,23 @@ async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
             here = claim.status.allocation.devices.results[0].pool == "node-0"
             assert answers.status_code == (200 if here else 422), answers.text
         await house.delete(manifest)
+
+
+@pytest.mark.parametrize(
+    ("fault", "arguments"),
+    [
+        ("clock-ahead", {"node": "node-1", "seconds": 1}),
+        ("stop", {"service": "scheduler", "seconds": 1}),
+        ("two-schedulers", {"seconds": 1}),
+    ],
+)
+async def test_faults_reach_nodes_and_processes(data: Path, fault: str, arguments: dict[str, Any]) -> None:
+    await Striker(Cluster(data)).strike(fault, arguments)
+    await Striker(Cluster(data)).clear()
+    async with lab(data) as house:
+        begun = await house.client.raw("POST", "/faults", content=orjson.dumps({"fault": fault, **arguments}))
+        assert begun.status_code == 201, begun.text
+        await house.client.raw("DELETE", "/faults")
 
 
 def _reported(claim: ResourceClaim) -> dict[str, str]:

@@ -3,9 +3,10 @@
 import contextlib
 from collections.abc import AsyncIterator
 
-from dra_node_agent.faults.board import Fault, FaultBoard
+from dra_node_agent.faults.fault import Fault
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_shared.clock import SystemClock
+from dra_shared.faults.board import FaultBoard
 from dra_shared.service import HealthServer
 
 

@@ -38,6 +38,10 @@ class Rest:
         return []
 
     async def _look(self) -> list[str]:
+        for service in self._cluster.record().services:
+            async with self._cluster.service_client(service, "dralab-fault") as client:
+                if (await client.raw("GET", "/readyz")).status_code != 200:
+                    return [f"{service} is not ready"]
         async with self._cluster.client("dralab-fault") as client:
             pods = (await client.list(PODS)).items
             claims = (await client.list(RESOURCE_CLAIMS)).items

@@ -84,7 +84,11 @@ def _of_node(rng: random.Random, name: str, lasts: float, nodes: int) -> dict[st
 
 
 def _of_requests(rng: random.Random, name: str, lasts: float) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"seconds": lasts, "seed": rng.randrange(1000)}
+    arguments: dict[str, Any] = {"seconds": lasts}
+    # Drawn for all, so that a seed's later steps do not depend on which fault this is.
+    seed = rng.randrange(1000)
+    if "seed" in KINDS[name].options:
+        arguments["seed"] = seed
     match name:
         case "latency":
             arguments |= {"delay": round(rng.uniform(0.05, 1.0), 2), "share": 0.5}

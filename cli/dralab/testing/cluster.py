@@ -21,6 +21,7 @@ from dra_cli import manifests, objects
 from dra_cli.cluster import Cluster
 from dra_cli.discovery import Discovery, ServedResource
 from dra_cli.errors import CommandError
+from dra_cli.faults.striking import Striker
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
@@ -31,7 +32,6 @@ from dra_shared.files import scratch
 
 from dralab.testing.conditions import TIMEOUT, Condition, holding
 from dralab.testing.disturbance import Disturbance, asked
-from dralab.testing.disturbance import Processes as ProcessFaults
 from dralab.testing.options import Options
 from dralab.testing.pods import AsyncPod
 from dralab.testing.processes import Processes
@@ -62,7 +62,6 @@ class AsyncCluster:
         """Whether something happened that a roll back does not undo: a broken device."""
         self._discovery: Discovery | None = None
         self._start: Snapshot | None = None
-        self._struck: ProcessFaults | None = None
         self._stack = contextlib.AsyncExitStack()
         self._services: Services | Processes
 
@@ -280,24 +279,19 @@ class AsyncCluster:
             CommandError: there is no such fault or option, or no process that it could strike.
         """
         kind = KINDS.get(fault)
-        if kind is not None and kind.where in ("process", "scheduling"):
-            if isinstance(self._services, Services):
-                raise CommandError(f"{fault} strikes a process: ask for a cluster with processes=True")
-            return await self._processes.begin(fault, seconds, options)
+        strikes_process = kind is not None and kind.where in ("process", "scheduling")
+        if strikes_process and isinstance(self._services, Services):
+            raise CommandError(f"{fault} strikes a process: ask for a cluster with processes=True")
         self.worn = self.worn or (kind is not None and kind.where == "node")
         return await asked(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
 
     async def calm(self) -> None:
         """End what :meth:`disturb` began."""
-        if self._struck is not None:
-            await self._struck.clear()
-        await self.client.raw("DELETE", PATH)
-
-    @property
-    def _processes(self) -> ProcessFaults:
-        if self._struck is None:
-            self._struck = ProcessFaults(Cluster(self.data))
-        return self._struck
+        if isinstance(self._services, Services):
+            await self.client.raw("DELETE", PATH)
+        else:
+            # The API server may stand still.
+            await Striker(Cluster(self.data)).clear()
 
     # Going back
 

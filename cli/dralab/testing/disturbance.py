@@ -1,26 +1,17 @@
 """A fault that a test has asked for: what Kubernetes promises then, and afterwards whether it was kept."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import httpx
 import orjson
-from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
-from dra_cli.faults.story import Sampler
-from dra_cli.faults.striking import Striker
-from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
-from dra_shared.clock import SystemClock
-from dra_shared.faults.catalog import KINDS, PATH, Kind
-from dra_shared.faults.judging import Judge, Verdict
-from dra_shared.faults.story import Sample, Story
+from dra_shared.faults.catalog import PATH
+from dra_shared.faults.judging import Verdict
 
-_POLL = 0.02
-_PATIENCE = 5.0
-_UNREADABLE = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
+_POLL = 0.05
 
 
 class Broken(AssertionError):
@@ -63,10 +54,10 @@ class Disturbance:
 
 
 async def asked(client: Client, services: _Waits, body: dict[str, Any]) -> Disturbance:
-    """Let the API server begin a fault of its requests or of a node.
+    """Let the API server begin a fault, or have the node's agent or the supervisor begin it.
 
     Raises:
-        CommandError: there is no such fault, option, node or device.
+        CommandError: there is no such fault, option, node, device or service.
     """
     response = await client.raw("POST", PATH, content=orjson.dumps(body))
     begun = orjson.loads(response.content)
@@ -74,54 +65,26 @@ async def asked(client: Client, services: _Waits, body: dict[str, Any]) -> Distu
         raise CommandError(begun["message"])
 
     async def verdict() -> Verdict:
-        while True:
-            seen = orjson.loads((await client.raw("GET", f"{PATH}/{begun['id']}")).content)
-            if seen["state"] == "over":
-                return Verdict(seen.get("kept", []), seen.get("broken", []))
+        while (seen := await _seen(client, begun["id"])) is None:
             await services.pause(_POLL)
+        return seen
 
     return Disturbance(body["fault"], begun["what"], begun["promise"], verdict)
 
 
-class Processes:
-    """Faults of the processes of a cluster: they stand still, are killed, or there is a second scheduler."""
+async def _seen(client: Client, number: int) -> Verdict | None:
+    """What was kept; None while it is not over, or while the API server does not answer: it may be what was struck.
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._sampler = Sampler(cluster)
-        self._striker = Striker(cluster)
-        self._over: list[asyncio.Event] = []
-
-    async def begin(self, name: str, seconds: float, options: dict[str, Any]) -> Disturbance:
-        """Let it happen from now on.
-
-        Raises:
-            CommandError: there is no such service.
-        """
-        kind, over = KINDS[name], asyncio.Event()
-        story = Story(name, 0.0 if name == "kill" else seconds)
-        judge = Judge(story, self._look, SystemClock(), _UNREADABLE)
-        await judge.before()
-        await self._striker.strike(name, {"seconds": seconds, **options})
-        self._over.append(over)
-        return _watched(kind, judge.verdict(over))
-
-    async def _look(self) -> Sample:
-        # A server that stands still does not refuse; it says nothing.
-        async with asyncio.timeout(_PATIENCE):
-            return await self._sampler.sample()
-
-    async def clear(self) -> None:
-        """Let every process go on."""
-        for over in self._over:
-            over.set()
-        self._over.clear()
-        await self._striker.clear()
-
-
-def _watched(kind: Kind, work: Coroutine[Any, Any, Verdict]) -> Disturbance:
-    task = asyncio.create_task(work)
-
-    async def verdict() -> Verdict:
-        return await asyncio.shield(task)
-
-    return Disturbance(kind.name, kind.what, kind.promise, verdict)
+    Raises:
+        CommandError: the API server that watched it was restarted, and knows nothing of it.
+    """
+    try:
+        response = await client.raw("GET", f"{PATH}/{number}")
+    except (httpx.HTTPError, OSError, TimeoutError):
+        return None
+    seen = orjson.loads(response.content)
+    if response.status_code == 404:
+        raise CommandError(f"what watched the fault was restarted: {seen['message']}")
+    if response.status_code != 200 or seen["state"] != "over":
+        return None
+    return Verdict(seen.get("kept", []), seen.get("broken", []))

@@ -55,7 +55,8 @@ class Config:
 
     `database` is the URL of the database (`storage/catalog.py`).
     `past` is a file with the past of another cluster, with which an empty database begins.
-    `nodes` is how nodes are reached, and the scheduler at `scheduler_url`.
+    `nodes` is how nodes are reached, and the scheduler at `scheduler_url`. The services' supervisor is at
+    `supervisor_url`; requests to it have the token of `supervisor_token_file`.
     `metrics_server` serves metrics.k8s.io.
     `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
     `system:anonymous`; else it is the administrator's.
@@ -80,6 +81,8 @@ class Config:
     anonymous_auth: bool = True
     nodes: NodeAccess = field(default_factory=NodeAccess)
     scheduler_url: str = ""
+    supervisor_url: str = ""
+    supervisor_token_file: Path | None = None
     metrics_server: bool = False
     tls: ServingTLS | None = None
     client_certificates: bool = False

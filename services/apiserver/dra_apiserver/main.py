@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dra_shared.retention import WINDOW, Retention, parse_age, parse_retention
-from dra_shared.service import Options, guard, run, serving
+from dra_shared.service import Options, boolean, guard, run, serving
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
@@ -44,17 +44,6 @@ def seconds(text: str) -> int:
     if found is None:
         raise ValueError(f"no duration: {text}")
     return int(found)
-
-
-def boolean(text: str) -> bool:
-    """What true or false mean.
-
-    Raises:
-        ValueError: it is neither.
-    """
-    if text not in ("true", "false"):
-        raise ValueError(f"neither true nor false: {text}")
-    return text == "true"
 
 
 # Long: an option a statement, in the order of the help.
@@ -147,6 +136,15 @@ def options() -> Options:
         "--scheduler-url",
         default="",
         help="the scheduler's health port, which /insight asks for explanations",
+    )
+    made.option(
+        "--supervisor-url", default="", help="what runs the services: /faults has it stop and kill them"
+    )
+    made.option(
+        "--supervisor-token-file",
+        default=None,
+        type=Path,
+        help="file with the token that goes with requests to the supervisor",
     )
     made.guard_options()
     made.option(
@@ -324,6 +322,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signing_key=chosen.service_account_signing_key_file,
         verifying_keys=verifying_keys,
         scheduler_url=chosen.scheduler_url,
+        supervisor_url=chosen.supervisor_url,
+        supervisor_token_file=chosen.supervisor_token_file,
         metrics_server=chosen.metrics_server,
         tls=tls,
         client_certificates=chosen.client_ca_file is not None,

@@ -21,6 +21,7 @@ from dra_shared.client.informer import Informer
 from dra_shared.client.kubeconfig import Access
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.faults.board import FaultBoard
 from dra_shared.features import FeatureGates
 from dra_shared.files import private_folder
 from dra_shared.guard import Guard
@@ -33,7 +34,6 @@ from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
-from dra_node_agent.faults.board import FaultBoard
 from dra_node_agent.faults.devices import DeviceFaults
 from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from dra_shared.features import FeatureGates
-from dra_shared.service import Options, connect, features, guard, run, serving
+from dra_shared.service import Options, boolean, connect, features, guard, run, serving
 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
@@ -27,7 +27,14 @@ def options() -> Options:
         default=DEFAULT_SCHEDULER_NAME,
         help="the pods' spec.schedulerName to serve, unless --config has profiles",
     )
-    made.option("--leader-elect", action="store_true", default=False, help="compete with other replicas")
+    made.option(
+        "--leader-elect",
+        nargs="?",
+        const=True,
+        default=None,
+        type=boolean,
+        help="compete with other replicas; false: do not, though --config says so",
+    )
     return made
 
 
@@ -53,7 +60,10 @@ def _load(file: Path, gates: FeatureGates) -> Loaded:
 
 
 def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | None) -> SchedulerConfig:
-    elects = loaded is not None and bool(loaded.config.leader_election.leader_elect)
+    # As upstream's ApplyLeaderElectionTo (cmd/kube-scheduler/app/options): a flag that is given beats the file.
+    elects: bool | None = chosen.leader_elect
+    if elects is None:
+        elects = loaded is not None and bool(loaded.config.leader_election.leader_elect)
     if loaded is not None and loaded.config.client_connection.kubeconfig:
         chosen.kubeconfig = chosen.kubeconfig or loaded.config.client_connection.kubeconfig
     return SchedulerConfig(
@@ -64,7 +74,7 @@ def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | No
         health_port=chosen.health_port,
         guard=guard(chosen),
         tls=serving(chosen),
-        leader_elect=chosen.leader_elect or elects,
+        leader_elect=elects,
         lease=lease(loaded.config.leader_election) if loaded is not None else Lease(),
         identity=f"{socket.gethostname()}_{os.getpid()}",
     )

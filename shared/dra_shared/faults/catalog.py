@@ -4,6 +4,7 @@ The promises are those of upstream's documentation: API concepts (retries, confl
 controllers, which act on what they read and so continue where another instance, or they themselves, stopped.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +19,30 @@ SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")
 Where = Literal["requests", "process", "node", "scheduling"]
 
 
+_OF_REQUESTS = ("agents", "resources", "seed", "share", "verbs")
+#: The fields that a request may have besides ``fault`` and ``seconds``, where they are not those of all of its sort.
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "latency": ("delay", *_OF_REQUESTS),
+    "error": ("code", *_OF_REQUESTS),
+    "watch-cut": ("delay",),
+    "watch-behind": ("delay",),
+    "xid": ("gpu", "node", "xid"),
+    "driver-slow": ("delay", "driver", "node"),
+    "clock-ahead": ("ahead", "node"),
+    **dict.fromkeys(("ecc", "gpu-lost", "mig-changed", "memory-full"), ("gpu", "node")),
+    **dict.fromkeys(
+        ("driver-crash", "driver-hang", "driver-wrong", "driver-gone", "driver-reset", "driver-old"),
+        ("driver", "node"),
+    ),
+}
+_OPTIONS_OF_ALL: Mapping[Where, tuple[str, ...]] = {
+    "requests": _OF_REQUESTS,
+    "process": ("service",),
+    "node": ("node",),
+    "scheduling": (),
+}
+
+
 @dataclass(frozen=True)
 class Kind:
     """One fault."""
@@ -26,6 +51,16 @@ class Kind:
     what: str
     promise: str
     where: Where = "requests"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """The fields that a request for it may have, besides its name and ``seconds``."""
+        return _OPTIONS.get(self.name, _OPTIONS_OF_ALL[self.where])
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it has a length: a process is killed in a moment."""
+        return self.name != "kill"
 
 
 KINDS = {

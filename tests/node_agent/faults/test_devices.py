@@ -1,7 +1,7 @@
 """Faults of simulated GPUs, without a cluster."""
 
-from dra_node_agent.faults.board import Fault
 from dra_node_agent.faults.devices import DeviceFaults
+from dra_node_agent.faults.fault import Fault
 from dra_node_agent.nvml.node import parse_gpus
 from dra_node_agent.nvml.system import NO_INSTANCE, XID_CRITICAL, EventSet, SimulatedSystem
 

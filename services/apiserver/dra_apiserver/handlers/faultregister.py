@@ -1,180 +1,97 @@
-"""The faults that were asked of ``/faults``: what each does and promises, and afterwards what was kept of it.
+"""The faults that were asked of ``/faults``: begun where they strike, listed, and judged.
 
-Faults of requests are the server's own; those of nodes go to the agent of the node.
+Faults of requests are the server's own; those of nodes go to the agent of the node, those of processes to the
+supervisor of the services. The supervisor judges its own: this server may be what it kills.
 """
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, Literal
-
 import msgspec
-from dra_shared.faults.catalog import KINDS, Kind
-from dra_shared.faults.judging import Judge, Verdict
-from dra_shared.faults.story import Story
+from dra_shared.faults.board import FaultError
+from dra_shared.faults.cases import Cases, Entry, Met, Order, read, uncounted
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
 from dra_apiserver.faults import Fault, Faults
 from dra_apiserver.handlers.faultnodes import clear_nodes, strike_node
+from dra_apiserver.handlers.faultprocesses import Supervisor
 from dra_apiserver.handlers.faultsamples import Samples
-
-JsonObject = dict[str, Any]
-State = Literal["working", "settling", "over"]
-
-_KEPT = 100
-_ELSEWHERE = "dralab fault, or disturb of dralab.testing with processes=True"
-_LONGEST = 3600.0
-
-
-class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One fault as clients see it.
-
-    Args:
-        left: for how many seconds it is at work yet.
-        met: how many requests or watches it met.
-        kept, broken: what was kept of the promise, and what was not; empty until it is over.
-    """
-
-    id: int
-    fault: Any
-    what: str
-    promise: str
-    state: State
-    left: float = 0.0
-    met: int | None = None
-    kept: list[str] | None = None
-    broken: list[str] | None = None
-
-
-@dataclass
-class _Case:
-    """``place`` is the fault's number in the server's own faults, or the agent that has it."""
-
-    kind: Kind
-    wanted: JsonObject
-    place: int | str
-    until: float
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    task: asyncio.Task[None] | None = None
-    verdict: Verdict | None = None
 
 
 class Register:
-    """All faults of one server, the last hundred of those that are over among them."""
+    """All faults of one server, and those of its supervisor."""
 
     def __init__(self, api: Api, faults: Faults) -> None:
         self._api = api
         self._faults = faults
-        self._samples = Samples(api.store)
-        self._numbers = itertools.count(1)
-        self._cases: dict[int, _Case] = {}
+        self._cases = Cases(Samples(api.store).look, api.clock, api.silent)
+        self._supervisor = Supervisor(api.config)
+        # The agents that have faults. A Node may be gone when its fault ends.
+        self._agents: dict[int, str] = {}
+        self._held: set[int] = set()
 
     async def begin(self, body: bytes) -> Entry:
         """Let a fault happen from now on, and watch what becomes of its promise unless ``check`` is false.
 
+        A fault of processes begins with :meth:`answered`.
+
         Raises:
-            StatusError: 400, the body is no fault; what the node's agent answers.
+            StatusError: 400, the body is no fault; what the node's agent or the supervisor answers.
         """
-        wanted, kind, seconds, check = _read(body)
-        judge = Judge(Story(kind.name, seconds, _node(wanted, kind)), self._samples.look, self._api.clock)
-        if check:
-            await judge.before()
-        case = _Case(kind, wanted, await self._strike(kind, wanted), self._api.clock.monotonic() + seconds)
-        number = next(self._numbers)
-        self._cases[number] = case
-        if check:
-            task = case.task = asyncio.create_task(self._watch(case, judge))
-            self._api.silent.add(task)
-            task.add_done_callback(self._api.silent.discard)
-        self._forget()
-        return self._entry(number, case)
+        try:
+            order = read(body)
+        except FaultError as error:
+            raise bad_request(str(error)) from None
+        if order.kind.where in ("process", "scheduling"):
+            entry = await self._supervisor.prepare(body)
+            self._held.add(entry.id)
+            return entry
+        # One count for all: a client asks for a fault by its number alone.
+        number = await self._cases.prepare(order, await self._supervisor.number())
+        try:
+            met = await self._strike(order, number)
+        except BaseException:
+            self._cases.drop(number)
+            raise
+        return await self._cases.begin(number, met)
 
-    def list(self) -> list[Entry]:
+    async def answered(self, number: int) -> None:
+        """The client knows of the fault: now it may strike the process that answers."""
+        if number in self._held:
+            self._held.discard(number)
+            await self._supervisor.begin(number)
+
+    async def working(self) -> list[Entry]:
         """What is at work, oldest first."""
-        return [self._entry(number, case) for number, case in self._cases.items() if self._works(case)]
+        found = [*await self._cases.working(), *await self._supervisor.working()]
+        return sorted(found, key=lambda one: one.id)
 
-    def get(self, number: int) -> Entry | None:
+    async def get(self, number: int) -> Entry | None:
         """One fault, at work or over; None where it is not known."""
-        case = self._cases.get(number)
-        return None if case is None else self._entry(number, case)
+        return await self._cases.get(number) or await self._supervisor.get(number)
 
     async def clear(self) -> None:
         """End all of them now.
 
         Raises:
-            StatusError: a node's agent does not answer.
+            StatusError: a node's agent, or the supervisor, does not answer.
         """
         self._faults.clear()
-        working = [case for case in self._cases.values() if self._works(case)]
-        for case in working:
-            case.until = self._api.clock.monotonic()
-            case.over.set()
-        await clear_nodes(self._api, {case.place for case in working if isinstance(case.place, str)})
+        ended = self._cases.end()
+        await clear_nodes(self._api, {self._agents[number] for number in ended if number in self._agents})
+        self._agents.clear()
+        await self._supervisor.clear()
 
-    async def _strike(self, kind: Kind, wanted: JsonObject) -> int | str:
-        if kind.where == "node":
-            return await strike_node(self._api, _node(wanted, kind), wanted)
-        if kind.where != "requests":
-            raise bad_request(
-                f"{kind.name} strikes processes, of which the API server has none: {_ELSEWHERE}"
-            )
+    async def _strike(self, order: Order, number: int) -> Met:
+        if order.kind.where == "node":
+            self._agents[number] = await strike_node(self._api, order.node, order.wanted)
+            return uncounted
         try:
-            return self._faults.begin(msgspec.convert(wanted, Fault)).id
+            begun = self._faults.begin(msgspec.convert(order.wanted, Fault)).id
         except msgspec.ValidationError as error:
             raise bad_request(f"cannot read the fault: {error}") from None
 
-    def _forget(self) -> None:
-        """Leave the last ones of those that are over."""
-        done = [
-            number
-            for number, case in self._cases.items()
-            if not self._works(case) and (case.task is None or case.task.done())
-        ]
-        for number in done[:-_KEPT]:
-            del self._cases[number]
+        async def met() -> int | None:
+            return next((one.met for one in self._faults.list() if one.id == begun), None)
 
-    async def _watch(self, case: _Case, judge: Judge) -> None:
-        case.verdict = await judge.verdict(case.over)
-
-    def _works(self, case: _Case) -> bool:
-        return case.until > self._api.clock.monotonic()
-
-    def _entry(self, number: int, case: _Case) -> Entry:
-        working = self._works(case)
-        met = next((one.met for one in self._faults.list() if one.id == case.place), None)
-        entry = Entry(number, case.wanted, case.kind.what, case.kind.promise, "working", met=met)
-        if working:
-            entry.left = round(case.until - self._api.clock.monotonic(), 3)
-        elif case.verdict is not None:
-            entry.state, entry.kept, entry.broken = "over", case.verdict.kept, case.verdict.broken
-        else:
-            entry.state = "settling" if case.task is not None else "over"
-        return entry
-
-
-def _read(body: bytes) -> tuple[JsonObject, Kind, float, bool]:
-    """The fault, its kind, for how many seconds, and whether its promise is watched.
-
-    Raises:
-        StatusError: 400, it is none.
-    """
-    try:
-        wanted = msgspec.json.decode(body, type=JsonObject)
-        check = msgspec.convert(wanted.pop("check", True), bool)
-        seconds = msgspec.convert(wanted.get("seconds"), float)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"cannot read the fault: {error}") from None
-    kind = KINDS.get(str(wanted.get("fault", "")))
-    if kind is None:
-        raise bad_request(f"there is no fault {str(wanted.get('fault', ''))!r}: choose {', '.join(KINDS)}")
-    if not 0 < seconds <= _LONGEST:
-        raise bad_request(f"seconds: must be above 0 and at most {_LONGEST:.0f}")
-    return wanted, kind, seconds, check
-
-
-def _node(wanted: Mapping[str, Any], kind: Kind) -> str:
-    return str(wanted.get("node", "node-0")) if kind.where == "node" else ""
+        return met

@@ -19,11 +19,13 @@ async def answer(register: Register, request: Request) -> None:
     number = request.path.removeprefix(PATH).strip("/")
     match request.method, bool(number):
         case "POST", False:
-            await request.respond(201, msgspec.json.encode(await register.begin(await request.body())))
+            begun = await register.begin(await request.body())
+            await request.respond(201, msgspec.json.encode(begun))
+            await register.answered(begun.id)
         case "GET", False:
-            await request.respond(200, msgspec.json.encode({"items": register.list()}))
+            await request.respond(200, msgspec.json.encode({"items": await register.working()}))
         case "GET", True:
-            await request.respond(200, msgspec.json.encode(_one(register, number)))
+            await request.respond(200, msgspec.json.encode(await _one(register, number)))
         case "DELETE", False:
             await register.clear()
             await request.respond(200, msgspec.json.encode({"items": []}))
@@ -31,10 +33,10 @@ async def answer(register: Register, request: Request) -> None:
             raise method_not_allowed()
 
 
-def _one(register: Register, number: str) -> object:
+async def _one(register: Register, number: str) -> object:
     if not number.isdecimal():
         raise bad_request(f"{PATH}/{number}: faults have numbers")
-    found = register.get(int(number))
+    found = await register.get(int(number))
     if found is None:
         raise StatusError(404, "NotFound", f"there is no fault {number}, or it was long ago")
     return found

@@ -1,5 +1,4 @@
 """Faults on demand of nodes: of their devices, drivers, kubelets and clocks, each for a time.
 
-``board.FaultBoard`` runs them, ``strikes`` has them, ``routes`` serves them at ``/faults`` of the node agent. No
-counterpart upstream.
+``devices`` and ``nodes`` have them, ``routes`` serves them at ``/faults`` of the node agent. No counterpart upstream.
 """

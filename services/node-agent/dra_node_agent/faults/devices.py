@@ -4,7 +4,9 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from dra_node_agent.faults.board import Fault, FaultError, Repair, Strike
+from dra_shared.faults.board import FaultError
+
+from dra_node_agent.faults.fault import Fault, Repair, Strike
 from dra_node_agent.nvml.system import NO_INSTANCE, Process
 
 if TYPE_CHECKING:

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Protocol
 
 from dra_shared.clock import Clock, TickingClock
+from dra_shared.faults.board import FaultError
 from dra_shared.log import logger
 
-from dra_node_agent.faults.board import Fault, FaultError, Strike
+from dra_node_agent.faults.fault import Fault, Strike
 from dra_node_agent.files import full_disk
 from dra_node_agent.kubelet.dra.callfaults import CallFault, CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode, encode

@@ -4,8 +4,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from dra_shared.faults.board import FaultBoard, FaultError
 
-from dra_node_agent.faults.board import Fault, FaultBoard, FaultError
+from dra_node_agent.faults.fault import Fault
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -19,7 +20,7 @@ _decoder = msgspec.json.Decoder(Fault)
 class FaultRoutes:
     """Answers for a board, as the API server's ``/faults`` does for its own."""
 
-    def __init__(self, board: FaultBoard) -> None:
+    def __init__(self, board: FaultBoard[Fault]) -> None:
         self._board = board
 
     def routes(self) -> "Mapping[str, Callable[[Any], Awaitable[Any]]]":

@@ -1,12 +1,14 @@
-"""The faults at work on an agent's nodes: begun, listed, and ended by their time or before it."""
+"""The faults at work in a service: begun, listed, and ended by their time or before it."""
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
+
 from dra_shared.clock import Clock, wait_for
 from dra_shared.faults.catalog import KINDS
 from dra_shared.log import logger
@@ -17,71 +19,58 @@ _log = logger(__name__)
 
 
 class FaultError(ValueError):
-    """There is no such fault, node or device."""
+    """There is no such fault, or nothing of that name that it could strike."""
 
 
-class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """What goes wrong on ``node`` for ``seconds``.
+class Wanted(Protocol):
+    """What every fault has: its name, and how long it lasts."""
 
-    Args:
-        driver: which driver's calls; empty for every one's.
-        gpu, xid: of faults of devices.
-        delay: how long calls of a slow driver take, in seconds.
-        ahead: how far the node's clock is ahead, in seconds.
-    """
+    @property
+    def fault(self) -> str: ...
 
-    fault: str
-    seconds: float
-    node: str = "node-0"
-    driver: str = ""
-    gpu: int = 0
-    xid: int = 79
-    delay: float = 2.0
-    ahead: float = 300.0
-
-    def __post_init__(self) -> None:
-        if not 0 < self.seconds <= LONGEST:
-            raise ValueError(f"seconds: must be above 0 and at most {LONGEST:.0f}")
-        if not 0 < self.delay <= LONGEST:
-            raise ValueError(f"delay: must be above 0 and at most {LONGEST:.0f}")
+    @property
+    def seconds(self) -> float: ...
 
 
-class Active(msgspec.Struct, rename="camel"):
+F = TypeVar("F", bound=Wanted)
+
+
+class Active(msgspec.Struct, Generic[F], rename="camel"):
     """A fault at work: its number, how many seconds are left, what it does, and what Kubernetes promises then."""
 
     id: int
-    fault: Fault
+    fault: F
     left: float
     what: str = ""
     promise: str = ""
 
 
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
-Strike = Callable[[Fault], AbstractAsyncContextManager[None]]
+Strike = Callable[[F], AbstractAsyncContextManager[None]]
 
 
 @dataclass
-class _Running:
-    fault: Fault
+class _Running(Generic[F]):
+    fault: F
     until: float
     over: asyncio.Event
     task: "asyncio.Task[None]"
 
 
-class FaultBoard:
+class FaultBoard(Generic[F]):
     """Runs faults; ``strikes`` are those that there are, by name."""
 
-    def __init__(self, clock: Clock, strikes: Mapping[str, Strike]) -> None:
+    def __init__(self, clock: Clock, strikes: Mapping[str, Strike[F]]) -> None:
         self._clock = clock
         self._strikes = strikes
         self._numbers = itertools.count(1)
-        self._running: dict[int, _Running] = {}
+        self._running: dict[int, _Running[F]] = {}
 
-    async def begin(self, fault: Fault) -> Active:
+    async def begin(self, fault: F) -> Active[F]:
         """Let it happen from now on; returns once it does.
 
         Raises:
-            FaultError: there is no such fault, node or device.
+            FaultError: there is no such fault, or nothing that it could strike.
         """
         strike = self._strikes.get(fault.fault)
         if strike is None:
@@ -93,7 +82,7 @@ class FaultBoard:
         await asyncio.shield(began)
         return _active(number, fault, fault.seconds)
 
-    def list(self) -> list[Active]:
+    def list(self) -> list[Active[F]]:
         """What is at work, oldest first."""
         now = self._clock.monotonic()
         return [
@@ -111,30 +100,26 @@ class FaultBoard:
     async def _run(
         self,
         number: int,
-        fault: Fault,
-        strike: Strike,
+        fault: F,
+        strike: Strike[F],
         over: asyncio.Event,
         began: "asyncio.Future[None]",
     ) -> None:
         try:
             async with strike(fault):
-                _log.warning("a fault on demand begins", fault=fault.fault, node=fault.node)
+                _log.warning("a fault on demand begins", fault=fault.fault)
                 began.set_result(None)
                 await wait_for(over.wait(), fault.seconds, self._clock)
-            _log.warning("a fault on demand is over", fault=fault.fault, node=fault.node)
+            _log.warning("a fault on demand is over", fault=fault.fault)
         except Exception as error:
             if not began.done():
                 began.set_exception(error)
             else:
-                _log.exception("a fault on demand was not undone", fault=fault.fault, node=fault.node)
+                _log.exception("a fault on demand was not undone", fault=fault.fault)
         finally:
             self._running.pop(number, None)
 
 
-def _active(number: int, fault: Fault, left: float) -> Active:
+def _active(number: int, fault: F, left: float) -> Active[F]:
     kind = KINDS.get(fault.fault)
     return Active(number, fault, left, *((kind.what, kind.promise) if kind is not None else ()))
-
-
-#: Undoes what cannot be undone from outside: a driver forgets what it holds against its devices.
-Repair = Callable[[str], Awaitable[None]]

@@ -1,0 +1,94 @@
+"""Faults of the services' processes: asked of their supervisor, which starts and stops them."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+from dra_shared.faults.cases import Entry
+from dra_shared.faults.catalog import PATH
+
+from dra_apiserver.config import Config
+from dra_apiserver.errors import StatusError, bad_request, server_error
+
+_TIMEOUT = 30.0
+_NONE = "it strikes a service's process, and no supervisor is known: --supervisor-url names it, as `dralab up` does"
+
+
+class Supervisor:
+    """The one at ``supervisor_url``; without it there are no faults of processes."""
+
+    def __init__(self, config: Config) -> None:
+        self._url = config.supervisor_url
+        self._file = config.supervisor_token_file
+        self._numbers = itertools.count(1)
+
+    async def number(self) -> int:
+        """The next fault's number, of the supervisor's count where there is one."""
+        if not self._url:
+            return next(self._numbers)
+        number: int = (await self._ask("POST", "/numbers"))["number"]
+        return number
+
+    async def prepare(self, body: bytes) -> Entry:
+        """Let the supervisor check a fault, and see the cluster before it.
+
+        Raises:
+            StatusError: 400, there is no such process, or no supervisor; 500, it does not answer.
+        """
+        if not self._url:
+            raise bad_request(_NONE)
+        return msgspec.convert(await self._ask("POST", "?held=true", body), Entry)
+
+    async def begin(self, number: int) -> None:
+        """Let a fault happen that was prepared.
+
+        Raises:
+            StatusError: the supervisor does not answer.
+        """
+        await self._ask("POST", f"/{number}")
+
+    async def working(self) -> list[Entry]:
+        """Its faults that are at work."""
+        if not self._url:
+            return []
+        return msgspec.convert((await self._ask("GET"))["items"], list[Entry])
+
+    async def get(self, number: int) -> Entry | None:
+        """One of its faults; None where it is not known."""
+        if not self._url:
+            return None
+        try:
+            return msgspec.convert(await self._ask("GET", f"/{number}"), Entry)
+        except StatusError as error:
+            if error.code != 404:
+                raise
+            return None
+
+    async def clear(self) -> None:
+        """End all of its faults.
+
+        Raises:
+            StatusError: it does not answer.
+        """
+        if self._url:
+            await self._ask("DELETE")
+
+    async def _ask(self, method: str, path: str = "", body: bytes = b"") -> Any:
+        import httpx
+
+        url = f"{self._url}{PATH}{path}"
+        headers = {} if self._file is None else {"authorization": f"Bearer {self._file.read_text().strip()}"}
+        try:
+            async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False) as client:
+                answer = await client.request(method, url, content=body, headers=headers)
+        except httpx.HTTPError as error:
+            raise server_error(f'{method} "{url}": {error or type(error).__name__}') from None
+        if answer.status_code == 400:
+            raise bad_request(str(answer.json()["message"]))
+        if answer.status_code == 404:
+            raise StatusError(404, "NotFound", str(answer.json()["message"]))
+        if answer.status_code >= 300:
+            raise server_error(f'{method} "{url}": {answer.status_code} {answer.text}')
+        return answer.json()

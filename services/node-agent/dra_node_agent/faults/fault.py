@@ -1,0 +1,40 @@
+"""A fault of a node as it is asked for, and what strikes and repairs are."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+
+import msgspec
+from dra_shared.faults.board import LONGEST
+
+
+class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
+    """What goes wrong on ``node`` for ``seconds``.
+
+    Args:
+        driver: which driver's calls; empty for every one's.
+        gpu, xid: of faults of devices.
+        delay: how long calls of a slow driver take, in seconds.
+        ahead: how far the node's clock is ahead, in seconds.
+    """
+
+    fault: str
+    seconds: float
+    node: str = "node-0"
+    driver: str = ""
+    gpu: int = 0
+    xid: int = 79
+    delay: float = 2.0
+    ahead: float = 300.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.seconds <= LONGEST:
+            raise ValueError(f"seconds: must be above 0 and at most {LONGEST:.0f}")
+        if not 0 < self.delay <= LONGEST:
+            raise ValueError(f"delay: must be above 0 and at most {LONGEST:.0f}")
+
+
+#: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
+Strike = Callable[[Fault], AbstractAsyncContextManager[None]]
+
+#: Undoes what cannot be undone from outside: a driver forgets what it holds against its devices.
+Repair = Callable[[str], Awaitable[None]]

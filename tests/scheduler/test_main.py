@@ -1,0 +1,33 @@
+"""The scheduler's options."""
+
+from pathlib import Path
+
+import pytest
+from dra_scheduler import main
+from dra_shared.features import FeatureGates
+
+_FILE = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: ELECTS}
+"""
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "elects"),
+    [
+        ("", [], False),
+        ("", ["--leader-elect"], True),
+        ("true", [], True),
+        ("true", ["--leader-elect=false"], False),
+        ("false", ["--leader-elect=true"], True),
+    ],
+)
+def test_leader_election_is_as_the_flag_says_and_else_as_the_file_does(
+    tmp_path: Path, file: str, words: list[str], elects: bool
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(_FILE.replace("ELECTS", file))
+    chosen = main.options().parse_args([*(["--config", str(config)] if file else []), *words])
+    loaded = main._load(config, FeatureGates()) if file else None
+    assert main._config(chosen, FeatureGates(), loaded).leader_elect is elects
