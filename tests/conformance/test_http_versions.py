@@ -1,8 +1,7 @@
-"""Conversations that real kube-apiservers 1.34.9 and 1.35.6 had, all their gates on, step by step, with ours."""
+"""Conversations that real kube-apiservers 1.34.9 and 1.35.6 had, step by step, with ours."""
 
 import json
 import re
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -14,39 +13,35 @@ from tests.conformance.test_http_golden import NAMES, Step, converse
 from tests.conformance.test_versions import gates
 from tests.support.reference import reference_path
 
-_RECORDED = (V1_34, V1_35)
 _COLUMN = re.compile(r": \.columnDefinitions\[\d+\]\.description: ")
+# What each conversation was had with: all gates on and every version served, or the defaults.
+_STARTS = {"http.json": "all", "http-default.json": "default", "http-rules-v1alpha3.json": "all"}
+_CONVERSATIONS = [
+    (version, file, name)
+    for version in (V1_34, V1_35)
+    for file in _STARTS
+    for name in (["rules"] if "rules" in file else NAMES)
+]
 
 
-@pytest.fixture(params=_RECORDED, ids=str)
-def version(request: pytest.FixtureRequest) -> Version:
-    found: Version = request.param
-    return found
-
-
-@pytest.fixture
-async def server(version: Version, tmp_path: Path) -> AsyncIterator[ApiServer]:
-    features = gates(version, "all")
-    config = Config(
-        port=0,
-        data=tmp_path,
-        relaxed=True,
-        runtime_config="api/all=true",
-        features=features,
-        disabled_plugins=frozenset({"ServiceAccount", "TaintNodesByCondition"}),
-    )
-    async with ApiServer(config) as started:
-        yield started
-
-
-def _steps(version: Version, name: str) -> list[Step]:
-    conversations = json.loads(reference_path("reference", f"kubernetes-{version}", "http.json").read_text())
+def _steps(version: Version, file: str, name: str) -> list[Step]:
+    conversations = json.loads(reference_path("reference", f"kubernetes-{version}", file).read_text())
     found: list[Step] = conversations[name]
     return found
 
 
-@pytest.mark.parametrize("name", NAMES)
-async def test_conversation(name: str, version: Version, server: ApiServer) -> None:
-    failures = await converse(server, name, _steps(version, name))
+@pytest.mark.parametrize(("version", "file", "name"), _CONVERSATIONS, ids=str)
+async def test_conversation(version: Version, file: str, name: str, tmp_path: Path) -> None:
+    start = _STARTS[file]
+    config = Config(
+        port=0,
+        data=tmp_path,
+        relaxed=True,
+        runtime_config="api/all=true" if start == "all" else "",
+        features=gates(version, start),
+        disabled_plugins=frozenset({"ServiceAccount", "TaintNodesByCondition"}),
+    )
+    async with ApiServer(config) as server:
+        failures = await converse(server, name, _steps(version, file, name))
     # Columns are described in our own words.
     assert [text for text in failures if not _COLUMN.search(text)] == []
