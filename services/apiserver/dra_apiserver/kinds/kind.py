@@ -206,6 +206,8 @@ class Kind:
     """By subresource and HTTP method; those left out are parts of the object, or a scale."""
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
+    conditional_versions: frozenset[str] = frozenset()
+    """Versions whose updates have to say which state of the object they change, although others' need not."""
     return_deleted_object: bool = False
     strategic_merge: bool = True
     selects_by_labels: bool = False

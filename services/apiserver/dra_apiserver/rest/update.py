@@ -37,7 +37,7 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif not target.kind.allow_unconditional_update:
+    elif not target.kind.allow_unconditional_update or target.version in target.kind.conditional_versions:
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
         raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])

@@ -34,8 +34,9 @@ def answered(
     version: Version = V1_37,
     old: Json | None = None,
     operation: str = "create",
+    off: tuple[str, ...] = (),
 ) -> Json:
-    on = dict.fromkeys((*FeatureGates(version), *gates), True)
+    on = dict.fromkeys((*FeatureGates(version), *gates), True) | dict.fromkeys(off, False)
     case = {
         "object": copy.deepcopy(obj),
         "kubernetesVersion": str(version),

@@ -11,17 +11,27 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.version import VERSIONS, Version
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class GatedFields:
-    """The fields of one feature: on when every one of `gates` is; kept when any of `in_use` was set before."""
+    """The fields of one feature: on when every one of `gates` is; kept when any of `in_use` was set before.
+
+    Versions from `since` on and before `until` drop them, others leave them alone.
+    """
 
     gates: tuple[str, ...]
     fields: tuple[str, ...]
     also_in_use: tuple[str, ...] = ()
+    since: Version = VERSIONS[0]
+    until: Version | None = None
+
+    def is_of(self, kubernetes: Version) -> bool:
+        """Whether the version drops the fields at all."""
+        return self.since <= kubernetes and (self.until is None or kubernetes < self.until)
 
     def drop(self, obj: JsonObject, old: JsonObject | None) -> None:
         """Take the fields out of `obj` unless `old` uses the feature, which is off."""
@@ -54,7 +64,7 @@ def drop_disabled(
     A version that does not have a gate has no such fields either: decoding has dropped them.
     """
     for rule in rules:
-        if not features.all_enabled(rule.gates) and features.has(rule.gates):
+        if not features.all_enabled(rule.gates) and features.has(rule.gates) and rule.is_of(features.version):
             rule.drop(obj, old)
 
 

@@ -17,7 +17,7 @@ from dra_shared.version import V1_37
 
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
-from dra_apiserver.kinds.common.declarative.structs import Field, fields
+from dra_apiserver.kinds.common.declarative.structs import Field, Stage, fields
 from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
@@ -36,10 +36,10 @@ def with_declared(
 ) -> list[FieldError]:
     """The hand-written errors, and after them what the kind's type declares, which takes the place of its own.
 
-    The rules that were alpha in 1.36 are beta since 1.37: enforced while ``DeclarativeValidationBeta`` is on. Mirrors
-    ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
+    The rules that were alpha in 1.36 are beta since 1.37: enforced while ``DeclarativeValidationBeta`` is on. Those of
+    new fields always are. Mirrors ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
     """
-    if ctx.features.version < V1_37 or not ctx.features.enabled("DeclarativeValidationBeta"):
+    if ctx.features.version < V1_37:
         return errors
     package, both = _as_asked(obj, old, ctx)
     found = _rules(f"{package}.{ctx.kind.kind}", ctx.features).validate(*both)
@@ -78,7 +78,8 @@ def _in_v1(field: str) -> str:
 
 @functools.lru_cache(maxsize=64)
 def _rules(type_name: str, features: FeatureGates) -> DeclaredRules:
-    return DeclaredRules(type_name, ALL, features)
+    stages = ALL if features.enabled("DeclarativeValidationBeta") else frozenset({Stage.STANDARD})
+    return DeclaredRules(type_name, stages, features)
 
 
 def limit(type_name: str, name: str) -> int:

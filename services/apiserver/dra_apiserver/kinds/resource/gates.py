@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dra_shared.version import V1_35, VERSIONS, Version
+
 from dra_apiserver.kinds.common.gates import GatedFields
 
 
-def claim_spec_fields(at: str) -> tuple[GatedFields, ...]:
-    """The gated fields of a claim's spec that lies at the path `at`."""
+def claim_spec_fields(at: str, *, distinct_since: Version = VERSIONS[0]) -> tuple[GatedFields, ...]:
+    """The gated fields of a claim's spec that lies at the path `at`.
+
+    `distinct_since`: the first version that drops `distinctAttribute`, too.
+    """
     exact, alternative = f"{at}.devices.requests.*.exactly", f"{at}.devices.requests.*.firstAvailable.*"
+    capacity = (f"{exact}.capacity", f"{alternative}.capacity")
+    distinct = f"{at}.devices.constraints.*.distinctAttribute"
     return (
         GatedFields(("DRAPrioritizedList",), (f"{at}.devices.requests.*.firstAvailable",)),
-        GatedFields(("DRADeviceTaints",), (f"{exact}.tolerations", f"{alternative}.tolerations")),
-        GatedFields(("DRAAdminAccess",), (f"{exact}.adminAccess",)),
         GatedFields(
-            ("DRAConsumableCapacity",),
-            (
-                f"{exact}.capacity",
-                f"{alternative}.capacity",
-                f"{at}.devices.constraints.*.distinctAttribute",
-            ),
+            ("DRADeviceTaints",), (f"{exact}.tolerations", f"{alternative}.tolerations"), since=V1_35
         ),
+        GatedFields(("DRAAdminAccess",), (f"{exact}.adminAccess",)),
+        GatedFields(("DRAConsumableCapacity",), capacity, (distinct,)),
+        GatedFields(("DRAConsumableCapacity",), (distinct,), capacity, since=distinct_since),
         GatedFields(
             ("DRADerivedAttributes",), (f"{exact}.derivedAttributes", f"{alternative}.derivedAttributes")
         ),
@@ -28,6 +31,7 @@ def claim_spec_fields(at: str) -> tuple[GatedFields, ...]:
 
 _BINDING = ("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")
 _RESULT = "status.allocation.devices.results.*"
+_CONDITIONS = (f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions")
 
 CLAIM = claim_spec_fields("spec")
 CLAIM_STATUS = (
@@ -36,12 +40,14 @@ CLAIM_STATUS = (
     GatedFields(
         ("DRAConsumableCapacity",),
         (f"{_RESULT}.shareID", f"{_RESULT}.consumedCapacity", "status.devices.*.shareID"),
-        CLAIM[3].fields,
+        (*CLAIM[3].fields, *CLAIM[4].fields),
     ),
-    GatedFields(_BINDING, (f"{_RESULT}.bindingConditions", f"{_RESULT}.bindingFailureConditions")),
+    GatedFields(_BINDING, (*_CONDITIONS, "status.allocation.allocationTimestamp"), until=V1_35),
+    GatedFields(("DRADeviceBindingConditions",), _CONDITIONS, since=V1_35),
     GatedFields(("DRAOptionalNodeOperations",), (f"{_RESULT}.skipNodeOperations",)),
 )
-CLAIM_TEMPLATE = claim_spec_fields("spec.spec")
+# 1.34 meant to drop it and forgot: its loop changes copies.
+CLAIM_TEMPLATE = claim_spec_fields("spec.spec", distinct_since=V1_35)
 SLICE = (
     GatedFields(("DRADeviceTaints",), ("spec.devices.*.taints",)),
     GatedFields(

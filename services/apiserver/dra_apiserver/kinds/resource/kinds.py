@@ -43,6 +43,7 @@ KINDS = (
         strategy=DeviceTaintRuleStrategy(),
         status_strategy=DeviceTaintRuleStrategy(),
         default=defaults.device_taint_rule,
+        conditional_versions=frozenset({"v1"}),
         printer=printer("Name|Key|Value|Effect|TimeAdded|Age", columns.taint_rule),
         counts_generation=True,
         return_deleted_object=True,

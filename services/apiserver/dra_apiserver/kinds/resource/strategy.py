@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37, Version
+from dra_shared.version import V1_35, V1_36, V1_37, Version
 
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
@@ -76,6 +76,11 @@ class _Gated(GenericStrategy):
         super().prepare_for_update(obj, old, ctx)
 
 
+def _checks_again(ctx: Context) -> bool:
+    """Whether an update is checked as a new object, too (before kubernetes/kubernetes#134444)."""
+    return ctx.features.version < V1_35
+
+
 class ResourceClaimStrategy(_Gated):
     """A claim: its spec never changes, its status only through the subresource."""
 
@@ -90,12 +95,13 @@ class ResourceClaimStrategy(_Gated):
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata, and that the spec is as it was."""
-        errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
+        """The metadata, and that the spec is as it was; in 1.34 also the spec, once as new and once as stored."""
         spec = obj.get("spec") or {}
+        again = requests.check_claim_spec(spec, "spec", ctx.features) if _checks_again(ctx) else []
+        errors = super().validate_create(obj, ctx) + again + super().validate_update(obj, old, ctx)
         if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, claim_spec(ctx.features.version)), IMMUTABLE))
-        return with_declared(errors, obj, old, ctx)
+        return with_declared(errors + again, obj, old, ctx)
 
 
 class ResourceClaimStatusStrategy(GenericStrategy):
@@ -161,19 +167,25 @@ class ResourceClaimTemplateStrategy(_Gated):
         return with_declared(errors, obj, None, ctx)
 
     def _check(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        spec = obj.get("spec") or {}
-        errors = super().validate_create(obj, ctx)
-        errors += _validate_template_metadata(spec.get("metadata") or {}, "spec.metadata")
+        return super().validate_create(obj, ctx) + self._check_spec(obj.get("spec") or {}, ctx)
+
+    def _check_spec(self, spec: JsonObject, ctx: Context) -> list[FieldError]:
+        errors = _validate_template_metadata(spec.get("metadata") or {}, "spec.metadata")
         return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata, and that the spec is as it was; before 1.37 also all as at creation but admin access."""
+        """The metadata, and that the spec is as it was; before 1.37 also all as at creation but admin access.
+
+        1.34 looks at the spec twice.
+        """
         kubernetes = ctx.features.version
         errors = [] if _stored_specs_stay(kubernetes) else self._check(obj, ctx)
         errors += super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
         if differs(spec, old.get("spec") or {}):
             errors.append(invalid("spec", show(spec, claim_template_spec(kubernetes)), IMMUTABLE))
+        if _checks_again(ctx):
+            errors += self._check_spec(spec, ctx)
         return with_declared(errors, obj, old, ctx)
 
 
@@ -252,8 +264,11 @@ class DeviceClassStrategy(_Gated):
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec."""
-        errors = super().validate_create(obj, ctx) + super().validate_update(obj, old, ctx)
+        """Metadata and spec; in 1.34 all as at creation before that."""
+        errors = super().validate_create(obj, ctx)
+        if _checks_again(ctx):
+            errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features)
+        errors += super().validate_update(obj, old, ctx)
         errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
         return with_declared(errors, obj, old, ctx)
 
@@ -269,7 +284,7 @@ class DeviceTaintRuleStrategy(GenericStrategy):
             taint.setdefault("timeAdded", ctx.now)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """A changed taint is added now, unless the client says when."""
+        """A taint with another effect is added now, unless the client says when; until 1.35 it keeps its time."""
         if ctx.subresource == "status":
             super().prepare_for_update(obj, old, ctx)
             reset_for_status(obj["metadata"], old["metadata"])
@@ -277,7 +292,7 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         taint = (obj.get("spec") or {}).get("taint") or {}
         before = (old.get("spec") or {}).get("taint") or {}
         if taint:
-            changed = any(taint.get(name) != before.get(name) for name in ("key", "value", "effect"))
+            changed = taint.get("effect") != before.get("effect") and ctx.features.version >= V1_36
             if changed and taint.get("timeAdded") == before.get("timeAdded"):
                 taint["timeAdded"] = ctx.now
             taint.setdefault("timeAdded", ctx.now)
@@ -285,14 +300,17 @@ class DeviceTaintRuleStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec."""
-        return super().validate_create(obj, ctx) + taintrule.check_rule(obj.get("spec") or {}, ctx.features)
+        errors = super().validate_create(obj, ctx)
+        errors += taintrule.check_rule(obj.get("spec") or {}, ctx.features)
+        return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """Metadata and spec, or the status."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             return errors + taintrule.check_rule_status(obj.get("status") or {})
-        return errors + taintrule.check_rule(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        errors += taintrule.check_rule(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
+        return with_declared(errors, obj, old, ctx)
 
 
 class ResourcePoolStatusRequestStrategy(GenericStrategy):

@@ -1,0 +1,386 @@
+"""Fields that not every version has, and those behind gates, are known, dropped or kept as upstream has them.
+
+The table is upstream's ``+featureGate`` tags and the types of four releases; ``_NEVER`` has what the strategies
+(``pkg/registry/resource/*/strategy.go``) leave alone all the same.
+"""
+
+import copy
+import json
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version, release
+
+from tests.support.reference import reference_path
+
+Json = dict[str, Any]
+Path_ = tuple[str | int, ...]
+
+_DEVICE: Path_ = ("spec", "devices", 0)
+_REQUEST: Path_ = ("spec", "devices", "requests", 0)
+_EXACT: Path_ = (*_REQUEST, "exactly")
+_FIRST: Path_ = (*_REQUEST, "firstAvailable")
+_RESULT: Path_ = ("status", "allocation", "devices", "results", 0)
+_SHARE = "8f6b7a0e-7a3c-4b0a-9a86-3d1a2f6f2a10"
+_SELECTOR = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]}
+_TOLERATIONS = [{"key": "example.com/broken", "operator": "Exists"}]
+_COUNTERS = {"memory": {"value": "1Gi"}}
+_CONSUMES = [{"counterSet": "set", "counters": _COUNTERS}]
+_CAPACITY = {"requests": {"memory": "1Gi"}}
+_DERIVED = [{"name": "example.com/half", "expression": "1"}]
+_MATCH_DERIVED: dict[Path_, Any] = {
+    ("spec", "devices", "constraints"): [{"matchAttribute": "example.com/half"}]
+}
+_SUBREQUEST = {"name": "first", "deviceClassName": "gpu"}
+_PER_DEVICE: dict[Path_, Any] = {("spec", "allNodes"): None, ("spec", "perDeviceNodeSelection"): True}
+_CONDITIONS: dict[Path_, Any] = {
+    (*_DEVICE, "bindingConditions"): ["ready"],
+    (*_DEVICE, "bindingFailureConditions"): ["failed"],
+}
+_RESULT_CONDITIONS: dict[Path_, Any] = {
+    (*_RESULT, "bindingConditions"): ["ready"],
+    (*_RESULT, "bindingFailureConditions"): ["failed"],
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A field of an object, in v1's form; ``also`` is what a valid object needs besides while the gate is on."""
+
+    plural: str
+    at: Path_
+    value: Any
+    also: dict[Path_, Any] = field(default_factory=dict)
+    # What is there in any case.
+    always: dict[Path_, Any] = field(default_factory=dict)
+
+
+def _list_attribute(name: str, value: Any) -> Case:
+    at = (*_DEVICE, "attributes", "list")
+    both = {at: {"string": "one", name: [value]}}
+    return Case("resourceslices", (*at, name), [value], {at: {name: [value]}}, both)
+
+
+def _sub(name: str, value: Any, also: dict[Path_, Any] | None = None) -> Case:
+    return Case("resourceclaims", (*_FIRST, 0, name), value, also or {}, {_FIRST: [_SUBREQUEST]})
+
+
+_CASES = {
+    "AllocatedDeviceStatus.shareID": Case(
+        "resourceclaims/status",
+        ("status", "devices", 0, "shareID"),
+        _SHARE,
+        {(*_RESULT, "shareID"): _SHARE},
+        {("status", "devices"): [{"driver": "gpu.example.com", "pool": "p", "device": "d"}]},
+    ),
+    "AllocationResult.allocationTimestamp": Case(
+        "resourceclaims/status", ("status", "allocation", "allocationTimestamp"), "2026-01-01T00:00:00Z"
+    ),
+    "Device.allNodes": Case("resourceslices", (*_DEVICE, "allNodes"), True, _PER_DEVICE),
+    "Device.nodeName": Case("resourceslices", (*_DEVICE, "nodeName"), "n", _PER_DEVICE),
+    "Device.nodeSelector": Case("resourceslices", (*_DEVICE, "nodeSelector"), _SELECTOR, _PER_DEVICE),
+    "Device.allowMultipleAllocations": Case("resourceslices", (*_DEVICE, "allowMultipleAllocations"), True),
+    "Device.bindingConditions": Case(
+        "resourceslices", (*_DEVICE, "bindingConditions"), ["ready"], _CONDITIONS
+    ),
+    "Device.bindingFailureConditions": Case(
+        "resourceslices", (*_DEVICE, "bindingFailureConditions"), ["failed"], _CONDITIONS
+    ),
+    "Device.bindsToNode": Case("resourceslices", (*_DEVICE, "bindsToNode"), True, _CONDITIONS),
+    "Device.consumesCounters": Case("resourceslices", (*_DEVICE, "consumesCounters"), _CONSUMES),
+    "Device.nodeAllocatableResourceMappings": Case(
+        "resourceslices",
+        (*_DEVICE, "nodeAllocatableResourceMappings"),
+        {"cpu": {"allocationMultiplier": "1"}},
+    ),
+    "Device.nodeAllocatableResources": Case(
+        "resourceslices",
+        (*_DEVICE, "nodeAllocatableResources"),
+        {"cpu": {"mapping": {"deviceMultiplier": "1"}}},
+    ),
+    "Device.taints": Case(
+        "resourceslices",
+        (*_DEVICE, "taints"),
+        [{"key": "example.com/broken", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z"}],
+    ),
+    "DeviceAttribute.bools": _list_attribute("bools", True),
+    "DeviceAttribute.ints": _list_attribute("ints", 1),
+    "DeviceAttribute.strings": _list_attribute("strings", "a"),
+    "DeviceAttribute.versions": _list_attribute("versions", "1.2.3"),
+    "DeviceCapacity.requestPolicy": Case(
+        "resourceslices",
+        (*_DEVICE, "capacity", "memory", "requestPolicy"),
+        {"default": "1Gi", "validValues": ["1Gi"]},
+        {(*_DEVICE, "allowMultipleAllocations"): True},
+    ),
+    "DeviceClassSpec.extendedResourceName": Case(
+        "deviceclasses", ("spec", "extendedResourceName"), "example.com/gpu"
+    ),
+    "DeviceConstraint.distinctAttribute": Case(
+        "resourceclaims",
+        ("spec", "devices", "constraints", 0, "distinctAttribute"),
+        "example.com/numa",
+        {("spec", "devices", "constraints", 0, "matchAttribute"): None},
+        {("spec", "devices", "constraints"): [{"matchAttribute": "example.com/numa"}]},
+    ),
+    "DeviceCounterConsumption.compatibilityGroups": Case(
+        "resourceslices",
+        (*_DEVICE, "consumesCounters", 0, "compatibilityGroups"),
+        ["mig"],
+        always={(*_DEVICE, "consumesCounters"): _CONSUMES},
+    ),
+    "DeviceRequest.firstAvailable": Case("resourceclaims", _FIRST, [_SUBREQUEST]),
+    "DeviceRequestAllocationResult.adminAccess": Case(
+        "resourceclaims/status", (*_RESULT, "adminAccess"), True
+    ),
+    "DeviceRequestAllocationResult.bindingConditions": Case(
+        "resourceclaims/status", (*_RESULT, "bindingConditions"), ["ready"], _RESULT_CONDITIONS
+    ),
+    "DeviceRequestAllocationResult.bindingFailureConditions": Case(
+        "resourceclaims/status", (*_RESULT, "bindingFailureConditions"), ["failed"], _RESULT_CONDITIONS
+    ),
+    "DeviceRequestAllocationResult.consumedCapacity": Case(
+        "resourceclaims/status",
+        (*_RESULT, "consumedCapacity"),
+        {"memory": "1Gi"},
+        {(*_RESULT, "shareID"): _SHARE},
+    ),
+    "DeviceRequestAllocationResult.shareID": Case("resourceclaims/status", (*_RESULT, "shareID"), _SHARE),
+    "DeviceRequestAllocationResult.skipNodeOperations": Case(
+        "resourceclaims/status", (*_RESULT, "skipNodeOperations"), ["*"]
+    ),
+    "DeviceRequestAllocationResult.tolerations": Case(
+        "resourceclaims/status", (*_RESULT, "tolerations"), _TOLERATIONS
+    ),
+    "DeviceSubRequest.capacity": _sub("capacity", _CAPACITY),
+    "DeviceSubRequest.derivedAttributes": _sub("derivedAttributes", _DERIVED, _MATCH_DERIVED),
+    "DeviceSubRequest.tolerations": _sub("tolerations", _TOLERATIONS),
+    "ExactDeviceRequest.adminAccess": Case("resourceclaims", (*_EXACT, "adminAccess"), True),
+    "ExactDeviceRequest.capacity": Case("resourceclaims", (*_EXACT, "capacity"), _CAPACITY),
+    "ExactDeviceRequest.derivedAttributes": Case(
+        "resourceclaims", (*_EXACT, "derivedAttributes"), _DERIVED, _MATCH_DERIVED
+    ),
+    "ExactDeviceRequest.tolerations": Case("resourceclaims", (*_EXACT, "tolerations"), _TOLERATIONS),
+    "ResourceClaimStatus.devices": Case(
+        "resourceclaims/status",
+        ("status", "devices"),
+        [{"driver": "gpu.example.com", "pool": "p", "device": "d"}],
+    ),
+    "ResourceSliceSpec.partitionTypeAttribute": Case(
+        "resourceslices",
+        ("spec", "partitionTypeAttribute"),
+        "gpu.example.com/profile",
+        {
+            (*_DEVICE, "consumesCounters"): _CONSUMES,
+            (*_DEVICE, "attributes"): {"profile": {"string": "half"}},
+        },
+    ),
+    "ResourceSliceSpec.perDeviceNodeSelection": Case(
+        "resourceslices",
+        ("spec", "perDeviceNodeSelection"),
+        True,
+        {("spec", "allNodes"): None, (*_DEVICE, "nodeName"): "n"},
+    ),
+    "ResourceSliceSpec.sharedCounters": Case(
+        "resourceslices",
+        ("spec", "sharedCounters"),
+        [{"name": "set", "counters": _COUNTERS}],
+        {("spec", "devices"): None},
+    ),
+    "ResourceSliceSpec.skipNodeOperations": Case("resourceslices", ("spec", "skipNodeOperations"), ["*"]),
+    "ResourcePoolStatusRequestSpec.defaultPartitionTypeAttribute": Case(
+        "resourcepoolstatusrequests", ("spec", "defaultPartitionTypeAttribute"), "example.com/profile"
+    ),
+}
+
+# Fields that the strategies do not drop although tags name a gate; by version.
+_NEVER: dict[str, tuple[Version, ...]] = {
+    "AllocationResult.allocationTimestamp": (V1_35, V1_36, V1_37),
+    "DeviceRequestAllocationResult.tolerations": VERSIONS,
+    "DeviceSubRequest.tolerations": (V1_34,),
+    "ExactDeviceRequest.tolerations": (V1_34,),
+}
+# v1beta1 has a request's and a device's fields in other types.
+_IN_V1BETA1 = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
+
+
+def _table() -> Iterator[tuple[str, str, Json]]:
+    """API version, field and what the table says of it, of fields whose types every version of the API has."""
+    table = json.loads(reference_path("reference", "kubernetes-1.37", "fields-by-version.json").read_text())
+    for group_version, types in table["versions"].items():
+        for type_name, fields in types.items():
+            for name, about in fields.items():
+                place = f"{type_name}.{name}"
+                if group_version.endswith("v1beta1") and name != "firstAvailable":
+                    place = f"{_IN_V1BETA1.get(type_name, type_name)}.{name}"
+                if about.get("featureGate"):
+                    yield group_version, place, about
+
+
+def test_every_gated_field_is_tried() -> None:
+    assert {place for _, place, _ in _table()} == set(_CASES)
+
+
+def _base(plural: str) -> Json:
+    kinds: dict[str, tuple[str, Json]] = {
+        "deviceclasses": ("DeviceClass", {}),
+        "resourceclaims": (
+            "ResourceClaim",
+            {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": "gpu"}}]}},
+        ),
+        "resourceslices": (
+            "ResourceSlice",
+            {
+                "driver": "gpu.example.com",
+                "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+                "allNodes": True,
+                "devices": [{"name": "d", "capacity": {"memory": {"value": "8Gi"}}}],
+            },
+        ),
+        "resourcepoolstatusrequests": ("ResourcePoolStatusRequest", {"driver": "gpu.example.com"}),
+    }
+    kind, spec = kinds[plural.partition("/")[0]]
+    return {"kind": kind, "metadata": {}, "spec": copy.deepcopy(spec)}
+
+
+def _put(obj: Any, at: Path_, value: Any) -> None:
+    for key in at[:-1]:
+        obj = obj[key] if isinstance(key, int) else obj.setdefault(key, {})
+    if value is None:
+        obj.pop(at[-1], None)
+    else:
+        obj[at[-1]] = copy.deepcopy(value)
+
+
+def _get(obj: Any, at: Path_) -> Any:
+    for key in at:
+        if isinstance(key, int):
+            obj = obj[key] if isinstance(obj, list) and len(obj) > key else None
+        else:
+            obj = obj.get(key) if isinstance(obj, dict) else None
+    return obj
+
+
+def _flatten(obj: Json) -> Json:
+    """The object as v1beta1 has it."""
+    for request in _get(obj, ("spec", "devices", "requests")) or () if obj["kind"] == "ResourceClaim" else ():
+        request |= request.pop("exactly", {})
+    if obj["kind"] == "ResourceSlice":
+        devices = obj["spec"].get("devices") or ()
+        for device in devices:
+            device["basic"] = {key: device.pop(key) for key in [*device] if key != "name"}
+    return obj
+
+
+def _flat(at: Path_) -> Path_:
+    if at[:4] == _REQUEST and at[4:5] == ("exactly",):
+        return (*_REQUEST, *at[5:])
+    return (*_DEVICE, "basic", *at[3:]) if at[:3] == _DEVICE and len(at) > 3 else at
+
+
+class _Cluster:
+    """An API server of one version, with the gates on or off."""
+
+    def __init__(self, version: Version, gates: FeatureGates, client: httpx.AsyncClient) -> None:
+        self.version, self.gates, self._client = version, gates, client
+        self._count = 0
+
+    def keeps(self, place: str, about: Json) -> bool:
+        """Whether the server keeps the field."""
+        if str(self.version) not in about["presentIn"]:
+            return False
+        gates = about["featureGate"][str(self.version)].split(",")
+        if place.startswith("DeviceRequestAllocationResult.binding") and self.version >= V1_35:
+            gates = ["DRADeviceBindingConditions"]
+        if place.startswith("DeviceSubRequest") and not self.gates.enabled("DRAPrioritizedList"):
+            return False
+        return self.gates.all_enabled(gates) or self.version in _NEVER.get(place, ())
+
+    async def answer(self, api: str, case: Case, *, kept: bool, strict: bool) -> httpx.Response:
+        """What the server makes of an object that has the field."""
+        self._count += 1
+        name = f"o{self._count}"
+        plural, _, status = case.plural.partition("/")
+        root = f"/apis/{api}/{'namespaces/lab/' if plural == 'resourceclaims' else ''}{plural}"
+        obj = _base(plural) | {"apiVersion": api, "metadata": {"name": name}}
+        params = {"fieldValidation": "Strict" if strict else "Warn"}
+        if not status:
+            return await self._client.post(
+                root, json=self._complete(api, case, obj, kept=kept), params=params
+            )
+        made = await self._client.post(root, json=_as(api, obj))
+        assert made.status_code == 201, made.text
+        result = {"request": "gpu", "driver": "gpu.example.com", "pool": "p", "device": "d"}
+        obj["status"] = {"allocation": {"devices": {"results": [result]}}}
+        body = self._complete(api, case, obj, kept=kept)
+        return await self._client.put(f"{root}/{name}/status", json=body, params=params)
+
+    def _complete(self, api: str, case: Case, obj: Json, *, kept: bool) -> Json:
+        for at, value in case.always.items():
+            _put(obj, at, value)
+        _put(obj, case.at, case.value)
+        for at, value in (case.also if kept else {}).items():
+            _put(obj, at, value)
+        if _get(obj, _FIRST) and self.gates.enabled("DRAPrioritizedList"):
+            _put(obj, _EXACT, None)
+        if _get(obj, (*_DEVICE, "consumesCounters")) and self.version < V1_35:
+            obj["spec"]["sharedCounters"] = [{"name": "set", "counters": _COUNTERS}]
+        return _as(api, obj)
+
+
+def _as(api: str, obj: Json) -> Json:
+    return _flatten(copy.deepcopy(obj)) if api.endswith("v1beta1") else obj
+
+
+@pytest.fixture(params=[(v, on) for v in VERSIONS for on in (True, False)], ids=lambda p: f"{p[0]}-{p[1]}")
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[_Cluster]:
+    version, on = request.param
+    tagged = {
+        gate
+        for _, _, about in _table()
+        for gates in about["featureGate"].values()
+        for gate in gates.split(",")
+    }
+    known = release(version).gates
+    wanted = {name: known[name].default if known[name].locked else on for name in tagged & known.keys()}
+    gates = FeatureGates(version, **wanted)
+    config = Config(
+        port=0,
+        data=tmp_path,
+        relaxed=True,
+        runtime_config="api/all=true",
+        features=gates,
+        disabled_plugins=frozenset({"ServiceAccount", "NodeDeclaredFeatureValidator"}),
+    )
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        labels = {"resource.kubernetes.io/admin-access": "true"}
+        made = await client.post("/api/v1/namespaces", json={"metadata": {"name": "lab", "labels": labels}})
+        assert made.status_code == 201
+        yield _Cluster(version, gates, client)
+
+
+async def test_fields(cluster: _Cluster) -> None:
+    wrong = []
+    for api, place, about in _table():
+        case = _CASES[place]
+        if not release(cluster.version).serves(api, case.plural.partition("/")[0]):
+            continue
+        at = _flat(case.at) if api.endswith("v1beta1") else case.at
+        kept = cluster.keeps(place, about)
+        for strict in (True, False):
+            answer = await cluster.answer(api, case, kept=kept, strict=strict)
+            if strict and str(cluster.version) not in about["presentIn"]:
+                if answer.status_code != 400 or "unknown field" not in answer.text:
+                    wrong.append((api, place, "not refused", answer.text[:300]))
+            elif answer.status_code not in (200, 201):
+                wrong.append((api, place, "refused", answer.text[:300]))
+            elif (_get(answer.json(), at) is not None) != kept:
+                wrong.append((api, place, "kept" if not kept else "dropped", answer.text[:300]))
+    assert wrong == []
