@@ -1,5 +1,5 @@
 import msgspec
-from dra_node_agent.drivers.gojson import checksum, claim_status, dumps
+from dra_node_agent.drivers.gojson import Checksum, checksum, claim_status, dumps
 from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.resource import (
     AllocationResult,
@@ -20,10 +20,25 @@ def _slow(data: bytes) -> int:
     return value
 
 
-@given(st.lists(st.sampled_from([b'"status":', b"", b"x", b"\xff\x00"]) | st.binary(max_size=40)))
+_PARTS = st.lists(
+    st.sampled_from([b'"status":', b"", b"x", b"\xff\x00", b'b7"},"requests":["gpu"],"pool":"node-1'])
+    | st.binary(max_size=40)
+)
+
+
+@given(_PARTS)
 def test_the_checksum_is_fnv_of_the_printed_bytes(parts: list[bytes]) -> None:
     data = b"".join(parts)
     assert checksum(data) == _slow(data)
+
+
+@given(st.lists(_PARTS, max_size=4), _PARTS)
+def test_checksums_that_go_on_from_the_last_are_those_of_the_text(
+    texts: list[list[bytes]], beginning: list[bytes]
+) -> None:
+    going_on = Checksum()
+    for parts in texts:
+        assert going_on.of([*beginning, *parts]) == checksum(b"".join([*beginning, *parts]))
 
 
 def test_the_checksum_is_stable() -> None:

@@ -6,6 +6,8 @@ be valid for both, ours must have the same bytes: struct fields in Go's order, H
 
 import functools
 import hashlib
+import re
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -15,11 +17,8 @@ _FNV_OFFSET = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 _FNV_PRIME_INVERSE = pow(_FNV_PRIME, -1, 1 << 32)
 _MASK = 0xFFFFFFFF
-_SEAM = b'"status":'
-# Claims on all nodes of a process, each with a few pieces; the pieces themselves would take many times as much memory.
-_MOST_MAPS = 1 << 16
-_SHORT, _MIDDLE = bytes(range(10)), bytes(range(10, 100))
-_maps: dict[tuple[bytes, int], tuple[int, int]] = {}
+# Names of members and what is between them, which all claims have in common; UIDs and times have digits.
+_WORDS = re.compile(rb'("[^0-9]{10,}")')
 
 # Field order of k8s.io/api/resource/v1 (types.go); a name leads to the order inside it.
 _TOLERATION: dict[str, Any] = dict.fromkeys(("key", "operator", "value", "effect", "tolerationSeconds"))
@@ -64,21 +63,35 @@ def claim_status(status: ResourceClaimStatus) -> dict[str, Any]:
     return ordered
 
 
-def checksum(data: bytes) -> int:
+class Checksum:
     """The checksum of a checkpoint's JSON: FNV-1a over how go-spew prints a byte slice.
 
-    One step of FNV-1a changes the hash by an amount that depends on its low byte alone, so a run of bytes is an
-    affine map for each low byte that it starts with. Checkpoints repeat their claims from write to write: the
-    maps of such pieces are kept.
+    A checkpoint changes by a claim at a time, so texts begin as those before did. They come in parts, and parts at the
+    beginning that are as they were are not hashed again.
     """
-    value = _plain_fnv(_FNV_OFFSET, b"([]uint8)[")
-    pieces = data.split(_SEAM)
-    for number, piece in enumerate(pieces):
-        last = number == len(pieces) - 1
-        factor, offset = _affine(piece if last else piece + _SEAM, value & 0xFF)
-        value = (value * factor + offset) & _MASK
-    # The last number is followed by the bracket, not by the blank that its token carries.
-    return _plain_fnv(_without_blank(value) if data else value, b"]")
+
+    def __init__(self) -> None:
+        # What is known of the last text's parts: a digest of each, and the hash after it.
+        self._known: list[tuple[bytes, int]] = []
+
+    def of(self, parts: Iterable[bytes]) -> int:
+        """The checksum of the parts' text."""
+        known, self._known = iter(self._known), []
+        value, same, printed = _START, True, False
+        for part in parts:
+            digest = hashlib.blake2b(part, digest_size=16).digest()
+            before = next(known, None) if same else None
+            same = before is not None and before[0] == digest
+            value = before[1] if before is not None and same else _hashed(value, part)
+            printed = printed or bool(part)
+            self._known.append((digest, value))
+        # The last number is followed by the bracket, not by the blank that its token carries.
+        return _plain_fnv(_without_blank(value) if printed else value, b"]")
+
+
+def checksum(data: bytes) -> int:
+    """The checksum of a whole text."""
+    return Checksum().of([data])
 
 
 def _ordered(value: Any, order: dict[str, Any]) -> Any:
@@ -104,9 +117,15 @@ def _without_blank(value: int) -> int:
     return ((value * _FNV_PRIME_INVERSE) & _MASK) ^ 0x20
 
 
+_START = _plain_fnv(_FNV_OFFSET, b"([]uint8)[")
+
+
 @functools.cache
 def _tokens() -> list[tuple[int, tuple[int, ...]]]:
-    """For each byte the factor of its printed number with its blank, and the offset by the low byte it starts with."""
+    """For each byte the factor of its printed number with its blank, and the offset by the hash's low byte before it.
+
+    One step of FNV-1a changes the hash by an amount that depends on its low byte alone.
+    """
     return [_token(f"{byte} ".encode()) for byte in range(256)]
 
 
@@ -115,25 +134,27 @@ def _token(text: bytes) -> tuple[int, tuple[int, ...]]:
     return factor, tuple((_plain_fnv(low, text) - low * factor) & _MASK for low in range(256))
 
 
-def _affine(piece: bytes, low: int) -> tuple[int, int]:
+def _hashed(value: int, part: bytes) -> int:
+    """The hash after the bytes' printed numbers, each with its blank."""
+    for number, piece in enumerate(_WORDS.split(part)):
+        if number % 2:
+            factor, offset = _of_words(piece, value & 0xFF)
+            value = (value * factor + offset) & _MASK
+        else:
+            value = _bytewise(value, piece)
+    return value
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _of_words(piece: bytes, low: int) -> tuple[int, int]:
     """(factor, offset) such that a hash with that low byte becomes ``hash * factor + offset`` after ``piece``."""
-    key = hashlib.blake2b(piece, digest_size=16).digest(), low
-    known = _maps.get(key)
-    if known is None:
-        known = _maps[key] = _computed(piece, low)
-        if len(_maps) > _MOST_MAPS:
-            del _maps[next(iter(_maps))]
-    return known
-
-
-def _computed(piece: bytes, low: int) -> tuple[int, int]:
-    tokens, value = _tokens(), low
+    factor = 1
     for byte in piece:
-        step, offsets = tokens[byte]
-        value = (value * step + offsets[value & 0xFF]) & _MASK
-    # Each number has a blank, and one, two or three digits.
-    printed = (
-        2 * len(piece) + len(piece.translate(None, _SHORT)) + len(piece.translate(None, _SHORT + _MIDDLE))
-    )
-    factor = pow(_FNV_PRIME, printed, 1 << 32)
-    return factor, (value - low * factor) & _MASK
+        factor = (factor * _tokens()[byte][0]) & _MASK
+    return factor, (_bytewise(low, piece) - low * factor) & _MASK
+
+
+def _bytewise(value: int, piece: bytes) -> int:
+    for factor, offsets in map(_tokens().__getitem__, piece):
+        value = (value * factor + offsets[value & 0xFF]) & _MASK
+    return value

@@ -12,7 +12,7 @@ import msgspec
 
 from dra_node_agent.driverkit.errors import CheckpointError
 from dra_node_agent.driverkit.statefile import StateFile
-from dra_node_agent.drivers.gojson import checksum, dumps
+from dra_node_agent.drivers.gojson import Checksum, checksum, dumps
 
 STARTED = "PrepareStarted"
 COMPLETED = "PrepareCompleted"
@@ -56,6 +56,7 @@ class Checkpoint:
         self._file = StateFile(path, durable=durable)
         self._claims: dict[str, PreparedClaim] | None = None
         self._boot_id = ""
+        self._first_sum, self._second_sum = Checksum(), Checksum()
 
     def open(self, boot_id: str) -> bool:
         """Take over what the last process left, unless the machine was booted since; returns whether it was kept.
@@ -114,20 +115,27 @@ class Checkpoint:
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         ordered = sorted(claims.items())
-        first = _first({uid: claim for uid, claim in ordered if claim.state == COMPLETED})
-        second: dict[str, Any] = {"checksum": 0}
-        if ordered:
-            second["preparedClaims"] = {uid: _second_claim(claim) for uid, claim in ordered}
+        first = _member([(uid, _prepared(claim)) for uid, claim in ordered if claim.state == COMPLETED])
+        second = _member([(uid, _second_claim(claim)) for uid, claim in ordered])
         if self._boot_id:
-            second["nodeBootID"] = self._boot_id
-        second["checksum"] = checksum(dumps(second))
-        body = {"checksum": checksum(dumps(_first_body(first))), "v1": first, "v2": second}
-        self._file.write(dumps(body))
+            second.append((b"," if second else b"") + b'"nodeBootID":' + dumps(self._boot_id))
+        if second:
+            second.insert(0, b",")
+        sums = (
+            self._first_sum.of([b'{"checksum":0,"v1":{', *first, b"}}"]),
+            self._second_sum.of([b'{"checksum":0', *second, b"}"]),
+        )
+        text = b'{"checksum":%d,"v1":{%b},"v2":{"checksum":%d%b}}'
+        self._file.write(text % (sums[0], b"".join(first), sums[1], b"".join(second)))
         self._claims = dict(ordered)
 
 
-def _first(claims: dict[str, PreparedClaim]) -> dict[str, Any]:
-    return {"preparedClaims": {uid: _prepared(claim) for uid, claim in claims.items()}} if claims else {}
+def _member(claims: list[tuple[str, dict[str, Any]]]) -> list[bytes]:
+    """The claims as a version has them, a part for each; nothing where there are none."""
+    if not claims:
+        return []
+    entries = [b"," + dumps(uid) + b":" + dumps(claim) for uid, claim in claims]
+    return [b'"preparedClaims":{' + entries[0][1:], *entries[1:], b"}"]
 
 
 def _first_body(first: dict[str, Any] | None) -> dict[str, Any]:
