@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
-from dra_shared.clock import Clock, TickingClock
+from dra_shared.clock import Clock, TickingClock, is_ticking
 from dra_shared.faults.board import FaultError
 from dra_shared.log import logger
 
@@ -60,7 +60,7 @@ class TickingNodeClock(NodeClock):
 
 def node_clock(clock: Clock) -> NodeClock:
     """A clock for one node, over the agent's."""
-    return TickingNodeClock(clock) if isinstance(clock, TickingClock) else NodeClock(clock)
+    return TickingNodeClock(clock) if is_ticking(clock) else NodeClock(clock)
 
 
 class FaultyNode(Protocol):

@@ -14,6 +14,8 @@ from dra_node_agent.kubelet.environment import ConfigError, Sources, expand, fie
 from dra_node_agent.runtime.base import Mount
 
 _FILES_LIMIT = 4 << 20
+# Handing fewer bytes to a thread takes longer than writing them, since nothing waits for the disk.
+_MOST_AT_ONCE = 1 << 16
 # Tokens are renewed when a fifth of their time is left, and once a day (pkg/kubelet/token).
 _TOKEN_SECONDS, _LONGEST_TOKEN = 3600, 86400.0
 
@@ -59,7 +61,10 @@ class VolumeManager:
                 files = await self._files(pod, volume, pod_ip)
             except ConfigError as error:
                 raise MountError(f'MountVolume.SetUp failed for volume "{volume.name}" : {error}') from error
-            await asyncio.to_thread(_write, folder, files)
+            if sum(map(len, files.values())) > _MOST_AT_ONCE:
+                await asyncio.to_thread(_write, folder, files)
+            else:
+                _write(folder, files)
             paths[volume.name] = folder
         return paths
 
@@ -188,10 +193,11 @@ def _safe(path: str) -> PurePosixPath:
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+    paths = {name: folder / _safe(name) for name in files}
+    for parent in {folder, *(path.parent for path in paths.values())}:
+        parent.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
-        path = folder / _safe(name)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        path = paths[name]
         # A reader at that moment gets the old content or the new.
         temporary = path.with_name(f".{path.name}.tmp")
         temporary.write_bytes(content[:_FILES_LIMIT])

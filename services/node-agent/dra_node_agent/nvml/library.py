@@ -115,8 +115,9 @@ class SimulatedNvml:
     def set_time_slice(self, uuid: str, interval: int) -> None:
         for gpu in self.system.visible():
             if gpu.uuid == uuid:
-                gpu.time_slice = interval
-                self.system.changed()
+                if gpu.time_slice != interval:
+                    gpu.time_slice = interval
+                    self.system.changed()
                 return
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_FOUND)
 

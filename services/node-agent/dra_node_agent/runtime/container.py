@@ -2,7 +2,10 @@
 
 import asyncio
 import contextlib
+import functools
+import os
 import shlex
+import stat
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -315,25 +318,38 @@ class SimulatedContainer:
             self._mount(target, source, trusted=target in mounts)
 
     def _mount(self, target: str, source: str, *, trusted: bool) -> None:
-        path = Path(source) if source else None
-        content = self.files.content
-        if path is None or not (trusted or any(path.is_relative_to(root) for root in self.readable)):
+        if not source or not (trusted or any(Path(source).is_relative_to(root) for root in self.readable)):
             self.files.directories.add(target.rstrip("/"))
             return
-        if path.is_dir():
+        content = self.files.content
+        try:
+            found = os.stat(source)
+        except (OSError, ValueError):
+            content[target] = ""
+            return
+        if stat.S_ISDIR(found.st_mode):
+            path = Path(source)
             self.files.directories.add(target.rstrip("/"))
             for entry in sorted(path.rglob("*"))[:256]:
                 hidden = any(part.startswith("..") for part in entry.relative_to(path).parts)
                 if entry.is_file() and not hidden:
                     content[f"{target.rstrip('/')}/{entry.relative_to(path)}"] = _read(entry)
+        elif stat.S_ISREG(found.st_mode):
+            content[target] = _shared_file(source, found.st_ino, found.st_ctime_ns)
         else:
-            content[target] = _read(path) if path.is_file() else ""
+            content[target] = ""
 
 
 def _resize(shell: Shell, size: TerminalSize) -> None:
     shell.world.terminal = size
     shell.assign("COLUMNS", str(size.columns))
     shell.assign("LINES", str(size.lines))
+
+
+@functools.lru_cache(maxsize=64)
+def _shared_file(path: str, inode: int, changed: int) -> str:
+    """A file that most containers have, such as the driver's; it is read again after a change."""
+    return _read(Path(path))
 
 
 def _read(path: Path) -> str:

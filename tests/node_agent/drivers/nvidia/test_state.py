@@ -184,6 +184,16 @@ class TestShares:
         )
         state.prepare(claim("uid-3", result("gpu-7", share_id="b"), configs=(opaque(slicing),)))
 
+    def test_a_time_slice_that_is_as_it_was_is_not_kept_again(self, tmp_path: Path) -> None:
+        node = Node(tmp_path)
+        state = node.start()
+        kept: list[int] = []
+        node.system.keep = lambda system: kept.append(system.gpus[5].time_slice)
+        sliced = opaque(_gpu_config(strategy="TimeSlicing", timeSlicingConfig={"interval": "Long"}))
+        state.prepare(claim("uid-1", "gpu-5"))
+        state.prepare(claim("uid-2", result("gpu-6"), configs=(sliced,)))
+        assert len(kept) == 1
+
     def test_the_last_one_resets_the_time_slice(self, tmp_path: Path) -> None:
         node = Node(tmp_path, shared=True)
         state = node.start()

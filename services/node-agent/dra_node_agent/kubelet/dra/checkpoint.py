@@ -148,7 +148,10 @@ class CheckpointFile:
                 return
             version, content = self._wanted, encode(state())
             try:
-                await asyncio.to_thread(self._write, version, content)
+                if self._durable:
+                    await asyncio.to_thread(self._write, version, content)
+                else:
+                    self._write(version, content)
             except OSError as error:
                 raise CheckpointError(f"could not save checkpoint {self.path.name}: {error}") from error
 
