@@ -129,8 +129,11 @@ def test_every_environment_variable_is_documented() -> None:
     assert unknown <= made
 
 
-# A resource, and features that nodes declare: gates of these names are not asked about.
+# A resource, features that nodes declare, NVIDIA's drivers' gates: Kubernetes' of these names are not asked about.
 _NO_GATES = {
+    "ContextualLogging",
+    "LoggingAlphaOptions",
+    "LoggingBetaOptions",
     "RestartAllContainersOnContainerExits",
     "UserNamespacesHostNetworkSupport",
     "VolumeAttributesClass",

@@ -5,9 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dra_node_agent.nvml.node import parse_gpus
+from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.nvml.node import open_system, parse_gpus
 
-from tools.nvml.root import make
+from tools.nvml.root import make, make_kernel_files
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
@@ -29,3 +30,37 @@ def test_a_program_sees_the_simulated_gpus(tmp_path: Path) -> None:
         assert nvml.nvmlDeviceGetMemoryInfo(device, memory) == 0
         assert list(memory) == [gpu.model.memory_mib << 20, gpu.model.memory_mib << 20, 0]
     assert nvml.nvmlDeviceGetHandleByUUID(b"GPU-0", ctypes.byref(ctypes.c_void_p())) == 6
+
+
+class _Fabric(ctypes.Structure):
+    """nvmlGpuFabricInfo_t."""
+
+    _fields_ = (
+        ("cluster", ctypes.c_ubyte * 16),
+        ("status", ctypes.c_int),
+        ("clique", ctypes.c_uint),
+        ("state", ctypes.c_ubyte),
+    )
+
+
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_gpus_of_a_rack_are_in_its_fabric(tmp_path: Path) -> None:
+    gpus = parse_gpus("1xGB200,1xT4", "node-3")
+    make(gpus, tmp_path)
+    nvml = ctypes.CDLL(str(tmp_path / "usr/lib64/libnvidia-ml.so.1"))
+    found, device = _Fabric(), ctypes.c_void_p()
+    assert nvml.nvmlDeviceGetHandleByUUID(gpus[0].uuid.encode(), ctypes.byref(device)) == 0
+    assert nvml.nvmlDeviceGetGpuFabricInfo(device, ctypes.byref(found)) == 0
+    assert gpus[0].fabric is not None
+    assert (bytes(found.cluster), found.clique) == (gpus[0].fabric.cluster.bytes, gpus[0].fabric.clique)
+    assert found.state == 3
+    assert nvml.nvmlDeviceGetHandleByUUID(gpus[1].uuid.encode(), ctypes.byref(device)) == 0
+    assert nvml.nvmlDeviceGetGpuFabricInfo(device, ctypes.byref(found)) == 3
+
+
+def test_the_kernels_files_are_those_of_simulated_nodes(tmp_path: Path) -> None:
+    host = SimulatedHost(open_system("1xGB200", "node-0"), tmp_path)
+    devices = make_kernel_files(host, tmp_path).read_text()
+    assert f"\n{host.imex_channel(0).major} nvidia-caps-imex-channels\n" in devices
+    text = (tmp_path / "proc/driver/nvidia/capabilities/fabric-imex-mgmt").read_text()
+    assert f"DeviceFileMinor: {host.imex_management().minor}\n" in text

@@ -15,6 +15,9 @@ struct gpu {
     unsigned int domain, bus, device_id, architecture, brand, numa_node;
     int major, minor;
     int compute_mode;
+    int in_fabric;
+    unsigned char cluster[16];
+    unsigned int clique;
 };
 
 #include "gpus.h"
@@ -110,7 +113,32 @@ API(nvmlDeviceGetPciInfo_v3)(Device gpu, struct pci *out) {
     return SUCCESS;
 }
 
-/* Whole GPUs only: no MIG, fabric, or vGPU. */
+/* nvmlGpuFabricInfo_t, and what its later versions have before and behind it. */
+struct fabric {
+    unsigned char cluster[16];
+    int status;
+    unsigned int clique;
+    unsigned char state;
+};
+struct fabric_v { unsigned int version; struct fabric fabric; unsigned int health_mask; };
+enum { FABRIC_COMPLETED = 3 };
+
+API(nvmlDeviceGetGpuFabricInfo)(Device gpu, struct fabric *out) {
+    if (!gpu->in_fabric) return NOT_SUPPORTED;
+    memset(out, 0, sizeof *out);
+    memcpy(out->cluster, gpu->cluster, sizeof out->cluster);
+    out->clique = gpu->clique;
+    out->state = FABRIC_COMPLETED;
+    return SUCCESS;
+}
+
+API(nvmlDeviceGetGpuFabricInfoV)(Device gpu, struct fabric_v *out) {
+    int result = nvmlDeviceGetGpuFabricInfo(gpu, &out->fabric);
+    if (result == SUCCESS) out->health_mask = FABRIC_HEALTH;
+    return result;
+}
+
+/* Whole GPUs only: no MIG or vGPU. */
 API(nvmlDeviceGetMigMode)(Device gpu, unsigned int *now, unsigned int *next) {
     (void)gpu; (void)now; (void)next;
     return NOT_SUPPORTED;
@@ -126,8 +154,6 @@ API(nvmlDeviceGetGpuInstanceProfileInfo)(Device gpu, unsigned int profile, void 
     return NOT_SUPPORTED;
 }
 API(nvmlDeviceGetAddressingMode)(Device gpu, void *out) { (void)gpu; (void)out; return NOT_SUPPORTED; }
-API(nvmlDeviceGetGpuFabricInfo)(Device gpu, void *out) { (void)gpu; (void)out; return NOT_SUPPORTED; }
-API(nvmlDeviceGetGpuFabricInfoV)(Device gpu, void *out) { (void)gpu; (void)out; return NOT_SUPPORTED; }
 API(nvmlDeviceGetVirtualizationMode)(Device gpu, unsigned int *out) { (void)gpu; *out = 0; return SUCCESS; }
 
 /* Events can be waited for; none comes. */

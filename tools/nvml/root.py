@@ -1,6 +1,7 @@
 """``python -m tools.nvml.root 2xT4 DIR``: make DIR a driver root with libnvidia-ml.so for simulated whole GPUs.
 
-It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA driver: docs/conformance-driver.md.
+It is compiled with ``cc``; the device nodes need root. With NVIDIA's DRA drivers: docs/conformance-driver.md and
+docs/compute-domains.md.
 """
 
 import argparse
@@ -12,12 +13,23 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pynvml
-from dra_node_agent.nvml.node import parse_gpus
+from dra_node_agent.drivers.nvidia.host import NVIDIA_MAJOR, SimulatedHost
+from dra_node_agent.nvml.fabricfunctions import HEALTH_MASK
+from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.system import CUDA_DRIVER_VERSION, DRIVER_VERSION, SimulatedGpu
 
 _SOURCE = Path(__file__).with_name("library.c")
 _EMPTY_PROGRAM = "#!/bin/sh\n"
-_MAJOR = 195
+# What the kernel says of majors, and of the capability that an IMEX daemon needs.
+_PROC_DEVICES = """\
+Character devices:
+{nvidia} nvidia
+{channels} nvidia-caps-imex-channels
+{caps} nvidia-caps
+
+Block devices:
+"""
+_IMEX_MANAGEMENT = "DeviceFileMinor: {minor}\nDeviceFileMode: {mode}\nDeviceFileModify: 1\n"
 
 
 def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
@@ -58,6 +70,20 @@ def make(gpus: Sequence[SimulatedGpu], root: Path) -> Path:
     return library
 
 
+def make_kernel_files(host: SimulatedHost, root: Path) -> Path:
+    """Write what the kernel says of channels and capabilities; gives the file to name in ALT_PROC_DEVICES_PATH."""
+    channel, management = host.imex_channel(0), host.imex_management()
+    folder = root / "proc/driver/nvidia/capabilities"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = _IMEX_MANAGEMENT.format(minor=management.minor, mode=management.mode)
+    (folder / "fabric-imex-mgmt").write_text(text)
+    devices = root / "proc/devices"
+    devices.write_text(
+        _PROC_DEVICES.format(nvidia=NVIDIA_MAJOR, channels=channel.major, caps=management.major)
+    )
+    return devices
+
+
 def make_devices(gpus: Sequence[SimulatedGpu], root: Path) -> None:
     """Write the device nodes: NVIDIA's CDI library leaves out what is no character device.
 
@@ -69,7 +95,7 @@ def make_devices(gpus: Sequence[SimulatedGpu], root: Path) -> None:
     minors = {"nvidiactl": 255, **{f"nvidia{gpu.index}": gpu.index for gpu in gpus}}
     for name, minor in minors.items():
         (folder / name).unlink(missing_ok=True)
-        os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(_MAJOR, minor))
+        os.mknod(folder / name, 0o666 | stat.S_IFCHR, os.makedev(NVIDIA_MAJOR, minor))
 
 
 def _table(gpus: Sequence[SimulatedGpu]) -> str:
@@ -77,6 +103,7 @@ def _table(gpus: Sequence[SimulatedGpu]) -> str:
     return (
         f'#define DRIVER_VERSION "{DRIVER_VERSION}"\n'
         f"#define CUDA_VERSION {CUDA_DRIVER_VERSION}\n"
+        f"#define FABRIC_HEALTH {HEALTH_MASK}\n"
         f"static struct gpu GPUS[] = {{\n{entries}\n}};\n"
     )
 
@@ -99,7 +126,14 @@ def _entry(gpu: SimulatedGpu) -> str:
         0,
     )
     texts = (gpu.uuid, model.name, gpu.nvml_bus_id)
-    return "{" + ", ".join([*(f'"{text}"' for text in texts), *map(str, numbers)]) + "}"
+    member = gpu.fabric
+    cluster = bytes(16) if member is None else member.cluster.bytes
+    fabric = (
+        str(int(member is not None)),
+        "{" + ", ".join(map(str, cluster)) + "}",
+        f"{0 if member is None else member.clique}u",
+    )
+    return "{" + ", ".join([*(f'"{text}"' for text in texts), *map(str, numbers), *fabric]) + "}"
 
 
 def main() -> None:
@@ -107,10 +141,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("gpus", help="as of dralab up --gpus, such as 2xT4")
     parser.add_argument("root", type=Path)
+    parser.add_argument("--node", default="node-0", help="the node whose GPUs these are")
     chosen = parser.parse_args()
-    gpus = parse_gpus(chosen.gpus, "node-0")
-    print(make(gpus, chosen.root))
-    make_devices(gpus, chosen.root)
+    system = open_system(chosen.gpus, chosen.node)
+    print(make(system.gpus, chosen.root))
+    print(make_kernel_files(SimulatedHost(system, chosen.root), chosen.root))
+    make_devices(system.gpus, chosen.root)
 
 
 if __name__ == "__main__":

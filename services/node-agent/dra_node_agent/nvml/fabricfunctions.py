@@ -11,7 +11,7 @@ _COMPLETED = 3
 _HEALTHY = 1
 #: NVML_GPU_FABRIC_HEALTH_MASK_*: full bandwidth, no route recovery, routes healthy, no access time-outs, no wrong
 #: configuration, a partition assigned.
-_HEALTH = 0x2 | 0x2 << 2 | 0x2 << 4 | 0x2 << 6 | 0x1 << 8 | 0x1 << 12
+HEALTH_MASK = 0x2 | 0x2 << 2 | 0x2 << 4 | 0x2 << 6 | 0x1 << 8 | 0x1 << 12
 
 
 class FabricFunctions(Handles):
@@ -28,6 +28,6 @@ class FabricFunctions(Handles):
     def _nvmlDeviceGetGpuFabricInfoV(self, handle: Any, out: Any) -> None:
         self._nvmlDeviceGetGpuFabricInfo(handle, out)
         info = out._obj if hasattr(out, "_obj") else out
-        info.healthMask = _HEALTH
+        info.healthMask = HEALTH_MASK
         if hasattr(info, "healthSummary"):
             info.healthSummary = _HEALTHY

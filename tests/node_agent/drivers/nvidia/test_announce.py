@@ -260,6 +260,18 @@ def test_gates_that_cannot_be(gates: str, message: str) -> None:
         NvidiaGates.parse(gates)
 
 
+def test_all_gates_of_a_stage() -> None:
+    gates = NvidiaGates.parse("AllBeta=false,IMEXDaemonsWithDNSNames=true,LoggingAlphaOptions=true")
+    # As NVIDIA's compute-domain-controller writes it into the daemons' environment, in the order of names.
+    assert gates.text() == (
+        "AllAlpha=false,AllBeta=false,ComputeDomainCliques=false,ConsumableShares=false,ContextualLogging=true,"
+        "CrashOnNVLinkFabricErrors=false,DRAListTypeAttributes=false,DeviceMetadata=false,DynamicMIG=false,"
+        "FabricManagerPartitioning=false,HostManagedIMEXDaemon=false,IMEXDaemonsWithDNSNames=true,"
+        "LoggingAlphaOptions=true,LoggingBetaOptions=false,MPSSupport=false,NVMLDeviceHealthCheck=false,"
+        "PassthroughSupport=false,TimeSlicingSettings=false,"
+    )
+
+
 def test_taints_are_published_with_their_device(tmp_path: Path) -> None:
     taint = DeviceTaint(key="gpu.nvidia.com/xid", value="79", effect="NoSchedule")
     (slice_,) = _publish(tmp_path, "2xL4", taints={"gpu-1": (taint,)})

@@ -9,6 +9,7 @@ from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, Checkpoint
 
 from tests.node_agent.driverkit.claims import claim, ref
 from tests.node_agent.drivers.nvidia.node import Crash, Node, crash_at
+from tests.support.reference import REPOSITORY
 
 
 def _file(node: Node) -> dict[str, object]:
@@ -94,3 +95,24 @@ def test_a_change_by_another_process_is_seen(tmp_path: Path) -> None:
     assert set(two.prepared()) == {"uid-1"}
     two.unprepare(ref(claim("uid-1")))
     assert one.prepared() == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "states"),
+    [
+        ("compute-domain-prepared", ["PrepareCompleted", "PrepareCompleted"]),
+        ("compute-domain-aborted", ["PrepareAborted", "PrepareStarted"]),
+    ],
+)
+def test_a_file_of_nvidias_own_plugin_is_read_and_written_byte_for_byte(
+    tmp_path: Path, name: str, states: list[str]
+) -> None:
+    """The files are those of NVIDIA's compute-domain-kubelet-plugin, built at 9593204 and run on a node of ours."""
+    written = (REPOSITORY / "tests/data/nvidia" / f"{name}.json").read_bytes()
+    path = tmp_path / "checkpoint.json"
+    path.write_bytes(written)
+    checkpoint = Checkpoint(path)
+    assert checkpoint.open(json.loads(written)["v2"]["nodeBootID"])
+    assert [claim.state for claim in checkpoint.claims().values()] == states
+    checkpoint.update(lambda claims: None)
+    assert path.read_bytes() == written

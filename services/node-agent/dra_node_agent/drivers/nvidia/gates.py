@@ -35,6 +35,13 @@ DEFAULTS: Mapping[str, bool] = {
     "CrashOnNVLinkFabricErrors": True,
 }
 
+#: Upstream's log library's own, which change nothing here.
+_LOGGING: Mapping[str, bool] = {"LoggingAlphaOptions": False, "LoggingBetaOptions": True}
+# NVIDIA's programs turn it on themselves, so that no stage turns it off.
+_CONTEXTUAL = "ContextualLogging"
+#: Which set all gates of one stage that are not named: alpha gates are off by default, beta gates on.
+_STAGES: Mapping[str, bool] = {"AllAlpha": False, "AllBeta": True}
+
 #: What a node of ours starts with: enough for all of the driver's quickstart, and excluding nothing in it.
 LAB_DEFAULTS = f"{TIME_SLICING}=true,{MPS}=true,{HEALTH_CHECK}=true"
 
@@ -57,13 +64,21 @@ class NvidiaGates:
     """
 
     def __init__(self, gates: Mapping[str, bool] | None = None) -> None:
-        self._gates = {**DEFAULTS}
-        for name, on in (gates or {}).items():
-            if name not in DEFAULTS:
+        known = {**DEFAULTS, **_LOGGING}
+        named = dict(gates or {})
+        self._gates = {**known, _CONTEXTUAL: True, **dict.fromkeys(_STAGES, False)}
+        for name, on in named.items():
+            if name not in self._gates:
                 raise DriverConfigError(
                     f"unrecognized feature gate: {name} (known: {', '.join(sorted(DEFAULTS))})"
                 )
             self._gates[name] = on
+            if name in _STAGES:
+                self._gates |= {
+                    other: on
+                    for other, default in known.items()
+                    if default is _STAGES[name] and other not in named
+                }
         if self._gates[CLIQUES] and not self._gates[DNS_NAMES]:
             raise DriverConfigError(f"feature gate {CLIQUES} requires {DNS_NAMES} to also be enabled")
         for first, second in _EXCLUSIVE:
@@ -84,6 +99,10 @@ class NvidiaGates:
                 raise DriverConfigError(f"feature gate {entry!r}: want Name=true or Name=false")
             gates[name] = value.lower() == "true"
         return cls(gates)
+
+    def text(self) -> str:
+        """All gates, as NVIDIA's programs pass them on: sorted, each with a comma behind it."""
+        return "".join(f"{name}={str(on).lower()}," for name, on in sorted(self._gates.items()))
 
     def enabled(self, name: str) -> bool:
         return self._gates[name]

@@ -12,6 +12,7 @@ from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOM
 from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomainController
 from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaemon
 from dra_node_agent.drivers.nvidia.computedomain.install import install
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
 from dra_shared.client.errors import ApiError, Invalid, NotFound
@@ -97,7 +98,7 @@ class Lab(Cluster):
 async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
     async with api_server(tmp_path) as cluster, contextlib.AsyncExitStack() as stack:
         await install(cluster.client, SPACE)
-        work = ComputeDomainController(cluster.client, SystemClock(), SPACE).run()
+        work = ComputeDomainController(cluster.client, SystemClock(), SPACE, NvidiaGates()).run()
         task = asyncio.create_task(work)
         stack.callback(task.cancel)
         yield Lab(cluster.url, cluster.client)

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from dra_node_agent.drivers.nvidia.computedomain import api, objects, status
 from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOMAINS, ComputeDomain
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 
 T = TypeVar("T", bound=Object)
 
@@ -32,12 +33,14 @@ class ComputeDomainController:
 
     Args:
         namespace: where DaemonSets and cliques are.
+        gates: the driver's feature gates, for its daemons.
     """
 
-    def __init__(self, client: Client, clock: Clock, namespace: str) -> None:
+    def __init__(self, client: Client, clock: Clock, namespace: str, gates: NvidiaGates) -> None:
         self._client = client
         self._clock = clock
         self._namespace = namespace
+        self._gates = gates
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._domains = Informer(client, COMPUTE_DOMAINS, clock=clock)
         self._domains.add_handler(self._domain_changed, lambda _, new: self._domain_changed(new))
@@ -100,7 +103,7 @@ class ComputeDomainController:
             if api.DAEMON_TARGET not in targets:
                 template = objects.daemon_template(domain, self._namespace)
                 await self._create(RESOURCE_CLAIM_TEMPLATES, template)
-            await self._create(DAEMON_SETS, objects.daemon_set(domain, self._namespace))
+            await self._create(DAEMON_SETS, objects.daemon_set(domain, self._namespace, self._gates.text()))
         if api.WORKLOAD_TARGET not in targets:
             await self._create(RESOURCE_CLAIM_TEMPLATES, objects.workload_template(domain))
 

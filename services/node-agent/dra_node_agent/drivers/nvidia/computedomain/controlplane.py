@@ -20,6 +20,7 @@ from dra_shared.log import logger
 from dra_node_agent.drivers.nvidia.computedomain.api import COMPUTE_DOMAINS, ComputeDomain
 from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomainController
 from dra_node_agent.drivers.nvidia.computedomain.install import install
+from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 
 _LEASE = "dra-driver-nvidia-gpu-controller"
 _RETRY_SECONDS = 0.5
@@ -32,10 +33,12 @@ class ControlPlane:
 
     Args:
         namespace: where the driver's own objects are.
+        gates: its feature gates.
     """
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, gates: NvidiaGates) -> None:
         self._namespace = namespace
+        self._gates = gates
         self._members = 0
         self._task: asyncio.Task[None] | None = None
         self._informer: Informer[ComputeDomain] | None = None
@@ -74,6 +77,6 @@ class ControlPlane:
         while True:
             elector = LeaderElector(client, _LEASE, identity, namespace=self._namespace, clock=clock)
             try:
-                await elector.run(ComputeDomainController(client, clock, self._namespace).run)
+                await elector.run(ComputeDomainController(client, clock, self._namespace, self._gates).run)
             except LeadershipLost as error:
                 _log.warning("the controller works elsewhere", error=str(error))

@@ -132,7 +132,7 @@ class ComputeDomainDriver:
             raise PrepareError(f"error acquiring prep/unprep lock: {error}") from error
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:
-        """Try until it succeeds or can't, or the kubelet has stopped waiting; raises PrepareError."""
+        """Try until it succeeds or can't. The kubelet stops waiting first, and says just that; raises PrepareError."""
         clock = self._node.clock
         until = clock.monotonic() + _RETRY_SECONDS
         delay = _FIRST_DELAY
@@ -140,9 +140,10 @@ class ComputeDomainDriver:
             try:
                 return await self._once(attempt, failed)
             except PrepareError as error:
-                if isinstance(error, PermanentError) or clock.monotonic() + delay >= until:
+                if isinstance(error, PermanentError) or clock.monotonic() >= until:
                     raise
-            await clock.sleep(delay)
+                _log.info("tried again", error=str(error))
+            await clock.sleep(min(delay, max(0.0, until - clock.monotonic())))
             delay = min(2 * delay, _LONGEST_DELAY)
 
     async def _once(self, attempt: Callable[[], Awaitable[T]], failed: str) -> T:

@@ -7,6 +7,7 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import CELDeviceSelector, DeviceClass, DeviceClassSpec, DeviceSelector
 
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
+from dra_node_agent.drivers.nvidia import options
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
 from dra_node_agent.drivers.nvidia.computedomain.driver import ComputeDomainDriver
@@ -24,8 +25,8 @@ _SELECTORS = {
 
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
-    """The options that the chart sets on the container: where the driver's objects are."""
-    return {_NAMESPACE: environment.get("NAMESPACE", "")}
+    """The options that the chart sets on the container: feature gates, and where the driver's objects are."""
+    return {**options.from_environment(environment), _NAMESPACE: environment.get("NAMESPACE", "")}
 
 
 class ComputeDomainFactory(DraMachines):
@@ -37,10 +38,10 @@ class ComputeDomainFactory(DraMachines):
 
     name = DRIVER_NAME
 
-    def __init__(self, options: DriverOptions) -> None:
-        super().__init__(options)
-        self._namespace = options.values.get(_NAMESPACE) or api.NAMESPACE
-        self._plane = ControlPlane(self._namespace)
+    def __init__(self, chosen: DriverOptions) -> None:
+        super().__init__(chosen)
+        self._namespace = chosen.values.get(_NAMESPACE) or api.NAMESPACE
+        self._plane = ControlPlane(self._namespace, self.own.gates)
 
     def device_classes(self) -> list[DeviceClass]:
         return [

@@ -41,8 +41,8 @@ def workload_template(domain: ComputeDomain) -> ResourceClaimTemplate:
     return _template(place, uid, api.WORKLOAD_TARGET, "channel", api.CHANNEL_CLASS, parameters)
 
 
-def daemon_set(domain: ComputeDomain, namespace: str) -> DaemonSet:
-    """The daemons: one on each node that has the domain's label."""
+def daemon_set(domain: ComputeDomain, namespace: str, gates: str) -> DaemonSet:
+    """The daemons: one on each node that has the domain's label; ``gates`` are the driver's."""
     uid = domain.metadata.uid
     labels = {api.LABEL: uid}
     return convert(
@@ -56,7 +56,7 @@ def daemon_set(domain: ComputeDomain, namespace: str) -> DaemonSet:
             },
             "spec": {
                 "selector": {"matchLabels": labels},
-                "template": {"metadata": {"labels": labels}, "spec": _daemon_pod(uid)},
+                "template": {"metadata": {"labels": labels}, "spec": _daemon_pod(uid, gates)},
             },
         },
     )
@@ -91,7 +91,7 @@ def _template(
     )
 
 
-def _daemon_pod(uid: str) -> dict[str, Any]:
+def _daemon_pod(uid: str, gates: str) -> dict[str, Any]:
     return {
         "serviceAccountName": api.SERVICE_ACCOUNT,
         "nodeSelector": {api.LABEL: uid},
@@ -109,6 +109,7 @@ def _daemon_pod(uid: str) -> dict[str, Any]:
                     _from_field("POD_NAME", "metadata.name"),
                     _from_field("POD_NAMESPACE", "metadata.namespace"),
                     {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"},
+                    {"name": "FEATURE_GATES", "value": gates},
                 ],
                 "resources": {"claims": [{"name": _CLAIM}]},
                 # Twenty minutes to start: a daemon that is not ready is not restarted for that.

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
@@ -51,15 +52,8 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.prepared import answer
 
 _DIRECTORY = "domains"
-#: The settings that an IMEX daemon of a domain starts with.
-_SETTINGS = """\
-LOG_LEVEL=4
-SERVER_PORT=50000
-IMEX_NODE_CONFIG_FILE=/imexd/nodes.cfg
-IMEX_CMD_ENABLED=1
-IMEX_CMD_PORT=50005
-IMEX_WAIT_FOR_QUORUM=RECOVERY
-"""
+#: The settings that an IMEX daemon of a domain starts with; the daemon's container fills in the rest.
+_SETTINGS = Path(__file__).parent / "manifests" / "imexd.cfg.tmpl"
 
 
 @dataclass
@@ -278,7 +272,7 @@ class ComputeDomainState:
             )
         directory = self._root / config.domain_id
         directory.mkdir(parents=True, exist_ok=True)
-        (directory / "imexd.cfg.tmpl").write_text(_SETTINGS)
+        (directory / "imexd.cfg.tmpl").write_text(_SETTINGS.read_text())
         found = edits.daemon_edits(domain, self._domains.clique, directory)
         if self._domains.clique:
             found = found.merged(edits.management_edits(self._library.host))
