@@ -90,7 +90,7 @@ def _gang(step: str, rng: random.Random) -> list[Json]:
     group = {
         "kind": "PodGroup",
         "metadata": {"name": step, "namespace": "default"},
-        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": least}}, "priority": 100},
     }
     found = [group]
     for index in range(count):

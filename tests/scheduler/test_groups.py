@@ -1,11 +1,11 @@
-"""Pods of a group, which are tried together."""
+"""Pods of a group, which are tried together, until 1.36; ``test_trees`` has what is since 1.37."""
 
 from typing import Any
 
 import pytest
 from dra_scheduler.placement import Placement
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
+from dra_shared.version import V1_36, V1_37
 from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
@@ -13,7 +13,7 @@ from tests.scheduler.running import condition, events, node_of, nominated, quiet
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
 
-GATES = FeatureGates(GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
+GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True, DRAWorkloadResourceClaims=True)
 TOO_FEW = (
     "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
     "one or more plugins asked to wait and no plugin rejected pod"
@@ -78,17 +78,21 @@ async def test_attempts_are_counted_by_result() -> None:
 
 
 async def test_since_1_37_gangs_need_no_gate_of_their_own() -> None:
-    """Their condition has another name, too."""
+    """Their condition has another name, and says how many pods fit."""
     api = FakeApi(node_json("a"), _group(2))
     gates = FeatureGates(V1_37, GenericWorkload=True)
     async with running(api, gates=gates):
-        api.add(_member("fits", priority=1))
-        api.add(_member("left"))
+        api.add(_member("left", cpu="30"))
+        api.add(_member("fits"))
         await eventually(lambda: condition(api, "fits") and condition(api, "left"))
         await quiet(api)
-    assert condition(api, "fits")["message"] == TOO_FEW
+    text = (
+        "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining, "
+        "pod group preemption: No preemption victims found for incoming preemptor"
+    )
+    assert condition(api, "fits")["message"] == f"pod group is unschedulable, {text}"
     (found,) = api.get("podgroups", "default", "g")["status"]["conditions"]
-    assert found["type"] == "PodGroupInitiallyScheduled"
+    assert (found["type"], found["message"]) == ("PodGroupInitiallyScheduled", text)
 
 
 async def test_members_without_a_gang_go_one_by_one() -> None:

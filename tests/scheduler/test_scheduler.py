@@ -308,7 +308,8 @@ async def test_gang_is_placed_whole_or_not_at_all() -> None:
             "PodGroupInitiallyScheduled",
             "False",
             "Unschedulable",
-            "pod group is unschedulable",
+            "minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, "
+            "pod group preemption: No preemption victims found for incoming preemptor",
         )
         api.add(slice_json("a", 3))
         for _ in range(10):

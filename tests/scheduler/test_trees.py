@@ -3,17 +3,21 @@
 from typing import Any
 
 import pytest
+from dra_scheduler.framework.cache import Cache
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import NODES, PODS
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
-from tests.scheduler.objects import claim_json, class_json, pod_json, slice_json
+from tests.scheduler.objects import DRIVER, claim_json, class_json, pod_json, slice_json
 from tests.scheduler.objects import node_json as small_node_json
-from tests.scheduler.running import condition, node_of, quiet, running
+from tests.scheduler.running import condition, node_of, nominated, quiet, running
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
 
 GATES = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, DRAWorkloadResourceClaims=True)
 SHORT = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 ROOT = f"pod group is unschedulable, 0/1 placements are available, first placement status: {SHORT}"
 
 
@@ -85,8 +89,8 @@ async def test_too_few_groups_and_none_is_scheduled() -> None:
         await quiet(api)
         assert _nodes(api, "p", "q") == [None, None]
         assert condition(api, "p")["message"] == ROOT
-        assert _verdict(api, "one") == ("False", "Unschedulable", ROOT)
-        own = "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
+        assert _verdict(api, "one") == ("False", "Unschedulable", f"{ROOT}, {NO_VICTIMS}")
+        own = f"minCount (1) cannot be satisfied: 0 scheduled, 0 remaining, {NO_VICTIMS}"
         assert _verdict(api, "two") == ("False", "Unschedulable", own)
         assert not scheduler.cache.assumed
         api.add(node_json("b", cpu="40"))
@@ -144,7 +148,7 @@ async def test_claims_of_all_groups_are_allocated_or_none() -> None:
             api.add(_pod(f"p{number}", f"g{number // 2}", cpu="0.5", claims={"gpu": f"c{number}"}))
         await eventually(lambda: condition(api, "p3"))
         await quiet(api)
-        assert _verdict(api, "g1") == ("False", "Unschedulable", SHORT)
+        assert _verdict(api, "g1") == ("False", "Unschedulable", f"{SHORT}, {NO_VICTIMS}")
         assert not any(api.get("resourceclaims", "default", f"c{n}").get("status") for n in range(4))
         assert not scheduler.manager.claims.in_flight
         api.add(slice_json("a", 4))
@@ -240,3 +244,137 @@ async def test_a_gang_that_gets_smaller_is_tried() -> None:
         assert node_of(api, "p") is None
         api.add(_group("g", None, 1))
         await eventually(lambda: node_of(api, "p"))
+
+
+def _low(name: str, node: str, cpu: str = "3", **more: Any) -> Json:
+    return pod_json(name, requests={"cpu": cpu}, nodeName=node, **more)
+
+
+def _preempted(api: FakeApi) -> list[str]:
+    return [call.name for call in api.calls if (call.verb, call.resource) == ("delete", "pods")]
+
+
+async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
+    """Kubernetes/kubernetes#139980: what has to go goes at once, the rest stays, all pods are nominated."""
+    nodes = [node_json("a"), node_json("b"), node_json("c")]
+    lows = [_low("one", "a"), _low("two", "b"), _low("other", "c", cpu="1", labels={"x": "y"})]
+    api = FakeApi(*nodes, *lows, _group("g", None, 3, priority=10))
+    async with running(api, gates=GATES) as (_, clock):
+        for number in range(3):
+            api.add(_pod(f"p{number}", "g", cpu="3", priority=10))
+        await eventually(lambda: len(_preempted(api)) == 2)
+        await quiet(api)
+        assert sorted(_preempted(api)) == ["one", "two"]
+        found = "pod group preemption: found a placement for podgroup, preempting 2 victims"
+        first = api.writes("podgroups")[0].body["status"]["conditions"][0]["message"]
+        assert first == f"minCount (3) cannot be satisfied: 1 scheduled, 1 remaining, {found}"
+        assert {nominated(api, f"p{n}") for n in range(3)} == {"a", "b", "c"}
+        notes = [
+            note for note in (call.body["note"] for call in api.writes("events")) if "Preempted by" in note
+        ]
+        assert notes == ["Preempted by podgroup uid-g on node cluster"] * 2
+        await clock.advance(2)
+        await eventually(lambda: all(_nodes(api, "p0", "p1", "p2")))
+        await quiet(api)
+        assert _verdict(api, "g") == ("True", "Scheduled", "")
+
+
+@pytest.mark.parametrize(
+    ("policy", "priority", "problem"),
+    [
+        ("Never", 10, "not eligible due to preemptionPolicy=Never."),
+        ("PreemptLowerPriority", 10, "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"),
+        ("PreemptLowerPriority", 0, "No preemption victims found for incoming preemptor"),
+    ],
+)
+async def test_a_gang_that_would_not_fit_makes_no_room(policy: str, priority: int, problem: str) -> None:
+    api = FakeApi(node_json("a"), _low("one", "a"), _group("g", None, 2, priority=priority))
+    async with running(api, gates=GATES) as (scheduler, _):
+        for number in range(2):
+            api.add(_pod(f"p{number}", "g", cpu="3", priority=priority, preemptionPolicy=policy))
+        await eventually(lambda: condition(api, "p0"))
+        await quiet(api)
+        assert _verdict(api, "g")[2].endswith(f"pod group preemption: {problem}")
+        assert _preempted(api) == []
+        assert scheduler.cache.place_of("uid-one") == "a"
+        assert not scheduler.cache.assumed
+
+
+async def test_devices_of_victims_are_not_free_as_yet() -> None:
+    """A gang that only lacks devices evicts no pod: until a victim is gone, its claim has them."""
+    claims = [claim_json(name) for name in ("c0", "c1", "held")]
+    claims[2]["status"] = {
+        "allocation": {
+            "devices": {"results": [{"request": "gpu", "driver": DRIVER, "pool": "a", "device": "gpu-0"}]}
+        },
+        "reservedFor": [{"resource": "pods", "name": "low", "uid": "uid-low"}],
+    }
+    low = _low("low", "a", cpu="1", claims={"gpu": "held"})
+    api = FakeApi(
+        node_json("a"), class_json(), slice_json("a", 2), *claims, low, _group("g", None, 2, priority=10)
+    )
+    async with running(api, gates=GATES):
+        for number in range(2):
+            api.add(_pod(f"p{number}", "g", priority=10, claims={"gpu": f"c{number}"}))
+        await eventually(lambda: condition(api, "p0") and condition(api, "p1"))
+        await quiet(api)
+    assert _verdict(api, "g")[2] == f"{SHORT}, pod group preemption: {SHORT}"
+    assert _preempted(api) == []
+
+
+async def test_a_group_that_must_not_be_torn_goes_as_a_whole() -> None:
+    """Its pods on other nodes go with the one that is in the way."""
+    victims = _group("low", None, 1, disruptionMode={"all": {}})
+    lows = [_low(name, name, schedulingGroup={"podGroupName": "low"}) for name in ("a", "b")]
+    api = FakeApi(node_json("a"), node_json("b"), victims, *lows, _group("g", None, 1, priority=10))
+    async with running(api, gates=GATES):
+        api.add(_pod("p", "g", cpu="3", priority=10))
+        await eventually(lambda: len(_preempted(api)) == 2)
+    assert sorted(_preempted(api)) == ["a", "b"]
+
+
+async def test_a_pod_that_goes_during_a_trial_does_not_come_back() -> None:
+    cache = Cache()
+    cache.set_node(convert(NODES, node_json("a")))
+    for name in ("stays", "goes"):
+        cache.set_pod(convert(PODS, _low(name, "a")))
+    cache.hide(["uid-stays", "uid-goes", "uid-unknown"])
+    assert list(cache.pods()) == []
+    cache.set_pod(convert(PODS, _low("stays", "a", labels={"new": "label"})))
+    cache.remove_pod("uid-goes")
+    assert list(cache.pods()) == []
+    cache.reveal(["uid-stays", "uid-goes"])
+    (left,) = cache.pods()
+    assert left.metadata.labels == {"new": "label"}
+
+
+@pytest.mark.parametrize("consumer", ["group", "pod", "none"])
+async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: str) -> None:
+    """They are where another node's devices are; only the group's own pods may have them."""
+    claim = claim_json("c")
+    there = {"nodeSelectorTerms": [{"matchFields": [_is_called("b")]}]}
+    result = {"request": "gpu", "driver": DRIVER, "pool": "b", "device": "gpu-0"}
+    reserved = {
+        "group": [{"apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "g", "uid": "uid-g"}],
+        "pod": [{"resource": "pods", "name": "p", "uid": "uid-p"}],
+        "none": [],
+    }
+    claim["status"] = {
+        "allocation": {"devices": {"results": [result]}, "nodeSelector": there},
+        "reservedFor": reserved[consumer],
+    }
+    entries = [{"name": "gpu", "resourceClaimName": "c"}] if consumer == "group" else []
+    group = _group("g", None, 1, resourceClaims=entries)
+    slices = slice_json("a", 1), slice_json("b", 1)
+    api = FakeApi(node_json("a"), node_json("b", cpu="1"), class_json(), *slices, claim, group)
+    async with running(api, gates=GATES) as (_, clock):
+        api.add(_pod("p", "g", cpu="3", claims={"gpu": "c"}))
+        await eventually(lambda: condition(api, "p"))
+        await quiet(api)
+        await clock.advance(2)
+        await eventually(lambda: node_of(api, "p") == "a")
+    assert not api.writes("resourceclaims")[0].body["status"]
+
+
+def _is_called(node: str) -> Json:
+    return {"key": "metadata.name", "operator": "In", "values": [node]}

@@ -15,9 +15,10 @@ from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import Diagnosis
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
-from dra_scheduler.framework.status import Code
+from dra_scheduler.framework.status import Code, Status
 from dra_scheduler.metrics import count_attempt
 from dra_scheduler.placement import Attempt, AttemptError, Placement, Unschedulable
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
@@ -90,6 +91,10 @@ class PodCycle:
         if self._measured and counted:
             count_attempt(entry, isinstance(outcome, Decision), self._clock.monotonic() - started)
         return outcome
+
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
+        """Run PostFilter for a group that did not get enough nodes; see :meth:`Framework.group_post_filter`."""
+        return await self._framework.group_post_filter(attempt)
 
     def bind(self, decision: Decision) -> None:
         """Bind the pod in the background."""
@@ -189,6 +194,10 @@ class PodCycles:
     ) -> Decision | Failure | None:
         """See :meth:`PodCycle.decide`."""
         return await self._of(entry.pod).decide(entry, group, counted=counted)
+
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
+        """See :meth:`PodCycle.group_post_filter`; the group's pods have one profile."""
+        return await self._of(attempt.pods[0]).group_post_filter(attempt)
 
     def bind(self, decision: Decision) -> None:
         """See :meth:`PodCycle.bind`."""

@@ -5,6 +5,7 @@ parent is a tree by itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.scheduling import PodGroup
@@ -14,7 +15,8 @@ from dra_scheduler.dra.grouptree import GroupId, GroupTree
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
-from dra_scheduler.framework.status import Code
+from dra_scheduler.framework.groupattempt import Assignment, GroupAttempt
+from dra_scheduler.framework.status import Code, Status
 from dra_scheduler.metrics import count_group, observe_group_algorithm
 from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
@@ -121,13 +123,50 @@ class TreeCycle:
             observe_group_algorithm(self._clock.monotonic() - started)
         results = dict(trial.results)
         _pass_down(tree, result, results)
+        nominated: Mapping[str, str] | None = None
+        if result.status.code is Code.UNSCHEDULABLE:
+            nominated, status = await self._cycle.group_post_filter(
+                self._group_attempt(tree, entries, result)
+            )
+            _add(results.values(), status)
+            if status.code is not Code.SUCCESS:
+                nominated = None
         for own, group in tree.leaves():
-            self._submit(group, results[own], entries[own.key])
-        if result.status.code is Code.ERROR:
+            self._submit(group, results[own], entries[own.key], nominated)
+        if results[tree.id].status.code is Code.ERROR:
             return "error"
-        return "scheduled" if result.fits else "unschedulable"
+        if result.fits:
+            return "scheduled"
+        return "unschedulable" if nominated is None else "waiting_on_preemption"
 
-    def _submit(self, group: PodGroup, result: GroupResult, entries: Sequence[QueuedPod]) -> None:
+    def _group_attempt(self, tree: GroupTree, entries: _Entries, result: GroupResult) -> GroupAttempt:
+        async def schedule() -> tuple[Sequence[Assignment], Status]:
+            trial = TreeTrial(self._groups, self._cycle, entries, counted=False)
+            again = await trial.run(tree)
+            found = trial.assignments()
+            await trial.give_back()
+            return found, again.status
+
+        pods = [entry.pod for own, _ in tree.leaves() for entry in entries[own.key]]
+        own = tree.group.spec.preemption_policy if self._own_policy else pods[0].spec.preemption_policy
+        return GroupAttempt(
+            kind="compositepodgroup" if tree.id.composite else "podgroup",
+            uid=tree.group.metadata.uid,
+            pods=pods,
+            priority=tree.group.spec.priority or 0,
+            preempts=own != "Never",
+            state=None if tree.id.composite else result.state,
+            schedule=schedule,
+        )
+
+    def _submit(
+        self,
+        group: PodGroup,
+        result: GroupResult,
+        entries: Sequence[QueuedPod],
+        nominated: Mapping[str, str] | None,
+    ) -> None:
+        """Act on what became of a group; ``nominated``: by uid, the nodes that are being made free for its pods."""
         outcomes = {entry.uid: outcome for entry, outcome in result.outcomes}
         for entry in entries:
             if self._queue.get(entry.uid) is not entry:
@@ -137,7 +176,10 @@ class TreeCycle:
                 self._groups.set_pod(outcome.assumed, placed=True)
                 self._cycle.bind(outcome)
             else:
-                self._failures.not_scheduled(entry, _failure(result, outcome))
+                failure = _failure(result, outcome, waits=nominated is not None)
+                if nominated is not None and entry.uid in nominated:
+                    failure = replace(failure, nominated=nominated[entry.uid])
+                self._failures.not_scheduled(entry, failure)
         message = result.status.message
         if result.fits:
             self._reporter.report_group(group, None, "")
@@ -160,8 +202,19 @@ def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, Group
         _pass_down(child, result, results)
 
 
-def _failure(result: GroupResult, outcome: Decision | Failure | None) -> Failure:
-    """Why a pod of that group gets no node."""
+def _add(results: Iterable[GroupResult], status: Status) -> None:
+    """Say what came of PostFilter."""
+    for result in results:
+        result.alone = result.status
+        if status.rejected or status.code is Code.SUCCESS:
+            more = (status.message,) if status.message else ()
+            result.status = replace(result.status, reasons=(*result.status.reasons, *more))
+        else:
+            result.status = status
+
+
+def _failure(result: GroupResult, outcome: Decision | Failure | None, *, waits: bool) -> Failure:
+    """Why a pod of that group gets no node; ``waits``: room is being made for the group."""
     message = result.status.message
     if result.status.code is Code.ERROR:
         own = isinstance(outcome, Failure) and outcome.plugins is None
@@ -170,5 +223,7 @@ def _failure(result: GroupResult, outcome: Decision | Failure | None) -> Failure
         return outcome
     if isinstance(outcome, Decision):
         # It could have one.
-        message = f"{UNSCHEDULABLE_GROUP}, {message}"
+        message = message if waits else f"{UNSCHEDULABLE_GROUP}, {message}"
+    elif result.alone is not None:
+        message = result.alone.message
     return Failure(UNSCHEDULABLE, message, plugins=_GANG)

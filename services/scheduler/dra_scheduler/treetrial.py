@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from dra_scheduler.dra.grouptree import GroupId, GroupTree
 from dra_scheduler.dra.podgroups import PodGroups
+from dra_scheduler.framework.groupattempt import Assignment
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unschedulable
 from dra_scheduler.podcycle import PodCycles
@@ -27,13 +28,14 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 class GroupResult:
     """What became of a group. ``outcomes`` are those of its pods that were tried, in ``state``.
 
-    ``scheduled``: a pod in it got a node in this trial.
+    ``scheduled``: a pod in it got a node in this trial. ``alone`` is the status without what came of PostFilter.
     """
 
     status: Status
     outcomes: list[Outcome] = field(default_factory=list)
     state: CycleState = field(default_factory=CycleState)
     scheduled: bool = False
+    alone: Status | None = None
 
     @property
     def fits(self) -> bool:
@@ -70,6 +72,10 @@ class TreeTrial:
         if not result.fits:
             await self.give_back()
         return result
+
+    def assignments(self) -> list[Assignment]:
+        """The pods that have a place, and where."""
+        return [Assignment(held.pod, held.assumed.spec.node_name) for held in self._held]
 
     async def give_back(self, keep: int = 0) -> None:
         """Take the places back but for the first ``keep``, the last one first."""

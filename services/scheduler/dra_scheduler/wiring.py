@@ -190,8 +190,8 @@ class _Base:
 
     @property
     def tries_trees(self) -> bool:
-        """Whether groups are tried as trees, and make room as a whole."""
-        return self.enabled("CompositePodGroup")
+        """Whether groups are tried as trees, and make room as a whole, as they are since 1.37."""
+        return self.kubernetes >= V1_37 and self.enabled("GenericWorkload")
 
     @property
     def kubernetes(self) -> Version:

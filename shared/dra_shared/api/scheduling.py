@@ -89,6 +89,7 @@ class CompositePodGroupSchedulingPolicy(Struct):
 
 
 class CompositePodGroupSpec(Struct):
+    disruption_mode: Any = None
     parent_composite_pod_group_name: str | None = None
     preemption_policy: str | None = None
     priority: int | None = None

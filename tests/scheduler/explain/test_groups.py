@@ -3,13 +3,14 @@
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36
 
 from tests.scheduler.objects import node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
 
-GATES = FeatureGates(GangScheduling=True, GenericWorkload=True)
+GATES = FeatureGates(V1_36, GangScheduling=True, GenericWorkload=True)
 GANG: Json = {
     "kind": "PodGroup",
     "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},

@@ -39,7 +39,7 @@ def _cluster(*more: Json) -> FakeApi:
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
 async def test_members_go_where_the_device_is_that_is_being_allocated(version: Version) -> None:
     """Kubernetes/kubernetes#140089, in every version: before, the second one got as far as PreBind."""
-    api = _cluster(_member("first", priority=1), _member("second", nodeSelector={"node": "b"}))
+    api = _cluster(_member("first"), _member("second", nodeSelector={"node": "b"}))
     async with running(api, gates=_gates(version)) as (_, clock):
         await quiet(api)
         await clock.advance(0.1)  # the claim's writes that conflicted

@@ -103,7 +103,7 @@ async def test_pods_of_a_group_share_overhead_alone(resources: Json, shared: boo
         "spec": {"schedulingPolicy": {"basic": {}}},
     }
     member: Json = {"schedulingGroup": {"podGroupName": "g"}}
-    pods = using("first", priority=1, **member), using("second", **member)
+    pods = using("first", **member), using("second", **member)
     api = FakeApi(node_json("a"), class_json(), devices(cpu=resources), claim_json("c"), group, *pods)
     gates = FeatureGates(
         V1_37, DRANodeAllocatableResources=True, GenericWorkload=True, DRAWorkloadResourceClaims=True

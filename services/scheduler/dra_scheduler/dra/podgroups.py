@@ -75,6 +75,16 @@ class PodGroups:
             group = parent
         return None
 
+    def above(self, key: str) -> list[PodGroup | CompositePodGroup]:
+        """The pod group of that key, if it exists, and those above it that do."""
+        found: list[PodGroup | CompositePodGroup] = []
+        group = self._groups.get(GroupId(key))
+        while group is not None and group not in found:
+            found.append(group)
+            parent = parent_of(group) if self._trees else None
+            group = self._groups.get(parent) if parent is not None else None
+        return found
+
     def tree(self, root: GroupId) -> GroupTree | None:
         """The group with all that are below it, if it exists."""
         group = self._groups.get(root)

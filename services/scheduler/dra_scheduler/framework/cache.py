@@ -25,6 +25,8 @@ class Cache:
         self._infos: dict[str, NodeInfo] = {}
         self._places: dict[str, str] = {}
         self._assumed: set[str] = set()
+        # Pods that count as gone for now.
+        self._hidden: dict[str, Pod] = {}
         self._log: list[str] = []
         self._start = 0
         self._epoch = 0
@@ -129,12 +131,15 @@ class Cache:
         if uid not in self._assumed:
             return None
         self._assumed.discard(uid)
-        return self._displace(uid)
+        return self._hidden.pop(uid, None) or self._displace(uid)
 
     def set_pod(self, pod: Pod) -> None:
         """A pod that has a node came or changed."""
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         self._assumed.discard(uid)
+        if uid in self._hidden:
+            self._hidden[uid] = pod
+            return
         if self._places.get(uid) == node_name:
             info = self._infos[node_name]
             if _counts_the_same(info.pods[uid], pod):
@@ -147,7 +152,22 @@ class Cache:
     def remove_pod(self, uid: str) -> None:
         """A pod that had a node is gone, or done and no longer needs it."""
         self._assumed.discard(uid)
+        self._hidden.pop(uid, None)
         self._displace(uid)
+
+    def hide(self, uids: Iterable[str]) -> None:
+        """Go on as if these pods had left their nodes; news of them are kept."""
+        for uid in uids:
+            pod = self._displace(uid)
+            if pod is not None:
+                self._hidden[uid] = pod
+
+    def reveal(self, uids: Iterable[str]) -> None:
+        """Have those of these pods back that are hidden, and have not gone meanwhile."""
+        for uid in uids:
+            pod = self._hidden.pop(uid, None)
+            if pod is not None:
+                self._place(pod, pod.spec.node_name)
 
     def _place(self, pod: Pod, node_name: str) -> None:
         uid = pod.metadata.uid

@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.events import Interest
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
@@ -70,6 +71,16 @@ class PostFilterPlugin(Plugin, Protocol):
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[str | None, Status]: ...
+
+
+@runtime_checkable
+class GroupPostFilterPlugin(Plugin, Protocol):
+    """Called when a group of pods did not get enough nodes (since Kubernetes 1.37).
+
+    Returns the nodes that pods are nominated for, by their uids, and a status.
+    """
+
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]: ...
 
 
 @runtime_checkable

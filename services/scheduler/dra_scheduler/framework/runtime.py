@@ -10,12 +10,14 @@ from collections.abc import Hashable, Mapping, Sequence
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.framework.events import Action, Interest, Kind
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import (
     BindPlugin,
     CountingPlugin,
     EnqueueExtensions,
     FilterPlugin,
+    GroupPostFilterPlugin,
     NormalizingPlugin,
     Plugin,
     PostFilterPlugin,
@@ -51,6 +53,7 @@ class Framework:
         self._pre_filters = [p for p in self._of("preFilter") if isinstance(p, PreFilterPlugin)]
         self._filters = [p for p in self._prepared("filter") if isinstance(p, FilterPlugin)]
         self._post_filters = [p for p in self._of("postFilter") if isinstance(p, PostFilterPlugin)]
+        self._group_post_filters = [p for p in self._of("postFilter") if isinstance(p, GroupPostFilterPlugin)]
         self._scores = [p for p in self._of("score") if isinstance(p, ScorePlugin)]
         self._reserves = [p for p in self._prepared("reserve") if isinstance(p, ReservePlugin)]
         self._pre_binds = [p for p in self._of("preBind") if isinstance(p, PreBindPlugin)]
@@ -208,6 +211,18 @@ class Framework:
                 return nominated, status.of(plugin.name)
             reasons += status.reasons
         return nominated, Status(Code.UNSCHEDULABLE, tuple(reasons))
+
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
+        """As :meth:`post_filter`, for a group; gives the nominated nodes by the pods' uids."""
+        reasons: list[str] = []
+        for plugin in self._group_post_filters:
+            nominated, status = await plugin.group_post_filter(attempt)
+            if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+                return nominated, status.of(plugin.name)
+            if not status.rejected:
+                return nominated, status.of(plugin.name)
+            reasons += status.reasons
+        return {}, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
     @property
     def score_problem(self) -> str:

@@ -15,6 +15,7 @@ from dra_scheduler.extenders.chain import Extenders
 from dra_scheduler.extenders.client import ExtenderError, Victims
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import histogram
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
@@ -22,6 +23,7 @@ from dra_scheduler.framework.status import Code, Status, error, unresolvable, un
 from dra_scheduler.plugins.budgets import split_by_budgets
 from dra_scheduler.plugins.dryruns import DryRuns
 from dra_scheduler.plugins.evictor import Evictor
+from dra_scheduler.plugins.grouppreemption import GroupPreemption, is_preempted
 
 # Later than any time that a pod started at.
 _NOT_STARTED = "~"
@@ -40,6 +42,7 @@ class DefaultPreemption:
     """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
 
     ``args`` says how many nodes that would do are enough, in percent and at least. ``extenders`` may leave fewer.
+    ``for_groups`` makes room for groups.
     """
 
     name = "DefaultPreemption"
@@ -53,6 +56,7 @@ class DefaultPreemption:
         budgets: Callable[[], Iterable[PodDisruptionBudget]] = tuple,
         args: DefaultPreemptionArgs | None = None,
         extenders: Extenders | None = None,
+        for_groups: GroupPreemption | None = None,
     ) -> None:
         args = args or DefaultPreemptionArgs(
             min_candidate_nodes_percentage=10, min_candidate_nodes_absolute=100
@@ -64,6 +68,7 @@ class DefaultPreemption:
         self._framework = framework
         self._budgets = budgets
         self._extenders = extenders or Extenders()
+        self._for_groups = for_groups
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         if self._evictor.is_running(pod.metadata.uid):
@@ -103,6 +108,12 @@ class DefaultPreemption:
         self._evictor.start(pod, chosen.node, chosen.victims)
         return chosen.node, Status(Code.SUCCESS)
 
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
+        if self._for_groups is None:
+            return {}, unschedulable()
+        nominated, status = await self._for_groups.run(attempt)
+        return nominated, Status(status.code, (f"pod group preemption: {status.message}",))
+
     async def _left_by_extenders(self, pod: Pod, candidates: Sequence[_Candidate]) -> list[_Candidate]:
         """The candidates as the extenders have them, raising ExtenderError."""
         victims = {one.node: Victims(one.victims, one.violations) for one in candidates}
@@ -114,7 +125,7 @@ class DefaultPreemption:
         """Whether a pod that was preempted for it is still on its way out."""
         node = self._cache.node(name)
         return node is not None and any(
-            _priority(other) < _priority(pod) and _is_preempted(other) for other in node.pods.values()
+            _priority(other) < _priority(pod) and is_preempted(other) for other in node.pods.values()
         )
 
     def _candidates(
@@ -199,15 +210,6 @@ class DefaultPreemption:
 
 def _priority(pod: Pod) -> int:
     return pod.spec.priority or 0
-
-
-def _is_preempted(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is not None and any(
-        condition.type == "DisruptionTarget"
-        and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
-        for condition in pod.status.conditions
-    )
 
 
 def _started(pod: Pod) -> str:

@@ -6,6 +6,7 @@ its deletion is the event that activates the preemptor.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -17,6 +18,7 @@ from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, rfc3339
 from dra_shared.log import logger
 
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nominations import Nominations
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
 from dra_scheduler.podstatus import condition_patch
@@ -70,43 +72,56 @@ class Evictor:
 
     def start(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
         """Have the victims evicted from the node, those apart that are on their way out already."""
+        self._start(_Cause((pod,), pod.metadata.uid, "pod", "pod", node_name), victims)
+
+    def start_for_group(self, group: GroupAttempt, victims: Sequence[Pod]) -> None:
+        """Have the victims evicted for the group's pods, wherever they are."""
+        self._start(_Cause(tuple(group.pods), group.uid, group.kind, "pod group", "cluster"), victims)
+
+    def _start(self, cause: "_Cause", victims: Sequence[Pod]) -> None:
         staying = [victim for victim in victims if victim.metadata.deletion_timestamp is None]
         if staying:
-            self._running[pod.metadata.uid] = None
-            self._spawn(self._run(pod, node_name, staying))
+            self._running |= dict.fromkeys(cause.uids)
+            self._spawn(self._run(cause, staying))
 
-    async def _run(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
-        uid = pod.metadata.uid
+    async def _run(self, cause: "_Cause", victims: Sequence[Pod]) -> None:
         try:
-            await self._end_nominations(pod, node_name)
-            await asyncio.gather(*(self._evict(pod, node_name, victim) for victim in victims[:-1]))
-            self._running[uid] = victims[-1]
-            await self._evict(pod, node_name, victims[-1])
+            if cause.what == "pod":
+                await self._end_nominations(cause.pods[0], cause.place)
+            await asyncio.gather(*(self._evict(cause, victim) for victim in victims[:-1]))
+            self._running |= dict.fromkeys(cause.uids, victims[-1])
+            await self._evict(cause, victims[-1])
         except _FAILURES as failure:
-            _log.warning("preemption failed", pod=pod.key, node=node_name, error=str(failure))
-            del self._running[uid]
-            self._activate((uid,))
+            _log.warning("preemption failed", preemptor=cause.uid, node=cause.place, error=str(failure))
+            self._end(cause)
+            self._activate(cause.uids)
             return
-        del self._running[uid]
-        _log.info("preempted", pod=pod.key, node=node_name, victims=[victim.key for victim in victims])
+        self._end(cause)
+        keys = [victim.key for victim in victims]
+        _log.info("preempted", preemptor=cause.uid, node=cause.place, victims=keys)
 
-    async def _evict(self, pod: Pod, node_name: str, victim: Pod) -> None:
-        text = f"Preempted by pod {pod.metadata.uid} on node {node_name}"
+    def _end(self, cause: "_Cause") -> None:
+        for uid in cause.uids:
+            self._running.pop(uid, None)
+
+    async def _evict(self, cause: "_Cause", victim: Pod) -> None:
+        text = f"Preempted by {cause.what} {cause.uid} on node {cause.place}"
         if self._in_pre_bind.cancel(victim.metadata.uid, self._plugin):
             text += " (in kube-scheduler memory)."
         else:
             try:
-                await self._delete(pod, victim)
+                await self._delete(cause, victim)
             except NotFound:
                 return
         self._recorder.event(reference(PODS, victim), "Normal", "Preempted", text, "Preempting")
 
-    async def _delete(self, pod: Pod, victim: Pod) -> None:
+    async def _delete(self, cause: "_Cause", victim: Pod) -> None:
+        scheduler = cause.pods[0].spec.scheduler_name
         condition = PodCondition(
             type="DisruptionTarget",
             status="True",
             reason="PreemptionByScheduler",
-            message=f"{pod.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+            message=f"{scheduler}: preempting to accommodate a higher priority {cause.noun}",
             observed_generation=victim.metadata.generation or None,
             last_transition_time=rfc3339(self._clock.now()),
         )
@@ -124,3 +139,18 @@ class Evictor:
                 await self._client.patch_status(PODS, other, {"nominatedNodeName": None})
             except _FAILURES as failure:
                 _log.warning("nomination not ended", pod=other.key, node=node_name, error=str(failure))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """For which pods victims go; the rest is for texts: ``what`` and its ``uid``, a ``noun`` for it, and the place."""
+
+    pods: tuple[Pod, ...]
+    uid: str
+    what: str
+    noun: str
+    place: str
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        return tuple(pod.metadata.uid for pod in self.pods)

@@ -37,6 +37,7 @@ from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.dynamicresources.rivals import Rivals
 from dra_scheduler.plugins.evictor import Evictor
 from dra_scheduler.plugins.gangscheduling import GangScheduling
+from dra_scheduler.plugins.grouppreemption import GroupPreemption
 from dra_scheduler.plugins.imagelocality import ImageLocality
 from dra_scheduler.plugins.interpodaffinity import InterPodAffinity
 from dra_scheduler.plugins.nodeaffinity import NodeAffinity, NodeName
@@ -145,6 +146,7 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         activate=parts.activate,
         newest=parts.newest_pod,
     )
+    for_groups = GroupPreemption(parts.cache, parts.groups, evictor, framework, parts.budgets)
     args: DefaultPreemptionArgs = profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
     return DefaultPreemption(
         parts.cache,
@@ -153,6 +155,7 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         budgets=parts.budgets,
         args=args,
         extenders=parts.extenders,
+        for_groups=for_groups,
     )
 
 

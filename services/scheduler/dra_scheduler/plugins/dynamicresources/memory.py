@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dra_shared.api.node import NodeSelector
-from dra_shared.api.pod import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus
+from dra_shared.api.pod import ContainerExtendedResourceRequest, NodeAllocatableResourceClaimStatus, Pod
 from dra_shared.api.resource import AllocationResult, DeviceRequest, ResourceClaim
 
 from dra_scheduler.allocator import AllocationError
@@ -78,6 +78,7 @@ class AttemptMemory:
 
 @dataclass(slots=True)
 class GroupMemory:
-    """One attempt for a whole pod group: the claims that it has in flight, by uid."""
+    """One attempt for a whole pod group: the claims that it has in flight, by uid, and its pods' own attempts."""
 
     pending: set[str] = field(default_factory=set)
+    attempts: dict[str, tuple[Pod, AttemptMemory]] = field(default_factory=dict)

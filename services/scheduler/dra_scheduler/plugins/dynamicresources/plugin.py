@@ -24,6 +24,7 @@ from dra_shared.version import V1_37
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
+from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.resources import extended_requests
@@ -46,6 +47,7 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import needs_with
 from dra_scheduler.plugins.dynamicresources.nodefilter import NodeFilter, with_requests
 from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
 from dra_scheduler.plugins.dynamicresources.release import Release
+from dra_scheduler.plugins.dynamicresources.requestchecks import check_requests
 from dra_scheduler.plugins.dynamicresources.score import TooFewAllocations, compute_score
 from dra_scheduler.plugins.dynamicresources.store import ClaimStore, with_finalizer
 
@@ -170,6 +172,8 @@ class DynamicResources:
         memory = AttemptMemory()
         state.write(self.name, memory)
         group = self._group_memory(state)
+        if group is not None:
+            group.attempts[pod.metadata.uid] = pod, memory
         try:
             user = self._pod_claims(pod)
             extended = self._extended_claim(pod, memory)
@@ -197,7 +201,7 @@ class DynamicResources:
                 info.allocation = pending
                 info.available_on = pending.node_selector
             elif claim is not extended:
-                status = self._check_requests(claim)
+                status = check_requests(claim, self._manager.classes, prioritized=self._prioritized)
                 if status is not None:
                     return None, status
         memory.claims = claims
@@ -222,6 +226,15 @@ class DynamicResources:
             # Upstream's error where another plugin's PreFilter rejected the pod.
             return None, error("not found")
         return None, await self._release.one_claim(memory, pod)
+
+    async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
+        """Deallocate claims of the group and its pods that rejected nodes; not those of trees, as upstream."""
+        group = attempt.state.read(self.name, GroupMemory) if attempt.state is not None else None
+        if not self._with_groups or group is None:
+            return {}, unschedulable()
+        waiting = {pod.metadata.uid for pod in attempt.pods}
+        attempts = [one for uid, one in group.attempts.items() if uid in waiting]
+        return {}, await self._release.claims_of_group(attempts)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         memory = state.read(self.name, AttemptMemory)
@@ -353,37 +366,6 @@ class DynamicResources:
         memory.extended = tuple(extended_requests(pod))
         existing = self._manager.claims.for_extended_resources(pod.metadata.uid)
         return existing or in_memory_claim(pod, self._new_uid())
-
-    def _check_requests(self, claim: ResourceClaim) -> Status | None:
-        for request in claim.spec.devices.requests:
-            if request.exactly is not None:
-                status = self._check_class(request.exactly.device_class_name, request.name)
-                if status is not None:
-                    return status
-            elif request.first_available:
-                if not self._prioritized:
-                    return unresolvable(
-                        f"resource claim {claim.key}, request {request.name}: has subrequests, "
-                        "but the DRAPrioritizedList feature is disabled"
-                    )
-                for alternative in request.first_available:
-                    status = self._check_class(
-                        alternative.device_class_name, f"{request.name}/{alternative.name}"
-                    )
-                    if status is not None:
-                        return status
-            else:
-                return unresolvable(
-                    f"resource claim {claim.key}, request {request.name}: unknown request type"
-                )
-        return None
-
-    def _check_class(self, class_name: str, request: str) -> Status | None:
-        if not class_name:
-            return error(f"request {request}: unsupported request type")
-        if self._manager.classes.get(class_name) is None:
-            return unresolvable(f"request {request}: device class {class_name} does not exist")
-        return None
 
     def _group_memory(self, state: CycleState) -> GroupMemory | None:
         if state.group is None:

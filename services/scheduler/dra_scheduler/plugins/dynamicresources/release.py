@@ -4,6 +4,8 @@ Mirrors ``PostFilter`` and ``Unreserve`` in upstream's
 ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
 """
 
+from collections.abc import Iterable
+
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
@@ -88,6 +90,29 @@ class Release:
                     return error(failure)
                 return unresolvable("ResourceClaim unreserved for PodGroup")
         return None
+
+    async def claims_of_group(self, attempts: Iterable[tuple[Pod, AttemptMemory]]) -> Status:
+        """Deallocate the claims that rejected nodes and that nothing but the group and its pods need.
+
+        What the group shares stays while one of its pods has a node.
+        """
+        released: set[str] = set()
+        for pod, memory in attempts:
+            own = {pod.metadata.uid}
+            key, group = group_key(pod), self._groups.of(pod)
+            if key is not None and group is not None and not self._groups.placed(key):
+                own.add(group.metadata.uid)
+            for index in sorted(memory.unavailable):
+                claim = memory.claims[index]
+                taken = {consumer.uid for consumer in claim.status.reserved_for} - own
+                if claim is memory.claims.extended or taken or claim.metadata.uid in released:
+                    continue
+                try:
+                    await self._deallocator.deallocate(claim, pod)
+                except REQUEST_ERRORS as failure:
+                    return error(failure)
+                released.add(claim.metadata.uid)
+        return unschedulable("deallocation of ResourceClaim completed") if released else unschedulable()
 
     async def all_claims(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
         """The pod isn't going to be bound: forget what is in flight for it, and its reservations.
