@@ -1,1 +1,3 @@
 """The dralab command."""
+
+PROGRAM = "dralab"

@@ -4,7 +4,6 @@ The history is whole from the moment of ``begin.json`` on, whose objects are bel
 look at every moment since.
 """
 
-import contextlib
 import io
 import json
 import platform
@@ -22,6 +21,7 @@ from dra_cli.discovery import ServedResource
 from dra_cli.errors import CommandError
 from dra_cli.reader import Reader
 from dra_cli.redaction import redacted, redacted_change
+from dra_cli.wholefile import whole_file
 
 Json = dict[str, Any]
 
@@ -30,6 +30,9 @@ _MOST_CHANGES = 5000
 _EPHEMERAL = frozenset({"leases", "leasecandidates"})
 _LOG_BYTES = 10 << 20
 _UNREADABLE = (403, 404, 405)
+_EXPIRED = 410
+# How often a later moment is tried, each time by one more of so many parts of the history.
+_MARGINS = 8
 
 
 def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: str = "keys") -> list[str]:
@@ -42,23 +45,12 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: 
         CommandError: the file cannot be written, or the API server not reached.
         ApiError: the API server refuses to say what it serves.
     """
-    if file.is_dir():
-        raise CommandError(f"cannot write {file}: it is a folder")
     problems: list[str] = []
-    # A file of that name is there only once it is whole.
-    part = file.with_name(f"{file.name}.part")
-    try:
-        with tarfile.open(part, "w:gz") as archive:
-            for name, content in _contents(reader, data, problems, at, secrets):
-                member = tarfile.TarInfo(f"dralab-bundle/{name}")
-                member.size, member.mtime = len(content), int(time.time())
-                archive.addfile(member, io.BytesIO(content))
-        part.replace(file)
-    except OSError as error:
-        raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
-    finally:
-        with contextlib.suppress(OSError):
-            part.unlink()
+    with whole_file(file) as written, tarfile.open(fileobj=written, mode="w:gz") as archive:
+        for name, content in _contents(reader, data, problems, at, secrets):
+            member = tarfile.TarInfo(f"dralab-bundle/{name}")
+            member.size, member.mtime = len(content), int(time.time())
+            archive.addfile(member, io.BytesIO(content))
     return problems
 
 
@@ -92,15 +84,33 @@ def _contents(
                 raise
             problems.append(f"{resource.title}: {error}")
     if end is not None and begin < int(end["revision"]):
-        yield from _beginning(reader, resources, str(begin))
+        yield from _beginning(reader, resources, begin, int(end["revision"]))
     for log in sorted(data.glob("logs/*.log")) if data is not None else ():
         yield f"logs/{log.name}", _end(log)
 
 
 def _beginning(
+    reader: Reader, resources: list[tuple[ServedResource, bool]], begin: int, end: int
+) -> list[tuple[str, bytes]]:
+    """The moment since which all changes are there, and the objects as they were then.
+
+    The oldest history may be deleted while it is read: then the moment is later than ``begin``.
+    """
+    for margin in range(1, _MARGINS + 1):
+        try:
+            return list(_as_at(reader, resources, str(begin)))
+        except ApiError as error:
+            if error.code != _EXPIRED:
+                raise
+        oldest = int(reader.json("/history", {"at": "now"})["oldest"]["revision"])
+        begin = max(begin, oldest + (end - oldest) * margin // _MARGINS)
+    # The end of what was kept: there are no changes since.
+    return []
+
+
+def _as_at(
     reader: Reader, resources: list[tuple[ServedResource, bool]], revision: str
 ) -> Iterator[tuple[str, bytes]]:
-    """The moment since which all changes are there, and the objects as they were then."""
     moment = reader.json("/history", {"at": revision})["at"]
     yield "begin.json", json.dumps(moment).encode()
     for resource, hidden in resources:

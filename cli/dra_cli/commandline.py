@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from dra_cli import PROGRAM
 from dra_cli.errors import CommandError
 
 _AGO = re.compile(r"-\d+(\.\d+)?[dhms]").match
 
-PROGRAM = "dralab"
 #: Commands and what each does, by the groups that ``dralab --help`` shows them in.
 GROUPS: dict[str, dict[str, str]] = {
     "Clusters": {

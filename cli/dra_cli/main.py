@@ -1,10 +1,13 @@
-"""The ``dralab`` command: runs the command that was called, and turns errors into one line and an exit code."""
+"""The ``dralab`` command: runs the command that was called, and turns errors into one line and an exit code.
+
+What it needs is imported only where errors are caught: Ctrl-C may come while modules are loaded.
+"""
 
 import os
 import sys
 from collections.abc import Callable, Sequence
 
-from dra_cli.commandline import PROGRAM, run, usage
+from dra_cli import PROGRAM
 from dra_cli.errors import CommandError
 
 
@@ -29,6 +32,8 @@ def reported(work: Callable[[], int], program: str) -> None:
 
 
 def _run(words: list[str]) -> int:
+    from dra_cli.commandline import run, usage
+
     if not words or words[0] in ("--help", "-h", "help"):
         print(usage())
         return 0

@@ -6,8 +6,6 @@ kubectl's current cluster is meant: ``KUBECONFIG`` or ``~/.kube/config``, unless
 import sys
 from collections.abc import Sequence
 
-from dra_cli import commandline
-from dra_cli.access import current_kubeconfig
 from dra_cli.errors import CommandError
 from dra_cli.main import reported
 
@@ -24,10 +22,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def commands() -> list[str]:
     """The commands that there are for kubectl."""
+    from dra_cli import commandline
+
     return [name for name in _WANTED if name in commandline.COMMANDS]
 
 
 def _run(words: list[str]) -> int:
+    from dra_cli import commandline
+    from dra_cli.access import current_kubeconfig
+
     if not words or words[0] in ("--help", "-h"):
         print(commandline.usage(PROGRAM, commands()))
         return 0

@@ -4,6 +4,7 @@ import asyncio
 import base64
 import json
 import tarfile
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from dra_cli import bundle
 from dra_cli.errors import CommandError
 from dra_cli.reader import Reader
 from dra_cli.restore.past import past
+from dra_shared.api.meta import Status
+from dra_shared.client.errors import Expired
 from dra_shared.retention import parse_retention
 from dra_shared.service import CannotRun
 
@@ -187,6 +190,35 @@ async def test_custom_resources_are_part_of_the_past(tmp_path: Path) -> None:
         before = (await client.get(f"/at/{made['metadata']['resourceVersion']}{path}/r")).json()
         assert before["spec"] == {"rows": 1}
         assert await server.store.check() == []
+
+
+class _Expiring(Reader):
+    """History is deleted while it is read: the first two moments are gone when they are asked for."""
+
+    gone = 2
+
+    def read(self, path: str, params: Mapping[str, str | None] | None = None, accept: str = "") -> bytes:
+        if path == "/history" and params != {"at": "now"} and self.gone:
+            self.gone -= 1
+            raise Expired(Status(code=410, reason="Expired"))
+        return super().read(path, params, accept)
+
+
+async def test_a_bundle_begins_later_where_history_is_deleted_meanwhile(tmp_path: Path) -> None:
+    file = tmp_path / "bundle.tar.gz"
+    config = Config(port=0, data=tmp_path / "data", relaxed=True)
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
+        await _incident(client)
+        newest = server.store.revision
+
+        def write() -> None:
+            with _Expiring(server.url) as reader:
+                assert bundle.write(reader, None, file) == []
+
+        await asyncio.to_thread(write)
+    with tarfile.open(file) as archive:
+        begin = json.load(_open(archive, "begin.json"))
+    assert 0 < int(begin["revision"]) < newest
 
 
 def test_a_folder_is_no_place_for_a_bundle_and_nothing_is_asked(tmp_path: Path) -> None:

@@ -66,15 +66,16 @@ def test_help_of_a_benchmark_is_its_own(
     assert "usage: bench allocator" in capsys.readouterr().out
 
 
-def test_ctrl_c_while_modules_are_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("module", ["dra_cli.commandline", "dra_cli.commands.status"])
+def test_ctrl_c_while_modules_are_loaded_is_no_error(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     class Interrupted:
         def find_spec(self, name: str, *_: object) -> None:
-            if name == "dra_cli.commands.status":
+            if name == module:
                 raise KeyboardInterrupt
 
     monkeypatch.setattr(sys, "meta_path", [Interrupted(), *sys.meta_path])
     monkeypatch.setattr(sys, "argv", ["dralab", "status"])
-    monkeypatch.delitem(sys.modules, "dra_cli.commands.status", raising=False)
+    monkeypatch.delitem(sys.modules, module, raising=False)
     with pytest.raises(SystemExit) as ended:
         main()
     assert ended.value.code == 130

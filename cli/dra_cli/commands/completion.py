@@ -5,7 +5,8 @@ They know commands, options and kinds that DRA has to do with; they ask no clust
 
 import argparse
 
-from dra_cli.commandline import COMMANDS, PROGRAM, Parser, parser
+from dra_cli import PROGRAM
+from dra_cli.commandline import COMMANDS, Parser, parser
 
 _KINDS = (
     "all pods nodes resourceclaims resourceclaimtemplates resourceslices deviceclasses devicetaintrules "

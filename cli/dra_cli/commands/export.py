@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
+from dra_cli.wholefile import whole_file
 
 
 def options(parser: Parser) -> None:
@@ -34,29 +34,13 @@ def run(chosen: argparse.Namespace) -> None:
         _write(objects, sys.stdout.buffer)
         sys.stdout.flush()
     else:
-        _write_file(objects, chosen.output)
+        with whole_file(chosen.output) as file:
+            _write(objects, file)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
 
 
-def _write_file(objects: Iterator[dict[str, Any]], path: Path) -> None:
-    """The List as a file, which is there only once it is whole.
-
-    Raises:
-        CommandError: it cannot be written.
-    """
-    part = path.with_name(f"{path.name}.part")
-    try:
-        with part.open("wb") as file:
-            _write(objects, file)
-        part.replace(path)
-    except OSError as error:
-        raise CommandError(f"cannot write {path}: {error.strerror or error}") from error
-    finally:
-        part.unlink(missing_ok=True)
-
-
-def _write(objects: Iterator[dict[str, Any]], file: IO[bytes]) -> None:
+def _write(objects: Iterable[dict[str, Any]], file: IO[bytes]) -> None:
     """A List, object by object: a large one is never in memory as a whole."""
     import orjson
 
