@@ -8,6 +8,13 @@ from tests.integration.lab import Lab, Setup, on
 from tests.support.reference import REPOSITORY
 
 RACK = Setup("rack", (), nodes=2, gpus="4xGB200")
+HOSTS = Setup(
+    "host-imex",
+    (),
+    nodes=2,
+    gpus="4xGB200",
+    options=("--nvidia-gates", "HostManagedIMEXDaemon=true", "--imex-mode", "hostManaged"),
+)
 EXAMPLE = REPOSITORY / "examples" / "compute-domain"
 
 
@@ -50,3 +57,17 @@ async def test_a_domain_of_two_nodes(house: Lab) -> None:
         return not await house.pods(NAMESPACE) and labels == [None, None]
 
     await house.until(nothing_left, describe)
+
+
+@pytest.mark.slow
+@on(HOSTS)
+async def test_machines_with_an_imex_daemon_of_their_own(house: Lab) -> None:
+    await house.apply(EXAMPLE)
+    await house.running("compute-domain", "worker-0", "worker-1")
+    assert (await house.log("compute-domain", "worker-0", "main")).startswith("channel0\n")
+    assert await house.pods(NAMESPACE) == {}
+    assert [node.metadata.labels.get(LABEL) for node in (await house.client.list(NODES)).items] == [
+        None,
+        None,
+    ]
+    await house.delete(EXAMPLE)

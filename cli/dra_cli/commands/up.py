@@ -214,6 +214,11 @@ def _nodes(parser: Parser) -> None:
     )
     parser.add_argument("--consumable-shares", default="", help="the NVIDIA driver's option of that name")
     parser.add_argument(
+        "--imex-mode",
+        default="",
+        help="NVIDIA's driver for compute domains: driverManaged or hostManaged (driverManaged)",
+    )
+    parser.add_argument(
         "--mig-strategy", default="", help="NVIDIA's device plugin: none, single or mixed (none)"
     )
     parser.add_argument(
@@ -326,6 +331,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         driver_options={
             "nvidia-gates": chosen.nvidia_gates,
             "consumable-shares": chosen.consumable_shares,
+            "imex-mode": chosen.imex_mode,
             "mig-strategy": chosen.mig_strategy,
             "device-list-strategy": chosen.device_list_strategy,
             "device-plugin-config": str(plugin.absolute()) if plugin is not None else "",

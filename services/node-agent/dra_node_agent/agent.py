@@ -50,6 +50,7 @@ from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_node_agent.nodedrivers import NodeDrivers
 from dra_node_agent.nvml.faults import FAULTS_ROUTE, FaultInjector
+from dra_node_agent.nvml.imex import IMEX_ROUTE, ImexSetter
 from dra_node_agent.nvml.load import LOAD_ROUTE, LoadSetter
 from dra_node_agent.poddrivers import PodDrivers
 from dra_node_agent.programs import NodePrograms
@@ -202,6 +203,7 @@ class NodeAgent:
             **KubeletServer(self.kubelets, self._clock).routes(),
             DCGM_ROUTE: DcgmExporter(self.kubelets, self._system).metrics,
             FAULTS_ROUTE: FaultInjector(self._system).inject,
+            IMEX_ROUTE: ImexSetter(self._system).set,
             LOAD_ROUTE: LoadSetter(self._system).set,
         }
 

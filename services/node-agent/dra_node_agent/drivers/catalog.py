@@ -13,6 +13,7 @@ from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.nvidia import options as nvidia
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
 from dra_node_agent.drivers.nvidia.computedomain import factory as computedomain
+from dra_node_agent.drivers.nvidia.computedomain import imex
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
 from dra_node_agent.drivers.nvidia.machines import NvidiaMachines
 from dra_node_agent.drivers.nvidia.plugin import PLUGIN_NAME as NVIDIA_PLUGIN
@@ -47,6 +48,7 @@ DRIVERS: Mapping[str, DriverEntry] = {
     NVIDIA: DriverEntry(NvidiaFactory, nvidia.OPTIONS, nvidia.from_environment, machines=True),
     COMPUTE_DOMAINS: DriverEntry(
         computedomain.ComputeDomainFactory,
+        imex.OPTIONS,
         from_environment=computedomain.from_environment,
         machines=True,
     ),

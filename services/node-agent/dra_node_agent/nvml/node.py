@@ -140,6 +140,7 @@ def open_system(
         parse_gpus(text, seed, directories), boot_id=kept["bootID"] if kept else str(uuid.uuid4())
     )
     if kept:
+        system.imex_ready = kept.get("imexReady", True)
         for gpu, saved in zip(system.gpus, kept["gpus"], strict=True):
             _restore(gpu, saved)
     if path is not None:
@@ -158,7 +159,12 @@ def _read(path: Path, text: str) -> dict[str, Any] | None:
 
 
 def _write(path: Path, text: str, system: SimulatedSystem) -> None:
-    content = {"spec": text, "bootID": system.boot_id, "gpus": [_save(gpu) for gpu in system.gpus]}
+    content = {
+        "spec": text,
+        "bootID": system.boot_id,
+        "imexReady": system.imex_ready,
+        "gpus": [_save(gpu) for gpu in system.gpus],
+    }
     try:
         private_folder(path.parent)
         write_atomically(path, msgspec.json.encode(content), durable=False)

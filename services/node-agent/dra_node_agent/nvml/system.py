@@ -316,6 +316,8 @@ class SimulatedSystem:
         self.boot_id = boot_id
         self.driver_version = driver_version
         self.cuda_driver_version = CUDA_DRIVER_VERSION
+        #: Whether the machine's own IMEX daemon is ready, where the machine and not the driver runs it.
+        self.imex_ready = True
         self.lock = threading.RLock()
         self.event_sets: list[EventSet] = []
         self.keep: Callable[[SimulatedSystem], None] | None = None

@@ -3,6 +3,7 @@
 import os
 import re
 import stat
+import subprocess
 import uuid
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
@@ -49,6 +50,10 @@ _DISPLAY, _COMPUTE = 0x0300, 0x0302
 # By NVML's name of the brand: GPUs that drive displays.
 _WITH_DISPLAY = frozenset(("GeForce", "GeForceRTX", "NvidiaRTX", "Quadro", "QuadroRTX", "Titan", "TitanRTX"))
 _SIMULATED_MACHINE = "dralab"
+
+_IMEX_CONTROL = "nvidia-imex-ctl"
+_PROGRAM_DIRS = ("", "opt/bin", "usr/bin", "usr/sbin", "bin", "sbin")
+_IMEX_SECONDS = 10.0
 
 _DEVICE_MODE = 0o666
 _CAPS_MODE = 0o444
@@ -140,6 +145,10 @@ class Host(Protocol):
 
     def imex_management(self) -> CharDevice:
         """The /dev/nvidia-caps node that an IMEX daemon needs; raises OSError if there is none."""
+        ...
+
+    def check_imex(self, socket: str) -> None:
+        """Ask the machine's own IMEX daemon, which listens there; raises OSError unless it is ready."""
         ...
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
@@ -258,6 +267,10 @@ class SimulatedHost:
     def imex_management(self) -> CharDevice:
         minor = _SIMULATED_IMEX_MINOR
         return CharDevice(f"/dev/nvidia-caps/nvidia-cap{minor}", _SIMULATED_CAPS_MAJOR, minor, _CAPS_MODE)
+
+    def check_imex(self, socket: str) -> None:
+        if not self.system.imex_ready:
+            raise OSError("host nvidia-imex daemon not ready: UNAVAILABLE\n")
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
         if driver_version not in self._files:
@@ -386,6 +399,29 @@ class RealHost:
 
     def imex_management(self) -> CharDevice:
         return _capability("fabric-imex-mgmt")
+
+    def check_imex(self, socket: str) -> None:
+        if not any((self._root / folder / _IMEX_CONTROL).is_file() for folder in _PROGRAM_DIRS):
+            raise OSError(
+                f'{_IMEX_CONTROL} not found under driver root "{self._root}": error locating "{_IMEX_CONTROL}" '
+                "(is nvidia-imex installed on this node?)"
+            )
+        command = ["chroot", str(self._root), _IMEX_CONTROL, "-q", f"--u={socket}"]
+        done = subprocess.run(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=_IMEX_SECONDS,
+        )
+        if done.returncode:
+            raise OSError(
+                f'error running {_IMEX_CONTROL} (socket "{socket}"): exit status {done.returncode}, '
+                f"output: {done.stdout}"
+            )
+        if "READY" not in done.stdout:
+            raise OSError(f"host nvidia-imex daemon not ready: {done.stdout}")
 
     def driver_files(self, driver_version: str) -> list[tuple[str, str]]:
         paths = [p for name in _BINARIES if (p := self._root / "usr/bin" / name).exists()]

@@ -95,11 +95,17 @@ class Lab(Cluster):
 
 
 @pytest.fixture
-async def lab(tmp_path: Path) -> AsyncIterator[Lab]:
+def host_managed() -> bool:
+    return False
+
+
+@pytest.fixture
+async def lab(tmp_path: Path, host_managed: bool) -> AsyncIterator[Lab]:
     async with api_server(tmp_path) as cluster, contextlib.AsyncExitStack() as stack:
-        await install(cluster.client, SPACE)
-        work = ComputeDomainController(cluster.client, SystemClock(), SPACE, NvidiaGates()).run()
-        task = asyncio.create_task(work)
+        await install(cluster.client, SPACE, host_managed=host_managed)
+        gates, clock = NvidiaGates(), SystemClock()
+        controller = ComputeDomainController(cluster.client, clock, SPACE, gates, host_managed=host_managed)
+        task = asyncio.create_task(controller.run())
         stack.callback(task.cancel)
         yield Lab(cluster.url, cluster.client)
         task.cancel()
@@ -165,6 +171,27 @@ async def test_a_domain_from_its_start_to_its_end(lab: Lab) -> None:
     # What is left is the garbage collector's: its owners are the daemons' pods.
     assert await lab.parts(uid) == [f"ComputeDomainClique {SPACE}/{uid}.{CLIQUE}"]
     assert (await lab.client.get(NODES, "b")).metadata.labels.get(api.LABEL) is None
+
+
+@pytest.mark.parametrize("host_managed", [True])
+async def test_where_machines_have_daemons_there_is_the_workloads_template_alone(lab: Lab) -> None:
+    obj = {"resourceClaimTemplate": {"name": "channel"}, "allocationMode": "All"}
+    domain = await lab.domain(numNodes=2, channel=obj)
+    uid = domain.metadata.uid
+    # Nobody counts nodes: the domain is ready as soon as its template is there.
+    assert (domain.status.status, domain.status.nodes) == (api.READY, ())
+    assert await lab.parts(uid) == ["ResourceClaimTemplate default/channel"]
+    template = await lab.client.get(RESOURCE_CLAIM_TEMPLATES, "channel", "default")
+    (config,) = template.spec.spec.devices.config
+    assert config.opaque is not None
+    assert config.opaque.parameters["allocationMode"] == "Single"
+    await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
+
+    async def gone() -> bool:
+        return await lab.now(domain) is None
+
+    await until(gone)
+    assert await lab.parts(uid) == []
 
 
 async def test_edges(lab: Lab) -> None:

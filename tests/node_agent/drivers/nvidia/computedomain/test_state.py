@@ -14,6 +14,7 @@ from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
 from dra_node_agent.drivers.nvidia.computedomain.choices import PermanentError
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.computedomain.imex import Imex
 from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
@@ -65,6 +66,7 @@ class Api:
 class Node:
     def __init__(self, directory: Path, gpus: str = "4xGB200", clique: str = CLIQUE) -> None:
         self.api = Api(clique)
+        self.imex = Imex()
         self.now = datetime(2026, 8, 7, 12, tzinfo=UTC)
         self.directories = Directories.below(DRIVER_NAME, directory / "kubelet", directory / "cdi")
         self.directories.make(DRIVER_NAME)
@@ -73,7 +75,9 @@ class Node:
 
     def start(self) -> ComputeDomainState:
         library = DeviceLibrary(self.host, NvidiaGates())
-        state = ComputeDomainState(library, cast(Domains, self.api), self.directories, lambda: self.now)
+        state = ComputeDomainState(
+            library, cast(Domains, self.api), self.directories, lambda: self.now, self.imex
+        )
         state.open()
         return state
 
@@ -100,6 +104,12 @@ def node(tmp_path: Path) -> Node:
 def config(kind: str, **fields: Any) -> Any:
     parameters = {"apiVersion": api.API_VERSION, "kind": f"ComputeDomain{kind}Config", **fields}
     return opaque(parameters, "r0", driver=DRIVER_NAME)
+
+
+def host_managed(node: Node) -> Node:
+    node.imex = Imex(host_managed=True)
+    node.state = node.start()
+    return node
 
 
 def reference(pod: str) -> ResourceClaimConsumerReference:
@@ -291,3 +301,42 @@ def test_a_damaged_checkpoint_is_refused(node: Node) -> None:
     path.write_text(json.dumps(content))
     with pytest.raises(CheckpointError, match="corrupted"):
         node.start()
+
+
+class TestHostManaged:
+    """The machine runs its IMEX daemon itself."""
+
+    @pytest.fixture
+    def node(self, tmp_path: Path) -> Node:
+        return host_managed(Node(tmp_path))
+
+    def test_a_channel_needs_no_daemon_of_the_domain(self, node: Node) -> None:
+        wanted = channel(allocationMode="All")
+        node.prepare(wanted)
+        assert node.label() is None
+        # There is channel 0 alone, whatever the claim asks for.
+        assert [found["path"] for found in node.edits("c1")["deviceNodes"]] == [
+            "/dev/nvidia-caps-imex-channels/channel0"
+        ]
+        node.api.label = "dom"
+        node.unprepare(wanted)
+        assert node.label() == "dom"
+
+    def test_the_machines_daemon_has_to_be_ready(self, node: Node) -> None:
+        node.host.system.imex_ready = False
+        message = "config: host nvidia-imex daemon readiness check failed: host nvidia-imex daemon not ready"
+        with pytest.raises(PrepareError, match=message) as raised:
+            node.prepare(channel())
+        assert not isinstance(raised.value, PermanentError)
+        node.host.system.imex_ready = True
+        assert len(node.prepare(channel())) == 1
+
+    def test_without_a_fabric_no_daemon_is_asked(self, tmp_path: Path) -> None:
+        node = host_managed(Node(tmp_path, "4xH100", ""))
+        node.host.system.imex_ready = False
+        assert node.prepare(channel()) == [()]
+
+    def test_a_domains_daemon_is_refused(self, node: Node) -> None:
+        message = "ComputeDomain daemon claims are not supported when imex.mode=hostManaged"
+        with pytest.raises(PermanentError, match=message):
+            node.prepare(daemon())

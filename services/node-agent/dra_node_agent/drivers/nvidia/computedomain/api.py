@@ -10,6 +10,7 @@ API_VERSION = f"{GROUP}/{VERSION}"
 READY, NOT_READY = "Ready", "NotReady"
 #: A claim's allocation mode: every channel of the node, in place of one.
 ALL_CHANNELS = "All"
+ONE_CHANNEL = "Single"
 
 #: On all that belongs to a domain, and on the nodes that are in it; its value is the domain's UID.
 LABEL = "resource.nvidia.com/computeDomain"

@@ -34,13 +34,23 @@ class ComputeDomainController:
     Args:
         namespace: where DaemonSets and cliques are.
         gates: the driver's feature gates, for its daemons.
+        host_managed: machines run their IMEX daemons themselves: a domain gets its workload's template, and is ready.
     """
 
-    def __init__(self, client: Client, clock: Clock, namespace: str, gates: NvidiaGates) -> None:
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        namespace: str,
+        gates: NvidiaGates,
+        *,
+        host_managed: bool = False,
+    ) -> None:
         self._client = client
         self._clock = clock
         self._namespace = namespace
         self._gates = gates
+        self._host_managed = host_managed
         self._queue: WorkQueue[str] = WorkQueue(clock)
         self._domains = Informer(client, COMPUTE_DOMAINS, clock=clock)
         self._domains.add_handler(self._domain_changed, lambda _, new: self._domain_changed(new))
@@ -99,13 +109,15 @@ class ComputeDomainController:
         targets = {
             template.metadata.labels.get(api.TARGET_LABEL) for template in self._own(self._templates, uid)
         }
-        if not self._own(self._daemon_sets, uid):
+        if not self._host_managed and not self._own(self._daemon_sets, uid):
             if api.DAEMON_TARGET not in targets:
                 template = objects.daemon_template(domain, self._namespace)
                 await self._create(RESOURCE_CLAIM_TEMPLATES, template)
             await self._create(DAEMON_SETS, objects.daemon_set(domain, self._namespace, self._gates.text()))
         if api.WORKLOAD_TARGET not in targets:
-            await self._create(RESOURCE_CLAIM_TEMPLATES, objects.workload_template(domain))
+            await self._create(
+                RESOURCE_CLAIM_TEMPLATES, objects.workload_template(domain, host_managed=self._host_managed)
+            )
 
     async def _create(self, resource: Resource[T], obj: T) -> None:
         """Create it, unless it was created already and the informer lags behind.
@@ -132,6 +144,8 @@ class ComputeDomainController:
                 clique = await self._client.update(CLIQUES, replace(clique, daemons=left))
             cliques.append(clique)
         found = status.status_of(domain, sorted(cliques, key=lambda clique: clique.key), pods)
+        if self._host_managed:
+            found = replace(domain.status, status=api.READY)
         if found != domain.status:
             await self._client.update(COMPUTE_DOMAINS, replace(domain, status=found), subresource="status")
 

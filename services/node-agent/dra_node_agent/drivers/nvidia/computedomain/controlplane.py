@@ -34,11 +34,13 @@ class ControlPlane:
     Args:
         namespace: where the driver's own objects are.
         gates: its feature gates.
+        host_managed: machines run their IMEX daemons themselves.
     """
 
-    def __init__(self, namespace: str, gates: NvidiaGates) -> None:
+    def __init__(self, namespace: str, gates: NvidiaGates, *, host_managed: bool = False) -> None:
         self._namespace = namespace
         self._gates = gates
+        self._host_managed = host_managed
         self._members = 0
         self._task: asyncio.Task[None] | None = None
         self._informer: Informer[ComputeDomain] | None = None
@@ -63,7 +65,7 @@ class ControlPlane:
     async def _run(self, client: Client, clock: Clock, informer: Informer[ComputeDomain]) -> None:
         while True:
             try:
-                await install(client, self._namespace)
+                await install(client, self._namespace, host_managed=self._host_managed)
                 break
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 _log.info("compute domains are not installed, trying again", error=str(error))
@@ -77,6 +79,9 @@ class ControlPlane:
         while True:
             elector = LeaderElector(client, _LEASE, identity, namespace=self._namespace, clock=clock)
             try:
-                await elector.run(ComputeDomainController(client, clock, self._namespace, self._gates).run)
+                controller = ComputeDomainController(
+                    client, clock, self._namespace, self._gates, host_managed=self._host_managed
+                )
+                await elector.run(controller.run)
             except LeadershipLost as error:
                 _log.warning("the controller works elsewhere", error=str(error))

@@ -15,10 +15,11 @@ CHANNELS = 2048
 TYPES = {f"{CHANNEL}-0": CHANNEL, f"{DAEMON}-0": DAEMON}
 
 
-def resources(node_name: str) -> DriverResources:
-    """What the node's driver publishes."""
+def resources(node_name: str, *, host_managed: bool) -> DriverResources:
+    """What the node's driver publishes: no daemon's device where the machine has its own."""
     devices = tuple(
         Device(name=name, attributes={"type": DeviceAttribute(string=type_), "id": DeviceAttribute(int_=0)})
         for name, type_ in TYPES.items()
+        if not (host_managed and type_ == DAEMON)
     )
     return DriverResources({node_name: Pool((PoolSlice(devices),))})

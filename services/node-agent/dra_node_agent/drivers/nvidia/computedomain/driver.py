@@ -23,6 +23,7 @@ from dra_node_agent.drivers.nvidia.computedomain.choices import PermanentError
 from dra_node_agent.drivers.nvidia.computedomain.cleanup import StaleClaims
 from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.computedomain.imex import Imex
 from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 
@@ -45,7 +46,10 @@ class ComputeDomainDriver:
         DriverConfigError: NVML failed, or the checkpoint is damaged.
     """
 
-    def __init__(self, library: DeviceLibrary, node: DriverNode, plane: ControlPlane, namespace: str) -> None:
+    def __init__(
+        self, library: DeviceLibrary, node: DriverNode, plane: ControlPlane, namespace: str, imex: Imex
+    ) -> None:
+        self._imex = imex
         self._library = library
         self._node = node
         self._plane = plane
@@ -77,7 +81,9 @@ class ComputeDomainDriver:
             try:
                 clique = self._library.clique() or ""
                 domains = Domains(node.client, self._domains, self._namespace, node.name, clique)
-                self.state = ComputeDomainState(self._library, domains, self._directories, node.clock.now)
+                self.state = ComputeDomainState(
+                    self._library, domains, self._directories, node.clock.now, self._imex
+                )
                 self.state.open()
             except (CheckpointError, DiscoveryError, OSError) as error:
                 raise DriverConfigError(f"driver {DRIVER_NAME} on node {node.name}: {error}") from error
@@ -89,7 +95,7 @@ class ComputeDomainDriver:
                 _end, asyncio.create_task(stale.run(), name=f"stale claims of {node.name}")
             )
             self._stack = stack.pop_all()
-        self.server.publish(devices.resources(node.name))
+        self.server.publish(devices.resources(node.name, host_managed=self._imex.host_managed))
         return self
 
     async def __aexit__(

@@ -8,9 +8,10 @@ from dra_shared.api.resource import CELDeviceSelector, DeviceClass, DeviceClassS
 
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.nvidia import options
-from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api, imex
 from dra_node_agent.drivers.nvidia.computedomain.controlplane import ControlPlane
 from dra_node_agent.drivers.nvidia.computedomain.driver import ComputeDomainDriver
+from dra_node_agent.drivers.nvidia.computedomain.imex import Imex
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.machines import DraMachines
 
@@ -26,7 +27,11 @@ _SELECTORS = {
 
 def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
     """The options that the chart sets on the container: feature gates, and where the driver's objects are."""
-    return {**options.from_environment(environment), _NAMESPACE: environment.get("NAMESPACE", "")}
+    return {
+        **options.from_environment(environment),
+        **imex.from_environment(environment),
+        _NAMESPACE: environment.get("NAMESPACE", ""),
+    }
 
 
 class ComputeDomainFactory(DraMachines):
@@ -41,7 +46,8 @@ class ComputeDomainFactory(DraMachines):
     def __init__(self, chosen: DriverOptions) -> None:
         super().__init__(chosen)
         self._namespace = chosen.values.get(_NAMESPACE) or api.NAMESPACE
-        self._plane = ControlPlane(self._namespace, self.own.gates)
+        self._imex = Imex.parse(chosen.values, self.own.gates)
+        self._plane = ControlPlane(self._namespace, self.own.gates, host_managed=self._imex.host_managed)
 
     def device_classes(self) -> list[DeviceClass]:
         return [
@@ -52,8 +58,9 @@ class ComputeDomainFactory(DraMachines):
                 ),
             )
             for name, expression in _SELECTORS.items()
+            if not (self._imex.host_managed and name == api.DAEMON_CLASS)
         ]
 
     def on_node(self, node: DriverNode) -> AbstractAsyncContextManager[ComputeDomainDriver]:
         library = DeviceLibrary(self.host(node.name), self.own.gates)
-        return ComputeDomainDriver(library, node, self._plane, self._namespace)
+        return ComputeDomainDriver(library, node, self._plane, self._namespace, self._imex)

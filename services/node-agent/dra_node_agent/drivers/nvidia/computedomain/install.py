@@ -14,25 +14,27 @@ from dra_node_agent.drivers.nvidia.computedomain import api
 _CRDS = Path(__file__).parent / "manifests" / "crds.yaml"
 
 
-async def install(client: Client, namespace: str) -> None:
-    """Create what does not exist; what does stays as it is.
+async def install(client: Client, namespace: str, *, host_managed: bool = False) -> None:
+    """Create what does not exist; what does stays as it is. Without daemons there is no account for them.
 
     Raises:
         ApiError: the API server rejects one.
     """
-    for path, body in _objects(namespace):
+    for path, body in _objects(namespace, host_managed):
         response = await client.raw("POST", path, content=msgspec.json.encode(body))
         if response.status_code not in (201, 409):
             raise from_response(response.status_code, response.content)
 
 
-def _objects(namespace: str) -> Iterator[tuple[str, dict[str, Any]]]:
+def _objects(namespace: str, host_managed: bool) -> Iterator[tuple[str, dict[str, Any]]]:
     for document in load_all(_CRDS.read_bytes()):
         yield "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", document.value
     yield (
         "/api/v1/namespaces",
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}},
     )
+    if host_managed:
+        return
     yield (
         f"/api/v1/namespaces/{namespace}/serviceaccounts",
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": api.SERVICE_ACCOUNT}},

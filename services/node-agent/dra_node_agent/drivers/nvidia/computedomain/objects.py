@@ -27,15 +27,18 @@ def daemon_template(domain: ComputeDomain, namespace: str) -> ResourceClaimTempl
     )
 
 
-def workload_template(domain: ComputeDomain) -> ResourceClaimTemplate:
-    """The template that the domain's spec names: each pod gets its node's channel."""
+def workload_template(domain: ComputeDomain, *, host_managed: bool) -> ResourceClaimTemplate:
+    """The template that the domain's spec names: each pod gets its node's channel.
+
+    A machine's own IMEX daemon has no other channels to give, whatever the domain asks for.
+    """
     uid, channel = domain.metadata.uid, domain.spec.channel
     assert channel is not None
     parameters = {
         "apiVersion": api.API_VERSION,
         "kind": "ComputeDomainChannelConfig",
         "domainID": uid,
-        "allocationMode": channel.allocation_mode,
+        "allocationMode": api.ONE_CHANNEL if host_managed else channel.allocation_mode,
     }
     place = (domain.metadata.namespace, channel.resource_claim_template.name)
     return _template(place, uid, api.WORKLOAD_TARGET, "channel", api.CHANNEL_CLASS, parameters)

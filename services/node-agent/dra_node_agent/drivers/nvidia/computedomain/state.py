@@ -3,7 +3,9 @@
 A channel makes its node join the domain, and is ready once the domain's daemon is: preparing it fails until then.
 """
 
+import asyncio
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -43,6 +45,7 @@ from dra_node_agent.drivers.nvidia.computedomain.choices import (
     own_results,
 )
 from dra_node_agent.drivers.nvidia.computedomain.domains import Domains
+from dra_node_agent.drivers.nvidia.computedomain.imex import Imex
 from dra_node_agent.drivers.nvidia.config import (
     ComputeDomainChannelConfig,
     ComputeDomainDaemonConfig,
@@ -71,6 +74,7 @@ class ComputeDomainState:
 
     Args:
         now: the wall clock.
+        imex: who runs the IMEX daemons.
     """
 
     def __init__(
@@ -79,8 +83,10 @@ class ComputeDomainState:
         domains: Domains,
         directories: Directories,
         now: Callable[[], datetime],
+        imex: Imex,
     ) -> None:
         self._now = now
+        self._imex = imex
         self._library = library
         self._domains = domains
         self._cdi = directories.cdi
@@ -151,8 +157,9 @@ class ComputeDomainState:
         prepared = self._checkpoint.claims().get(claim.uid)
         if prepared is None or prepared.state == ABORTED:
             return
-        for domain in channel_domains(prepared):
-            await self._domains.leave(domain)
+        if not self._imex.host_managed:
+            for domain in channel_domains(prepared):
+                await self._domains.leave(domain)
         remove_spec(self._cdi, transient_name(edits.VENDOR, edits.CLASS, claim.uid))
         if prepared.state == COMPLETED:
             self._drop(claim.uid)
@@ -231,6 +238,8 @@ class ComputeDomainState:
     async def _apply(self, group: _Group, claim: ResourceClaim) -> ContainerEdits | None:
         if isinstance(group.config, ComputeDomainChannelConfig):
             return await self._apply_channel(group.config, claim)
+        if self._imex.host_managed:
+            raise PermanentError("ComputeDomain daemon claims are not supported when imex.mode=hostManaged")
         return self._apply_daemon(group.config)
 
     async def _apply_channel(
@@ -242,6 +251,8 @@ class ComputeDomainState:
             self._domains.check_namespace(uid, claim.metadata.namespace)
         except PrepareError as error:
             raise PermanentError(f"error asserting ComputeDomain's namespace: {error}") from error
+        if self._imex.host_managed:
+            return await self._host_channel()
         try:
             await self._domains.join(uid)
         except PrepareError as error:
@@ -254,6 +265,16 @@ class ComputeDomainState:
             return None
         count = devices.CHANNELS if config.allocation_mode == api.ALL_CHANNELS else 1
         return edits.channel_edits(self._library.host, count)
+
+    async def _host_channel(self) -> ContainerEdits | None:
+        """Channel 0 of the machine's own IMEX daemon, once that is ready; without a fabric there is none to give."""
+        if not self._domains.clique:
+            return None
+        try:
+            await asyncio.to_thread(self._library.host.check_imex, self._imex.socket)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise PrepareError(f"host nvidia-imex daemon readiness check failed: {error}") from error
+        return edits.channel_edits(self._library.host, 1)
 
     def _check_channel_free(self) -> None:
         """Channel 0 is all that a node has to give."""

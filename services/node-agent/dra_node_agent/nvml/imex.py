@@ -1,0 +1,45 @@
+"""The IMEX daemon that a simulated machine runs itself: an HTTP endpoint of the node agent stops and starts it."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from dra_node_agent.nvml.system import SimulatedSystem
+
+IMEX_ROUTE = "POST /simulated/nodes/{node}/imex"
+
+
+class ImexDaemon(msgspec.Struct, forbid_unknown_fields=True):
+    """How the daemon is to be."""
+
+    ready: bool
+
+
+_decoder = msgspec.json.Decoder(ImexDaemon)
+
+
+class ImexSetter:
+    """Answers :data:`IMEX_ROUTE`; ``system`` gives a node's simulated machine, None where there is none."""
+
+    def __init__(self, system: "Callable[[str], SimulatedSystem | None]") -> None:
+        self._system = system
+
+    async def set(self, request: "Request") -> "Response":
+        """Do what the request's body says: 204, or 404 or 400 with the reason."""
+        from starlette.responses import PlainTextResponse, Response
+
+        node = request.path_params["node"]
+        system = self._system(node)
+        if system is None:
+            return PlainTextResponse(f"node {node!r} has no simulated GPUs", status_code=404)
+        try:
+            system.imex_ready = _decoder.decode(await request.body()).ready
+        except msgspec.DecodeError as error:
+            return PlainTextResponse(f"cannot read how the daemon is to be: {error}", status_code=400)
+        system.changed()
+        return Response(status_code=204)
