@@ -85,3 +85,27 @@ def test_incoming_pods_count_by_the_versions_name_of_the_event() -> None:
         for name in pods:
             queue.add(convert(PODS, pod_json(name)))
     assert [after - old for after, old in zip(counted(), before, strict=True)] == [1, 2]
+
+
+def test_a_group_comes_to_a_place_with_its_first_pod() -> None:
+    def counted(queue: str, event: str) -> list[float]:
+        name = "scheduler_queue_incoming_entities_total"
+        return [_value(name, queue=queue, event=event, type=kind) for kind in ("pod", "podgroup")]
+
+    added, failed = ("active", "UnscheduledPodAdd"), ("unschedulable", "ScheduleAttemptFailure")
+    before = counted(*added), counted(*failed)
+    for version in (V1_36, V1_37):
+        queue = SchedulingQueue(FakeClock())
+        queue.on_incoming = count_incoming(version)
+        for name in ("a", "b"):
+            queue.add(convert(PODS, pod_json(name)))
+            queue.add(convert(PODS, pod_json(f"m-{name}", schedulingGroup={"podGroupName": "g"})))
+        while (entry := queue.try_pop()) is not None:
+            members = (
+                queue.take_members(lambda pod: pod.spec.scheduling_group is not None) if entry.group else ()
+            )
+            for each in (entry, *members):
+                queue.reject(each, {"Fit"}, "no room")
+    after = counted(*added), counted(*failed)
+    assert [after[0][n] - before[0][n] for n in (0, 1)] == [2, 1]
+    assert [after[1][n] - before[1][n] for n in (0, 1)] == [2, 1]

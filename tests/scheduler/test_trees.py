@@ -8,6 +8,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
+from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, pod_json, slice_json
 from tests.scheduler.objects import node_json as small_node_json
@@ -17,6 +18,7 @@ from tests.support.waiting import eventually
 
 GATES = FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True, DRAWorkloadResourceClaims=True)
 SHORT = "minCount (2) cannot be satisfied: 1 scheduled, 0 remaining"
+_PROFILE = "default-scheduler"
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
 ROOT = f"pod group is unschedulable, 0/1 placements are available, first placement status: {SHORT}"
 
@@ -378,3 +380,32 @@ async def test_claims_that_keep_a_group_from_fitting_are_deallocated(consumer: s
 
 def _is_called(node: str) -> Json:
     return {"key": "metadata.name", "operator": "In", "values": [node]}
+
+
+async def test_placements_are_counted_where_topology_counts() -> None:
+    """There is one, of all nodes; reasons name it then."""
+    gates = FeatureGates(V1_37, GenericWorkload=True, TopologyAwareWorkloadScheduling=True)
+
+    def counted() -> list[float]:
+        made = REGISTRY.get_sample_value("scheduler_generated_placements_total", {"profile": _PROFILE}) or 0
+        tried = [
+            REGISTRY.get_sample_value(name, {"profile": _PROFILE, "result": result}) or 0
+            for result in ("feasible", "infeasible")
+            for name in (
+                "scheduler_placement_evaluations_total",
+                "scheduler_placement_evaluation_duration_seconds_count",
+            )
+        ]
+        return [made, *tried]
+
+    before = counted()
+    api = FakeApi(node_json("a"), _group("fits", None, 1), _group("big", None, 1))
+    async with running(api, gates=gates):
+        api.add(_pod("p", "fits"))
+        api.add(_pod("q", "big", cpu="30"))
+        await eventually(lambda: node_of(api, "p") and condition(api, "q"))
+        await quiet(api)
+    assert [new - old for new, old in zip(counted(), before, strict=True)] == [2, 1, 1, 1, 1]
+    tried = "minCount (1) cannot be satisfied: 0 scheduled, 0 remaining"
+    text = f"pod group is unschedulable, 0/1 placements are available, reported placement status: {tried}"
+    assert _verdict(api, "big")[2] == f"{text}, {NO_VICTIMS}"

@@ -47,14 +47,28 @@ INCOMING = Counter(
 _GROUP_BUCKETS = [0.001 * 2**exponent for exponent in range(15)]
 
 
-def count_incoming(kubernetes: Version) -> Callable[[Place, Cause], None]:
-    """What counts the pods that come to a place of the queue, under that version's names of events."""
+def count_incoming(kubernetes: Version) -> Callable[[Place, Cause, str], None]:
+    """What counts the pods, and since 1.37 the entities, that come to a place of the queue.
 
-    def count(place: Place, cause: Cause) -> None:
+    Events have that version's names.
+    """
+
+    def count(place: Place, cause: Cause, entity: str) -> None:
         label = cause if isinstance(cause, str) else event_label(cause, kubernetes)
         INCOMING.labels(place.value, label).inc()
+        if entity and kubernetes >= V1_37:
+            _incoming_entities().labels(place.value, label, entity).inc()
 
     return count
+
+
+@functools.cache
+def _incoming_entities() -> Counter:
+    text = (
+        "Number of scheduling entities added to scheduling queues by event, queue type, and entity type. Entity types "
+        "are either 'pod' (for individual pods that are not members of any podgroup) or 'podgroup'."
+    )
+    return Counter("scheduler_queue_incoming_entities", text, ["queue", "event", "type"])
 
 
 def count_wait(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
@@ -155,6 +169,45 @@ def _group_attempts() -> tuple[Counter, Histogram, Histogram]:
         Histogram(
             "scheduler_podgroup_scheduling_algorithm_duration_seconds",
             "Pod group scheduling algorithm latency in seconds",
+            buckets=_GROUP_BUCKETS,
+        ),
+    )
+
+
+def count_placement(profile: str, *, feasible: bool, seconds: float) -> None:
+    """Count a set of nodes that a group was tried on, and how long that took."""
+    evaluations, durations = _placements()
+    result = "feasible" if feasible else "infeasible"
+    evaluations.labels(result, profile).inc()
+    durations.labels(result, profile).observe(seconds)
+
+
+def count_generated_placements(profile: str, number: int) -> None:
+    """Count the sets of nodes that a group is going to be tried on."""
+    _generated_placements().labels(profile).inc(number)
+
+
+@functools.cache
+def _generated_placements() -> Counter:
+    # Upstream has these only while TopologyAwareWorkloadScheduling is on.
+    text = "Number of candidate placements generated when scheduling pod groups."
+    return Counter("scheduler_generated_placements", text, ["profile"])
+
+
+@functools.cache
+def _placements() -> tuple[Counter, Histogram]:
+    labels = ["result", "profile"]
+    return (
+        Counter(
+            "scheduler_placement_evaluations",
+            "Number of candidate placements evaluated when scheduling pod groups, by result. 'feasible' means the pod "
+            "group fit into the placement, while 'infeasible' means it did not.",
+            labels,
+        ),
+        Histogram(
+            "scheduler_placement_evaluation_duration_seconds",
+            "Time that it took to try a group on a placement.",
+            labels,
             buckets=_GROUP_BUCKETS,
         ),
     )

@@ -17,7 +17,12 @@ from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import SCHEDULER_ERROR, UNSCHEDULABLE, FailureReporter
 from dra_scheduler.framework.groupattempt import Assignment, GroupAttempt
 from dra_scheduler.framework.status import Code, Status
-from dra_scheduler.metrics import count_group, observe_group_algorithm
+from dra_scheduler.metrics import (
+    count_generated_placements,
+    count_group,
+    count_placement,
+    observe_group_algorithm,
+)
 from dra_scheduler.podcycle import PodCycles
 from dra_scheduler.queue.entry import QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
@@ -32,8 +37,8 @@ _Entries = Mapping[str, Sequence[QueuedPod]]
 class TreeCycle:
     """Tries trees of groups, pod by pod with ``cycle``.
 
-    ``own_policy``: groups say whether they preempt (gate PodGroupPreemptionPolicy). With ``measured``, metrics count
-    the attempts.
+    ``own_policy``: groups say whether they preempt (gate PodGroupPreemptionPolicy). ``placements``: reasons name them
+    (gate TopologyAwareWorkloadScheduling). With ``measured``, metrics count the attempts.
     """
 
     def __init__(
@@ -46,6 +51,7 @@ class TreeCycle:
         clock: Clock,
         *,
         own_policy: bool,
+        placements: bool,
         measured: bool,
     ) -> None:
         self._groups = groups
@@ -55,6 +61,7 @@ class TreeCycle:
         self._reporter = reporter
         self._clock = clock
         self._own_policy = own_policy
+        self._placements = placements
         self._measured = measured
 
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
@@ -117,7 +124,7 @@ class TreeCycle:
 
     async def _attempt(self, tree: GroupTree, entries: _Entries, started: float) -> str:
         """What metrics call the result."""
-        trial = TreeTrial(self._groups, self._cycle, entries, counted=True)
+        trial = self._trial(entries, counted=True)
         result = await trial.run(tree)
         if self._measured:
             observe_group_algorithm(self._clock.monotonic() - started)
@@ -139,9 +146,24 @@ class TreeCycle:
             return "scheduled"
         return "unschedulable" if nominated is None else "waiting_on_preemption"
 
+    def _trial(self, entries: _Entries, *, counted: bool) -> TreeTrial:
+        return TreeTrial(
+            self._groups,
+            self._cycle,
+            entries,
+            counted=counted,
+            on_placement=self._placed if self._placements else None,
+            now=self._clock.monotonic,
+        )
+
+    def _placed(self, profile: str, feasible: bool, seconds: float) -> None:
+        if self._measured:
+            count_generated_placements(profile, 1)
+            count_placement(profile, feasible=feasible, seconds=seconds)
+
     def _group_attempt(self, tree: GroupTree, entries: _Entries, result: GroupResult) -> GroupAttempt:
         async def schedule() -> tuple[Sequence[Assignment], Status]:
-            trial = TreeTrial(self._groups, self._cycle, entries, counted=False)
+            trial = self._trial(entries, counted=False)
             again = await trial.run(tree)
             found = trial.assignments()
             await trial.give_back()

@@ -5,7 +5,7 @@ Mirrors ``podGroupSchedulingRecursiveAlgorithm`` and what it calls in upstream's
 that come after it may have that. Only one placement is tried: all nodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_scheduler.dra.grouptree import GroupId, GroupTree
@@ -45,7 +45,9 @@ class GroupResult:
 class TreeTrial:
     """Tries the pods of a tree, ``entries`` by their group's key; the pods that have a place are assumed there.
 
-    ``counted``: the attempts count in the service's metrics.
+    ``counted``: the attempts count in the service's metrics. ``on_placement`` is called with the profile whenever a
+    group was tried on a placement, with whether it fits there; without it, reasons name no placements
+    (gate TopologyAwareWorkloadScheduling).
     """
 
     def __init__(
@@ -55,11 +57,15 @@ class TreeTrial:
         entries: Mapping[str, Sequence[QueuedPod]],
         *,
         counted: bool,
+        on_placement: Callable[[str, bool, float], None] | None = None,
+        now: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._groups = groups
         self._cycle = cycle
         self._entries = entries
         self._counted = counted
+        self._on_placement = on_placement
+        self._now = now
         self._held: list[Decision] = []
         self.results: dict[GroupId, GroupResult] = {}
 
@@ -84,11 +90,25 @@ class TreeTrial:
 
     async def _try(self, tree: GroupTree) -> GroupResult:
         before = len(self._held)
-        result = await (self._try_children(tree) if tree.id.composite else self._try_pods(tree))
+        result = await (self._try_children(tree) if tree.id.composite else self._try_placement(tree))
         if not result.fits:
             await self.give_back(before)
             result.scheduled = False
         self.results[tree.id] = result
+        return result
+
+    async def _try_placement(self, tree: GroupTree) -> GroupResult:
+        started = self._now()
+        result = await self._try_pods(tree)
+        entries = self._entries.get(tree.id.key, ())
+        if self._on_placement is None or result.status.code is Code.ERROR or not entries:
+            return result
+        self._on_placement(entries[0].profile, result.fits, self._now() - started)
+        if not result.fits:
+            reasons = result.status.reasons
+            shown = UNSCHEDULABLE_GROUP if reasons[0] == UNSCHEDULABLE_GROUP else result.status.message
+            text = f"0/1 placements are available, reported placement status: {shown}"
+            result.status = unschedulable(UNSCHEDULABLE_GROUP, text)
         return result
 
     async def _try_pods(self, tree: GroupTree) -> GroupResult:

@@ -141,6 +141,7 @@ def _group_cycle(
             reporter,
             base.clock,
             own_policy=base.enabled("PodGroupPreemptionPolicy"),
+            placements=base.enabled("TopologyAwareWorkloadScheduling"),
             measured=base.announces,
         )
     return GroupCycle(

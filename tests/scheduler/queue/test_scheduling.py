@@ -246,7 +246,7 @@ async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_sho
 def _arrivals(queue: SchedulingQueue) -> list[tuple[str, str]]:
     """The arrivals from now on: by place, and what metrics of 1.37 call the cause."""
     seen: list[tuple[str, str]] = []
-    queue.on_incoming = lambda place, cause: seen.append(
+    queue.on_incoming = lambda place, cause, _: seen.append(
         (place.value, cause if isinstance(cause, str) else event_label(cause, V1_37))
     )
     return seen

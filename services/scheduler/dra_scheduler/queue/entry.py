@@ -1,6 +1,8 @@
 """A pod in the queue, with its attempts (upstream's ``framework.QueuedPodInfo``)."""
 
 import enum
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from dra_shared.api.pod import Pod
@@ -42,3 +44,18 @@ class QueuedPod:
     @property
     def uid(self) -> str:
         return self.pod.metadata.uid
+
+    @property
+    def group(self) -> tuple[str, str] | None:
+        """Namespace and name of the pod's group; it never changes."""
+        group = self.pod.spec.scheduling_group
+        return (self.pod.metadata.namespace, group.pod_group_name) if group and group.pod_group_name else None
+
+
+def entities(entries: Iterable[QueuedPod]) -> Counter[tuple[str, str]]:
+    """How many pods without a group, and how many groups, are where: by place and ``pod`` or ``podgroup``."""
+    found: set[tuple[str, str, str | tuple[str, str]]] = set()
+    for entry in entries:
+        place = "gated" if entry.gated else entry.place.value
+        found.add((place, "podgroup", entry.group) if entry.group else (place, "pod", entry.uid))
+    return Counter((place, kind) for place, kind, _ in found)

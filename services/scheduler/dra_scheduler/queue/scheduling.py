@@ -19,7 +19,7 @@ from dra_scheduler.framework.eventlabels import BACKED_OFF, FAILED, FORCED, POPP
 from dra_scheduler.framework.events import Action, Event, Interest, Kind
 from dra_scheduler.framework.podchanges import own_changes
 from dra_scheduler.framework.status import Status
-from dra_scheduler.queue.entry import Place, QueuedPod
+from dra_scheduler.queue.entry import Place, QueuedPod, entities
 
 MAX_WAIT = 300.0
 
@@ -39,17 +39,19 @@ class SchedulingQueue:
     """See the module's docstring.
 
     Until :meth:`set_plugins` is called, every pod may become active and no event wakes one. ``on_incoming`` is called
-    for each pod that comes to a place.
+    for each pod that comes to a place, and with what comes with it: ``pod``, ``podgroup``, or nothing where its group
+    is at that place already.
     """
 
     def __init__(self, clock: Clock, *, initial_backoff: float = 1.0, max_backoff: float = 10.0) -> None:
         self._clock = clock
-        self.on_incoming: Callable[[Place, Cause], None] = lambda _place, _cause: None
+        self.on_incoming: Callable[[Place, Cause, str], None] = lambda _place, _cause, _entity: None
         self._initial_backoff, self._max_backoff = initial_backoff, max_backoff
         self._pre_enqueue: Callable[[Pod], Status | None] = lambda _: None
         self._interests: dict[_Plugin, tuple[Interest, ...]] = {}
         self._keys: Callable[[Pod], tuple[str, ...]] = lambda _: ()
         self._pods: dict[str, QueuedPod] = {}
+        self._by_group: dict[tuple[str, str], dict[str, QueuedPod]] = {}
         self._order = itertools.count()
         self._active: _Heap = []
         # By when the back-off ends, then as the active ones. After a rejection it may be cut short, after an error not.
@@ -90,6 +92,8 @@ class SchedulingQueue:
             return
         entry = QueuedPod(pod, self._clock.monotonic())
         self._pods[entry.uid] = entry
+        if (group := entry.group) is not None:
+            self._by_group.setdefault(group, {})[entry.uid] = entry
         self._admit(entry, Event(Kind.TARGET_POD, Action.ADD, None, pod))
 
     def update(self, old: Pod, new: Pod) -> None:
@@ -117,6 +121,8 @@ class SchedulingQueue:
         if entry is not None:
             self._leave(entry)
             self._in_flight.pop(uid, None)
+            if (group := entry.group) is not None:
+                _take_out(self._by_group, group, uid)
 
     def get(self, uid: str) -> QueuedPod | None:
         """The pod, wherever in the queue it is."""
@@ -136,18 +142,9 @@ class SchedulingQueue:
             counted["gated" if entry.gated else entry.place.value] += 1
         return counted
 
-    def entities(self) -> dict[tuple[str, str], int]:
+    def entities(self) -> Counter[tuple[str, str]]:
         """How many pods without a group, and how many groups, are where: by place and ``pod`` or ``podgroup``."""
-        pods: Counter[tuple[str, str]] = Counter()
-        groups: set[tuple[str, str, str]] = set()
-        for entry in self._pods.values():
-            place, pod = "gated" if entry.gated else entry.place.value, entry.pod
-            group = pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else ""
-            if group:
-                groups.add((place, pod.metadata.namespace, group))
-            else:
-                pods[place, "pod"] += 1
-        return pods + Counter((place, "podgroup") for place, _, _ in groups)
+        return entities(self._pods.values())
 
     # Attempts
 
@@ -177,7 +174,7 @@ class SchedulingQueue:
                 if heap is self._active:
                     return self._take(item[3])
                 if self._pre_enqueue(item[3].pod) is None:
-                    self.on_incoming(Place.ACTIVE, POPPED_EARLY)
+                    self._arrived(item[3], Place.ACTIVE, POPPED_EARLY)
                     return self._take(item[3])
                 self._admit(item[3], POPPED_EARLY)
         return None
@@ -289,7 +286,7 @@ class SchedulingQueue:
         status = self._pre_enqueue(entry.pod)
         if status is None:
             self._activate(entry)
-            self.on_incoming(Place.ACTIVE, cause)
+            self._arrived(entry, Place.ACTIVE, cause)
             return
         self._leave(entry)
         entry.gated = True
@@ -320,7 +317,7 @@ class SchedulingQueue:
             self._admit(entry, cause)
             return
         entry.place = Place.BACKOFF
-        self.on_incoming(Place.BACKOFF, cause)
+        self._arrived(entry, Place.BACKOFF, cause)
         heapq.heappush(heap, item)
         self._changed.set()
 
@@ -331,10 +328,18 @@ class SchedulingQueue:
     def _wait_for_events(self, entry: QueuedPod, cause: Cause) -> None:
         self._leave(entry)
         if not _stays(entry, cause):
-            self.on_incoming(Place.WAITING, cause)
+            self._arrived(entry, Place.WAITING, cause)
         entry.place = Place.WAITING
         self._waiting[entry.uid] = entry
         self._reindex(entry)
+
+    def _arrived(self, entry: QueuedPod, place: Place, cause: Cause) -> None:
+        group = entry.group
+        entity = "pod"
+        if group is not None:
+            others = (other for other in self._by_group.get(group, {}).values() if other is not entry)
+            entity = "" if any(other.place is place for other in others) else "podgroup"
+        self.on_incoming(place, cause, entity)
 
     def _reindex(self, entry: QueuedPod) -> None:
         self._unindex(entry)
