@@ -65,6 +65,15 @@ async def test_a_resource_may_be_named_with_its_group() -> None:
     assert await _code(faults, "get", PODS) == 200
 
 
+async def test_a_service_is_met_by_its_user_agent_and_who_looks_by_nothing() -> None:
+    faults, _ = _faults(Fault(fault="error", seconds=1, service="scheduler"))
+    assert await _code(faults, "get", PODS, "kube-scheduler/v1.37 dralab-scheduler") == 500
+    assert await _code(faults, "get", PODS, "dralab-node-agent") == 200
+    faults, _ = _faults(Fault(fault="error", seconds=1))
+    assert await _code(faults, "get", PODS, "dralab-fault") == 200
+    assert await _code(faults, "get", PODS, "kubectl") == 500
+
+
 async def test_conflicts_are_of_updates_and_patches() -> None:
     faults, _ = _faults(Fault(fault="conflict", seconds=10))
     verbs = ("create", "update", "patch", "delete", "get")
@@ -146,6 +155,16 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
         ({"fault": "error", "seconds": 1, "verb": "get"}, "unknown field `verb`"),
         ({"fault": "error"}, "cannot read the fault"),
         (
+            {"fault": "loss", "seconds": 1, "service": "kubelet"},
+            "there is no service 'kubelet': choose sched",
+        ),
+        ({"fault": "error", "seconds": 1, "verbs": ["gett"]}, "there is no verb 'gett': choose get, list, "),
+        ({"fault": "error", "seconds": 1, "resources": ["podz"]}, "there is no resource 'podz'"),
+        (
+            {"fault": "watch-cut", "seconds": 1, "share": 1},
+            "unknown field `share`: watch-cut takes seconds, d",
+        ),
+        (
             {"fault": "kill", "seconds": 1},
             "no supervisor is known: --supervisor-url names it",
         ),
@@ -167,8 +186,8 @@ async def test_a_fault_says_what_is_promised_and_afterwards_what_was_kept(client
     assert begun["state"] == "working"
     await until(lambda: _state(client, begun["id"]), 20)
     over = (await client.get(f"/faults/{begun['id']}")).json()
-    assert over["kept"][0] == "containers went on"
-    assert over["broken"] == []
+    # Nothing came by in this time.
+    assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it met no request"])
     assert (await client.get("/faults")).json() == {"items": []}
     assert (await client.get("/faults/99")).json()["message"] == "there is no fault 99, or it was long ago"
     assert (await client.get("/faults/x")).status_code == 400

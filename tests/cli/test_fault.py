@@ -14,6 +14,8 @@ from dra_cli.errors import CommandError
 from dra_cli.faults.rest import Rest
 from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
+from dra_shared.api.resources import PODS
+from dra_shared.client.errors import ApiError
 from dra_shared.faults.catalog import KINDS
 from dra_shared.service import HealthServer
 
@@ -36,11 +38,17 @@ async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
 
 async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
-        await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
-        assert await Rest(cluster).wait(0.2) == ["the cluster cannot be read: a fault on demand"]
-        # Another program may do it.
-        await Striker(cluster).clear()
-        assert await Rest(cluster).wait(30) == []
+        met = await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
+        async with cluster.client("kubectl") as client:
+            with pytest.raises(ApiError, match="a fault on demand"):
+                await client.list(PODS)
+            # Who looks at the cluster is met by none.
+            assert await Rest(cluster).wait(30) == []
+            assert await met() == 1
+            # Another program may do it.
+            await Striker(cluster).clear()
+            await client.list(PODS)
+        assert await met() == 1
 
 
 async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Path) -> None:
@@ -56,6 +64,8 @@ async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         with pytest.raises(CommandError, match="delay: must be above 0 and at most seconds"):
             await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
+        with pytest.raises(CommandError, match="there is no service 'kubelet': choose scheduler, controller"):
+            await Striker(cluster).strike("loss", {"seconds": 1, "service": "kubelet"})
         with pytest.raises(CommandError, match="the cluster has no supervisor"):
             await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 1})
 
@@ -75,8 +85,12 @@ async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -
         assert [(one.fault, one.node, one.delay) for one in strikes.begun] == [("driver-slow", "node-1", 3)]
         await striker.clear()
         assert strikes.ended == strikes.begun
-        with pytest.raises(CommandError, match="there is no fault 'xid': choose driver-slow"):
-            await striker.strike("xid", {"seconds": 1, "node": "node-1"})
+        # In either order: what the agent says that has the node counts.
+        for services in (record.services, dict(reversed(record.services.items()))):
+            record.services = services
+            cluster.write(record)
+            with pytest.raises(CommandError, match="there is no fault 'xid': choose driver-slow"):
+                await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
 async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
@@ -94,7 +108,7 @@ def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
     ("words", "message"),
     [
         (["flood"], "there is no fault 'flood': choose latency, error, "),
-        (["error", "scheduler"], "error is of the API server's requests: leave 'scheduler' out"),
+        (["watch-cut", "scheduler"], "watch-cut is of the API server's watches: leave 'scheduler' out"),
         (["stop", "scheduler"], "no cluster is running in "),
         (["two-schedulers", "kubelet"], "two-schedulers is of the scheduler: leave 'kubelet' out"),
         (["kill", "--xid", "79"], "--xid does nothing with kill: it is for xid"),

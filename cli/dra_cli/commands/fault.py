@@ -10,6 +10,7 @@ from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_shared.faults.catalog import Kind
+    from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
 
     from dra_cli.faults.story import Sampler
@@ -37,7 +38,12 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "name", nargs="?", default="", help="which fault, or clear; without one all are shown"
     )
-    parser.add_argument("service", nargs="?", default="", help="which service (apiserver) or node (node-0)")
+    parser.add_argument(
+        "service",
+        nargs="?",
+        default="",
+        help="which service (apiserver), or node (node-0); of faults of requests: whose network",
+    )
     parser.add_argument("--for", dest="seconds", type=number(0.1, _LONGEST, float), default=10.0,
                         metavar="SECONDS", help="how long (10)")  # fmt: skip
     parser.add_argument(
@@ -88,6 +94,7 @@ def _check_options(chosen: argparse.Namespace) -> None:
 
 async def _run(chosen: argparse.Namespace) -> int:
     from dra_shared.faults.catalog import KINDS
+    from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
 
     from dra_cli.cluster import Cluster
@@ -107,7 +114,7 @@ async def _run(chosen: argparse.Namespace) -> int:
     story = Story(kind.name, chosen.seconds, where if kind.where == "node" else "")
     if chosen.check:
         story.before = await sampler.sample()
-    await striker.strike(kind.name, arguments)
+    met = await striker.strike(kind.name, arguments)
     lasts = "" if kind.name == "kill" else f" for {chosen.seconds:g} s"
     print(f"{kind.name} {where}{lasts}: {kind.what}")
     print(f"promised: {kind.promise}", flush=True)
@@ -119,25 +126,33 @@ async def _run(chosen: argparse.Namespace) -> int:
         finally:
             if kind.name != "kill":
                 await striker.clear()
+        story.met = await met()
         broken = await Rest(cluster).wait(120)
-        kept = [] if broken else await _kept(sampler, story, broken)
-    print("\n".join(["broken:", *(f"  {line}" for line in broken)]) if broken else f"kept: {'; '.join(kept)}")
-    return 1 if broken else 0
+        verdict = Verdict(broken=broken) if broken else await _verdict(sampler, story)
+    print(_shown(verdict))
+    return 1 if verdict.broken else 0
 
 
-async def _kept(sampler: "Sampler", story: "Story", broken: list[str]) -> list[str]:
-    """What was kept of the fault's own promise; what was not a while after its end goes to ``broken``."""
+async def _verdict(sampler: "Sampler", story: "Story") -> "Verdict":
+    """What became of the fault's own promise, a while after its end."""
     from dra_shared.faults.promises import judge
 
     loop = asyncio.get_running_loop()
     end = loop.time() + _RECOVERY
     while True:
         story.after = await sampler.sample()
-        kept, found = judge(story)
-        if not found or loop.time() > end:
-            broken += found
-            return kept
+        verdict = judge(story)
+        if not verdict.broken or loop.time() > end:
+            return verdict
         await asyncio.sleep(0.5)
+
+
+def _shown(verdict: "Verdict") -> str:
+    if verdict.broken:
+        return "\n".join(["broken:", *(f"  {line}" for line in verdict.broken)])
+    lines = [f"kept: {'; '.join(verdict.kept)}"] if verdict.kept else []
+    lines += [f"not tried: {'; '.join(verdict.untried)}"] if verdict.untried else []
+    return "\n".join(lines)
 
 
 def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str, Any]]:
@@ -155,13 +170,15 @@ def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str,
             if chosen.service:
                 raise CommandError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
             return "scheduler", {"seconds": chosen.seconds}
-    return "apiserver", _of_requests(chosen)
+    if "service" not in kind.options and chosen.service:
+        raise CommandError(f"{chosen.name} is of the API server's watches: leave {chosen.service!r} out", 2)
+    return chosen.service or "apiserver", _of_requests(chosen)
 
 
 def _of_requests(chosen: argparse.Namespace) -> dict[str, Any]:
-    if chosen.service:
-        raise CommandError(f"{chosen.name} is of the API server's requests: leave {chosen.service!r} out", 2)
     given: dict[str, Any] = {"seconds": chosen.seconds}
+    if chosen.service:
+        given["service"] = chosen.service
     for name in ("delay", "code", "share", "seed"):
         if getattr(chosen, name) is not None:
             given[name] = getattr(chosen, name)

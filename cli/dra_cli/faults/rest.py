@@ -5,6 +5,7 @@ import asyncio
 import httpx
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
+from dra_shared.faults.catalog import OBSERVER
 from dra_shared.faults.invariants import broken, leaked, waiting
 
 from dra_cli.cluster import Cluster
@@ -39,10 +40,10 @@ class Rest:
 
     async def _look(self) -> list[str]:
         for service in self._cluster.record().services:
-            async with self._cluster.service_client(service, "dralab-fault") as client:
+            async with self._cluster.service_client(service, OBSERVER) as client:
                 if (await client.raw("GET", "/readyz")).status_code != 200:
                     return [f"{service} is not ready"]
-        async with self._cluster.client("dralab-fault") as client:
+        async with self._cluster.client(OBSERVER) as client:
             pods = (await client.list(PODS)).items
             claims = (await client.list(RESOURCE_CLAIMS)).items
         fitting = [pod.key for pod in waiting(pods) if await self._fits(pod.key)]

@@ -8,6 +8,7 @@ import httpx
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
+from dra_shared.faults.catalog import OBSERVER
 from dra_shared.faults.story import Sample, Story
 
 from dra_cli.cluster import Cluster
@@ -32,7 +33,7 @@ class Sampler:
             ApiError, CommandError, httpx.HTTPError, OSError: it cannot be read.
         """
         at = asyncio.get_running_loop().time() - self._began
-        async with self._cluster.client("dralab-fault") as client:
+        async with self._cluster.client(OBSERVER) as client:
             return await _read(client, at)
 
     @contextlib.asynccontextmanager

@@ -17,7 +17,7 @@ from dralab.testing import grpcimport  # noqa: F401  # its import sets gRPC up: 
 import httpx
 import uvloop
 from dra_node_agent.driverkit.program import Surroundings
-from dra_shared.faults.judging import Verdict
+from dra_shared.faults.promises import Verdict
 
 from dralab.testing.cluster import AsyncCluster, JsonObject, Objects
 from dralab.testing.conditions import TIMEOUT, Condition
@@ -232,7 +232,7 @@ class Cluster:
         """Break a simulated GPU: ``xid=79``, ``lost=True``, ``uncorrected_ecc=1``, ``corrected_ecc=1``."""
         self.run(self.asynchronous.fault(node, gpu, **fault))
 
-    def disturb(self, fault: str, *, seconds: float, **options: Any) -> "Disturbed":
+    def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> "Disturbed":
         """Let something go wrong: see :meth:`AsyncCluster.disturb`."""
         return Disturbed(self, self.run(self.asynchronous.disturb(fault, seconds=seconds, **options)))
 
@@ -298,7 +298,7 @@ class Disturbed:
         return self.cluster.run(self.asynchronous.verdict())
 
     def kept(self) -> list[str]:
-        """What was kept of the promise, once it is over.
+        """What was kept of the promise, once it is over; nothing where nothing of it was tried.
 
         Raises:
             Broken: something was not.

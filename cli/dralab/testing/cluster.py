@@ -267,13 +267,13 @@ class AsyncCluster:
         if response.status_code >= 400:
             raise CommandError(response.text.strip())
 
-    async def disturb(self, fault: str, *, seconds: float, **options: Any) -> Disturbance:
+    async def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> Disturbance:
         """Let something go wrong for so many seconds: see docs/faults.md.
 
-        Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``, ``resources``
-        and ``agents``; faults of nodes, such as ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``,
-        ``delay`` and ``ahead``; ``stop`` and ``kill`` take ``service``. What comes back says what is promised, and
-        afterwards whether it was kept.
+        Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``,
+        ``resources``, ``agents`` and ``service``, whose network it is then; faults of nodes, such as
+        ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``, ``delay`` and ``ahead``; ``stop`` and
+        ``kill`` take ``service``. What comes back says what is promised, and afterwards whether it was kept.
 
         Raises:
             CommandError: there is no such fault or option, or no process that it could strike.

@@ -9,7 +9,7 @@ import orjson
 from dra_cli.errors import CommandError
 from dra_shared.client.rest import Client
 from dra_shared.faults.catalog import PATH
-from dra_shared.faults.judging import Verdict
+from dra_shared.faults.promises import Verdict
 
 _POLL = 0.05
 
@@ -42,7 +42,7 @@ class Disturbance:
         return await self._verdict()
 
     async def kept(self) -> list[str]:
-        """What was kept of the promise, once it is over.
+        """What was kept of the promise, once it is over; nothing where nothing of it was tried.
 
         Raises:
             Broken: something was not.
@@ -87,4 +87,4 @@ async def _seen(client: Client, number: int) -> Verdict | None:
         raise CommandError(f"what watched the fault was restarted: {seen['message']}")
     if response.status_code != 200 or seen["state"] != "over":
         return None
-    return Verdict(seen.get("kept", []), seen.get("broken", []))
+    return Verdict(seen.get("kept", []), seen.get("broken", []), seen.get("untried", []))

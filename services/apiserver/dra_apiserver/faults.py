@@ -15,6 +15,7 @@ from typing import Literal
 
 import msgspec
 from dra_shared.clock import Clock
+from dra_shared.faults.catalog import AGENTS, OBSERVER, VERBS
 
 from dra_apiserver.errors import GroupResource, StatusError, conflict, internal, service_unavailable, timeout
 from dra_apiserver.errors import too_many_requests as too_many
@@ -32,6 +33,8 @@ Fate = Literal["handled", "unanswered", "lost"]
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
     """What goes wrong, for ``seconds``; an empty list of verbs, resources or agents means all.
 
+    ``service`` is that whose network to the API server it is; empty for everybody's.
+
     ``latency`` waits ``delay`` seconds before each request; ``error`` answers ``code``; ``conflict`` answers updates
     and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds;
     ``watch-behind`` lets watches have their events every ``delay`` seconds alone; ``reset``
@@ -47,6 +50,7 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
     verbs: tuple[str, ...] = ()
     resources: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
+    service: str = ""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -56,6 +60,10 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
             raise ValueError("delay: must be above 0 and at most seconds")
         if not 0 < self.share <= 1:
             raise ValueError("share: must be above 0 and at most 1")
+        if self.service and self.service not in AGENTS:
+            raise ValueError(f"there is no service {self.service!r}: choose {', '.join(AGENTS)}")
+        if unknown := sorted({*self.verbs} - {*VERBS}):
+            raise ValueError(f"there is no verb {unknown[0]!r}: choose {', '.join(VERBS)}")
 
 
 class Active(msgspec.Struct, rename="camel"):
@@ -78,6 +86,8 @@ class _Running:
         fault = self.fault
         return (
             fault.fault not in _OF_WATCHES
+            and not agent.startswith(OBSERVER)
+            and (not fault.service or AGENTS[fault.service] in agent)
             and (not fault.verbs or verb in fault.verbs)
             and (not fault.resources or bool({str(resource), resource.plural} & set(fault.resources)))
             and (not fault.agents or any(one in agent for one in fault.agents))
@@ -125,6 +135,11 @@ class Faults:
             Active(number, one.fault, round(one.until - now, 3), one.met)
             for number, one in self._running.items()
         ]
+
+    def count(self, number: int) -> Callable[[], int]:
+        """What says how many requests a fault has met, also when it is over."""
+        running = self._running[number]
+        return lambda: running.met
 
     def clear(self) -> None:
         """End all of them now."""

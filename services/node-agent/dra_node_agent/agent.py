@@ -161,8 +161,8 @@ class NodeAgent:
         self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []
         self._nodes: dict[str, AgentNode] = {}
-        devices = DeviceFaults(self._system, self._repaired)
-        nodes = NodeFaults(self._running_node)
+        devices = DeviceFaults(self._system, self._repaired, self._nodes.__contains__)
+        nodes = NodeFaults(self._nodes.get)
         self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
         # A node sees its own pods alone; one watch for many is the agent's.
@@ -219,10 +219,6 @@ class NodeAgent:
         if self._machines is None or node_name not in self._nodes:
             return None
         return self._machines.system(node_name)
-
-    def _running_node(self, name: str) -> AgentNode | None:
-        node = self._nodes.get(name)
-        return None if node is None or node.kubelet is None else node
 
     async def _repaired(self, name: str) -> None:
         drivers = self._nodes[name].drivers

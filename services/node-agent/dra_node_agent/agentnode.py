@@ -1,7 +1,7 @@
 """One node of an agent: where its files are, its kubelet, which may end and start again, and its drivers."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -69,6 +69,16 @@ class AgentNode(Place):
     def reporter(self) -> NodeReporter:
         """What reports the node; of the last kubelet, if none runs."""
         return self._place()[1].reporter
+
+    @property
+    def runs(self) -> bool:
+        return self.kubelet is not None
+
+    def own_drivers(self) -> Sequence[str]:
+        return self.drivers.names if self.drivers is not None else ()
+
+    def registered_drivers(self) -> Sequence[str]:
+        return self.kubelet.dra.connections.drivers() if self.kubelet is not None else ()
 
     @contextlib.asynccontextmanager
     async def driver_away(self, name: str) -> AsyncIterator[None]:

@@ -6,24 +6,33 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 # The kernel takes 107 characters for a socket's path; drivers append about as many as this leaves.
 _LONGEST_ROOT = 50
 
 
-#: The folders of disks that are full on demand.
-_FULL: list[Path] = []
+@dataclass(eq=False)
+class FullDisk:
+    """A folder whose disk is full on demand, and how many writes that refused."""
+
+    folder: Path
+    refused: int = 0
+
+
+_FULL: list[FullDisk] = []
 
 
 @contextlib.contextmanager
-def full_disk(folder: Path) -> Iterator[None]:
+def full_disk(folder: Path) -> Iterator[FullDisk]:
     """Within it nothing can be written below ``folder``: a fault on demand."""
-    _FULL.append(folder.resolve())
+    disk = FullDisk(folder.resolve())
+    _FULL.append(disk)
     try:
-        yield
+        yield disk
     finally:
-        _FULL.remove(folder.resolve())
+        _FULL.remove(disk)
 
 
 def check_space(path: Path) -> None:
@@ -32,8 +41,10 @@ def check_space(path: Path) -> None:
     Raises:
         OSError: it is.
     """
-    if _FULL and any(path.resolve().is_relative_to(folder) for folder in _FULL):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+    for disk in _FULL:
+        if path.resolve().is_relative_to(disk.folder):
+            disk.refused += 1
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int = 0o600) -> None:

@@ -20,6 +20,11 @@ class NodeDrivers:
         self._node = node
         self._on_ready = on_ready
 
+    @property
+    def names(self) -> list[str]:
+        """The drivers' names."""
+        return [slot.driver.name for slot in self._slots]
+
     async def run(self) -> None:
         """Run them until cancelled; raises what a driver's start raises."""
         tasks = [asyncio.create_task(slot.run(), name=slot.driver.name) for slot in self._slots]
@@ -31,8 +36,7 @@ class NodeDrivers:
                 if not slot.published.is_set():
                     break
             else:
-                names = [slot.driver.name for slot in self._slots]
-                _log.info("drivers run", node=self._node.name, drivers=names)
+                _log.info("drivers run", node=self._node.name, drivers=self.names)
                 self._on_ready()
             await asyncio.gather(*tasks)
         finally:

@@ -4,7 +4,7 @@ import asyncio
 import itertools
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -14,12 +14,17 @@ from dra_shared.faults.catalog import KINDS
 from dra_shared.log import logger
 
 LONGEST = 3600.0
+_KEPT = 100
 
 _log = logger(__name__)
 
 
 class FaultError(ValueError):
     """There is no such fault, or nothing of that name that it could strike."""
+
+
+class UnknownNode(FaultError):
+    """There is no such node here."""
 
 
 class Wanted(Protocol):
@@ -36,25 +41,32 @@ F = TypeVar("F", bound=Wanted)
 
 
 class Active(msgspec.Struct, Generic[F], rename="camel"):
-    """A fault at work: its number, how many seconds are left, what it does, and what Kubernetes promises then."""
+    """A fault at work: its number, how many seconds are left, what it does, and what Kubernetes promises then.
+
+    ``met`` is how many calls or writes it met; None where that is not counted.
+    """
 
     id: int
     fault: F
     left: float
     what: str = ""
     promise: str = ""
+    met: int | None = None
 
 
+#: How much a fault has met so far.
+Count = Callable[[], int]
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
-Strike = Callable[[F], AbstractAsyncContextManager[None]]
+Strike = Callable[[F], AbstractAsyncContextManager[Count | None]]
 
 
 @dataclass
 class _Running(Generic[F]):
     fault: F
     until: float
-    over: asyncio.Event
-    task: "asyncio.Task[None]"
+    task: "asyncio.Task[None] | None" = None
+    count: Count | None = None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class FaultBoard(Generic[F]):
@@ -65,6 +77,8 @@ class FaultBoard(Generic[F]):
         self._strikes = strikes
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running[F]] = {}
+        # Those that are over, too: what they met is asked for then.
+        self._counts: dict[int, _Running[F]] = {}
 
     async def begin(self, fault: F) -> Active[F]:
         """Let it happen from now on; returns once it does.
@@ -75,41 +89,45 @@ class FaultBoard(Generic[F]):
         strike = self._strikes.get(fault.fault)
         if strike is None:
             raise FaultError(f"there is no fault {fault.fault!r}: choose {', '.join(self._strikes)}")
-        number, over = next(self._numbers), asyncio.Event()
+        number = next(self._numbers)
+        running = self._running[number] = _Running(fault, self._clock.monotonic() + fault.seconds)
         began: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        task = asyncio.create_task(self._run(number, fault, strike, over, began), name=fault.fault)
-        self._running[number] = _Running(fault, self._clock.monotonic() + fault.seconds, over, task)
+        running.task = asyncio.create_task(self._run(number, running, strike, began), name=fault.fault)
         await asyncio.shield(began)
-        return _active(number, fault, fault.seconds)
+        self._counts[number] = running
+        for old in list(self._counts)[:-_KEPT]:
+            del self._counts[old]
+        return self._active(number, running)
 
     def list(self) -> list[Active[F]]:
         """What is at work, oldest first."""
-        now = self._clock.monotonic()
-        return [
-            _active(number, one.fault, round(max(0.0, one.until - now), 3))
-            for number, one in self._running.items()
-        ]
+        return [self._active(number, one) for number, one in self._running.items()]
+
+    def get(self, number: int) -> Active[F] | None:
+        """One fault, at work or over; None where it is not known."""
+        found = self._counts.get(number)
+        return None if found is None else self._active(number, found)
 
     async def clear(self) -> None:
         """End all of them now; returns when all is undone."""
         running = list(self._running.values())
         for one in running:
             one.over.set()
-        await asyncio.gather(*(one.task for one in running), return_exceptions=True)
+        await asyncio.gather(*(one.task for one in running if one.task), return_exceptions=True)
 
     async def _run(
         self,
         number: int,
-        fault: F,
+        running: _Running[F],
         strike: Strike[F],
-        over: asyncio.Event,
         began: "asyncio.Future[None]",
     ) -> None:
+        fault = running.fault
         try:
-            async with strike(fault):
+            async with strike(fault) as running.count:
                 _log.warning("a fault on demand begins", fault=fault.fault)
                 began.set_result(None)
-                await wait_for(over.wait(), fault.seconds, self._clock)
+                await wait_for(running.over.wait(), fault.seconds, self._clock)
             _log.warning("a fault on demand is over", fault=fault.fault)
         except Exception as error:
             if not began.done():
@@ -119,7 +137,8 @@ class FaultBoard(Generic[F]):
         finally:
             self._running.pop(number, None)
 
-
-def _active(number: int, fault: F, left: float) -> Active[F]:
-    kind = KINDS.get(fault.fault)
-    return Active(number, fault, left, *((kind.what, kind.promise) if kind is not None else ()))
+    def _active(self, number: int, one: _Running[F]) -> Active[F]:
+        kind = KINDS.get(one.fault.fault)
+        left = round(max(0.0, one.until - self._clock.monotonic()), 3) if number in self._running else 0.0
+        met = one.count() if one.count is not None else None
+        return Active(number, one.fault, left, *((kind.what, kind.promise) if kind else ("", "")), met)

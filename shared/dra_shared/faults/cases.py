@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,7 +11,8 @@ import msgspec
 from dra_shared.clock import Clock
 from dra_shared.faults.board import LONGEST, FaultError
 from dra_shared.faults.catalog import KINDS, Kind
-from dra_shared.faults.judging import Judge, Look, Verdict
+from dra_shared.faults.judging import Judge, Look, Met, uncounted
+from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Story
 
 JsonObject = dict[str, Any]
@@ -72,8 +73,8 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
 
     Args:
         left: for how many seconds it is at work yet.
-        met: how many requests or watches it met.
-        kept, broken: what was kept of the promise, and what was not; empty until it is over.
+        met: how many requests, watches, calls or writes it met.
+        kept, broken, untried: what was kept of the promise, what was not, and what was not tried; once it is over.
     """
 
     id: int
@@ -85,14 +86,7 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     met: int | None = None
     kept: list[str] | None = None
     broken: list[str] | None = None
-
-
-#: How many requests, watches or calls a fault met so far; None where that is not counted.
-Met = Callable[[], Awaitable[int | None]]
-
-
-async def uncounted() -> None:
-    """What a fault met that is not of requests or calls."""
+    untried: list[str] | None = None
 
 
 @dataclass
@@ -200,7 +194,7 @@ class Cases:
             del self._cases[number]
 
     async def _watch(self, case: _Case) -> None:
-        case.verdict = await case.judge.verdict(case.over)
+        case.verdict = await case.judge.verdict(case.over, case.met)
 
     def _works(self, case: _Case) -> bool:
         return case.until is not None and case.until > self._clock.monotonic()
@@ -211,11 +205,13 @@ class Cases:
         entry = Entry(number, case.order.wanted, kind.what, kind.promise, "working")
         if working and case.until is not None:
             entry.left = round(case.until - self._clock.monotonic(), 3)
-            entry.met = await case.met()
         elif case.until is None:
             entry.left = case.order.seconds
+            return entry
         elif case.verdict is not None:
             entry.state, entry.kept, entry.broken = "over", case.verdict.kept, case.verdict.broken
+            entry.untried = case.verdict.untried
         else:
             entry.state = "settling" if case.task is not None else "over"
+        entry.met = await case.met()
         return entry

@@ -19,7 +19,13 @@ SERVICES = (API_SERVER, "scheduler", "controller", "node-agent")
 Where = Literal["requests", "process", "node", "scheduling"]
 
 
-_OF_REQUESTS = ("agents", "resources", "seed", "share", "verbs")
+#: What a service's requests have in their User-Agent: the network between it and the API server.
+AGENTS: Mapping[str, str] = {name: f"dralab-{name}" for name in SERVICES if name != API_SERVER}
+#: The User-Agent of who strikes and looks, whom no fault meets: it would meet itself.
+OBSERVER = "dralab-fault"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+
+_OF_REQUESTS = ("agents", "resources", "seed", "service", "share", "verbs")
 #: The fields that a request may have besides ``fault`` and ``seconds``, where they are not those of all of its sort.
 _OPTIONS: Mapping[str, tuple[str, ...]] = {
     "latency": ("delay", *_OF_REQUESTS),

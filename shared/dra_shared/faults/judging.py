@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from dra_shared.clock import Clock, wait_for
 from dra_shared.faults.invariants import broken
-from dra_shared.faults.promises import healing, judge
+from dra_shared.faults.promises import Verdict, healing, judge
 from dra_shared.faults.story import Sample, Story
 
 #: Gives the cluster as it is; raises where it cannot be read now.
 Look = Callable[[], Awaitable[Sample]]
+#: How many requests, watches, calls or writes a fault met so far; None where that is not counted.
+Met = Callable[[], Awaitable[int | None]]
 
 _EVERY = 0.25
 # Looking at a large cluster must not become its work.
@@ -22,12 +24,8 @@ _SETTLING = 0.5
 _CALM = 3
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What was kept of a promise, and a line for each breach."""
-
-    kept: list[str] = field(default_factory=list)
-    broken: list[str] = field(default_factory=list)
+async def uncounted() -> None:
+    """What a fault met that is not of requests or calls."""
 
 
 class Judge:
@@ -49,7 +47,7 @@ class Judge:
         """See the cluster before the fault begins."""
         self._story.before = await self._look()
 
-    async def verdict(self, over: asyncio.Event) -> Verdict:
+    async def verdict(self, over: asyncio.Event, met: Met = uncounted) -> Verdict:
         """See it while the fault is at work, until ``over`` is set or its time has passed, and until it is at rest."""
         story, began = self._story, self._clock.monotonic()
         while not over.is_set() and (left := began + story.seconds - self._clock.monotonic()) > 0:
@@ -59,6 +57,7 @@ class Judge:
             pause = max(_EVERY, _SHARE * (self._clock.monotonic() - looked))
             await wait_for(over.wait(), min(pause, left), self._clock)
         story.seconds = min(story.seconds, self._clock.monotonic() - began)
+        story.met = await met()
         return await self._settled(began)
 
     async def _settled(self, began: float) -> Verdict:
@@ -66,16 +65,15 @@ class Judge:
         end, calm = self._clock.monotonic() + _RECOVERY, 0
         while True:
             seen = await self._sample(self._clock.monotonic() - began)
-            kept: list[str] = []
-            found = restless = ["the cluster cannot be read"]
+            verdict, restless = Verdict(broken=["the cluster cannot be read"]), True
             if seen is not None:
                 story.after = seen
-                kept, found = judge(story)
                 others = [line for line in _resting(seen) if line not in known]
-                found, restless = found + others, healing(story) + others
+                verdict, restless = judge(story), bool(healing(story) or others)
+                verdict.broken.extend(others)
             calm = 0 if restless else calm + 1
             if calm == _CALM or self._clock.monotonic() > end:
-                return Verdict(kept, found)
+                return verdict
             await self._clock.sleep(_SETTLING)
 
     async def _sample(self, at: float) -> Sample | None:

@@ -5,10 +5,11 @@ What must hold after every fault is in :mod:`dra_shared.faults.invariants`.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dra_shared.api.pod import Pod
 from dra_shared.claims import POD_CLAIM_ANNOTATION, controller_of
+from dra_shared.faults.catalog import KINDS
 from dra_shared.faults.invariants import devices_twice
 from dra_shared.faults.story import Sample, Story
 
@@ -22,22 +23,50 @@ _SOON = 3.0
 
 @dataclass(frozen=True)
 class Judge:
-    """A part of a promise: what holds, in a few words, what spoke against it, and whether time may heal that."""
+    """A part of a promise: what holds, in a few words, what spoke against it, and whether time may heal that.
+
+    ``untried`` says why nothing of it was tried; empty where something was.
+    """
 
     holds: str
     breaches: Callable[[Story], Iterable[str]]
+    untried: Callable[[Story], str]
     heals: bool = False
 
 
-def judge(story: Story) -> tuple[list[str], list[str]]:
-    """What was kept of the fault's promise, and a line for each breach."""
-    kept, broken = [], []
+@dataclass(frozen=True)
+class Verdict:
+    """What was kept of a promise, a line for each breach, and for each reason why a part of it was not tried."""
+
+    kept: list[str] = field(default_factory=list)
+    broken: list[str] = field(default_factory=list)
+    untried: list[str] = field(default_factory=list)
+
+
+def judge(story: Story) -> Verdict:
+    """What became of the fault's promise. Nothing was kept of one that met nothing."""
+    kept, broken, untried = [], [], []
     for one in PROMISES[story.fault]:
         found = list(dict.fromkeys(one.breaches(story)))
         broken += found
-        if not found:
+        if reason := one.untried(story):
+            untried.append(reason)
+        elif not found:
             kept.append(one.holds)
-    return kept, broken
+    if story.met == 0:
+        return Verdict([], broken, [_met_nothing(story)])
+    return Verdict(kept, broken, list(dict.fromkeys(untried)))
+
+
+def _met_nothing(story: Story) -> str:
+    match KINDS[story.fault].where, story.fault:
+        case _, "watch-cut" | "watch-behind":
+            return "no watch was open"
+        case "requests", _:
+            return "it met no request"
+        case _, "disk-full":
+            return "nothing was written meanwhile"
+    return "no call was made to a driver meanwhile"
 
 
 def healing(story: Story) -> list[str]:
@@ -94,6 +123,12 @@ def _nothing_twice(story: Story) -> Iterable[str]:
         for (pod, _, name), count in made.items():
             if name and count > 1:
                 yield f"{count} claims {name} were made for pod {pod}"
+    places: dict[str, str] = {}
+    for sample in (story.before, *story.later()):
+        for uid, one in sample.pods.items():
+            first = places.setdefault(uid, one.spec.node_name) if one.spec.node_name else ""
+            if first != one.spec.node_name:
+                yield f"pod {one.key} was given to {first} and to {one.spec.node_name}"
 
 
 def _nothing_lost(story: Story) -> Iterable[str]:
@@ -165,6 +200,63 @@ def _node_back(story: Story) -> Iterable[str]:
         yield f"node {story.node} was never gone"
 
 
+def _always(_: Story) -> str:
+    return ""
+
+
+def _none_ran(story: Story) -> str:
+    tainted = _tainted(story)
+    went = (
+        uid
+        for uid, pod in story.before.pods.items()
+        if pod.status.phase == "Running"
+        and pod.metadata.deletion_timestamp is None
+        and not tainted & _held(story, uid)
+    )
+    return "" if any(True for _ in went) else "no container ran"
+
+
+def _none_allocated(story: Story) -> str:
+    given = any(claim.status.allocation is not None for claim in story.before.claims.values())
+    return "" if given else "no claim had devices"
+
+
+def _no_claims(story: Story) -> str:
+    return "" if any(sample.claims for sample in story.later()) else "there was no claim"
+
+
+def _no_new_claims(story: Story) -> str:
+    return "" if _new_claims(story, story.during) else "no claim was given devices meanwhile"
+
+
+def _none_scheduled(story: Story) -> str:
+    known = {uid for uid, pod in story.before.pods.items() if pod.spec.node_name}
+    placed = {uid for one in story.later() for uid, pod in one.pods.items() if pod.spec.node_name}
+    scheduled = placed - known or _new_claims(story, story.later())
+    return "" if scheduled else "no pod was scheduled meanwhile"
+
+
+def _new_claims(story: Story, samples: Iterable[Sample]) -> set[str]:
+    def given(sample: Sample) -> set[str]:
+        return {uid for uid, one in sample.claims.items() if one.status.allocation is not None}
+
+    return {uid for sample in samples for uid in given(sample)} - given(story.before)
+
+
+def _no_taint(story: Story) -> str:
+    return "" if _tainted(story) or story.seconds > _SOON else "no taint was seen in so short a time"
+
+
+def _no_devices(story: Story) -> str:
+    return "" if _published(story.before, story.node) else f"{story.node} has no devices"
+
+
+def _too_short(story: Story) -> str:
+    seen = any(not _is_ready(sample, story.node) for sample in story.during)
+    short = f"{story.node} was not silent for the {_SILENCE:.0f} seconds that make it NotReady"
+    return "" if seen or story.seconds > _SILENCE + _NOTICED else short
+
+
 def _restarts(pod: Pod) -> int:
     return sum(status.restart_count for status in pod.status.container_statuses)
 
@@ -223,16 +315,17 @@ def _revision(text: str) -> int:
     return int(text) if text.isdigit() else 0
 
 
-CONTAINERS = Judge("containers went on", _containers_go_on)
-CLAIMS = Judge("claims have the devices of before", _claims_stay)
-ONCE = Judge("nothing was done twice", _nothing_twice)
-STORED = Judge("nothing that was stored was lost", _nothing_lost)
-SLICES = Judge("its devices are published again", _slices_back, heals=True)
-TAINTED = Judge("its devices were tainted, and are not any more", _tainted_and_free, heals=True)
-AVOIDED = Judge("no new claim got them", _not_given)
-READY = Judge("the node stayed Ready", _node_ready)
-SILENCE = Judge("the node was given its time, and is Ready", _silence_noticed, heals=True)
-BACK = Judge("the node was gone, and is back", _node_back, heals=True)
+CONTAINERS = Judge("containers went on", _containers_go_on, _none_ran)
+CLAIMS = Judge("claims have the devices of before", _claims_stay, _none_allocated)
+ONCE = Judge("nothing was done twice", _nothing_twice, _no_claims)
+RIVALS = Judge("nothing was done twice", _nothing_twice, _none_scheduled)
+STORED = Judge("nothing that was stored was lost", _nothing_lost, _always)
+SLICES = Judge("its devices are published again", _slices_back, _no_devices, heals=True)
+TAINTED = Judge("its devices were tainted, and are not any more", _tainted_and_free, _no_taint, heals=True)
+AVOIDED = Judge("no new claim got them", _not_given, _no_new_claims)
+READY = Judge("the node stayed Ready", _node_ready, _always)
+SILENCE = Judge("the node was given its time, and is Ready", _silence_noticed, _too_short, heals=True)
+BACK = Judge("the node was gone, and is back", _node_back, _always, heals=True)
 
 _OF_CALLS = (CONTAINERS, CLAIMS, ONCE)
 #: What each fault's promise consists of, besides the invariants.
@@ -246,7 +339,7 @@ PROMISES: Mapping[str, Sequence[Judge]] = {
     "loss": (CONTAINERS, CLAIMS, ONCE, STORED),
     "stop": (CONTAINERS, CLAIMS, ONCE, STORED),
     "kill": (CLAIMS, ONCE, STORED),
-    "two-schedulers": (CONTAINERS, CLAIMS, ONCE),
+    "two-schedulers": (RIVALS, CONTAINERS, CLAIMS),
     "xid": (TAINTED, AVOIDED, CONTAINERS, CLAIMS),
     "gpu-lost": (TAINTED, AVOIDED, SLICES, CONTAINERS, CLAIMS),
     "ecc": (CONTAINERS, CLAIMS),

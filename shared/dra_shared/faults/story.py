@@ -27,7 +27,10 @@ class Sample:
 
 @dataclass
 class Story:
-    """One fault: of ``seconds``, on ``node`` where it is of one, and the cluster before, during and after it."""
+    """One fault: of ``seconds``, on ``node`` where it is of one, and the cluster before, during and after it.
+
+    ``met`` is how many requests, watches, calls or writes it met; None where that is not counted.
+    """
 
     fault: str
     seconds: float
@@ -35,6 +38,7 @@ class Story:
     before: Sample = field(default_factory=Sample)
     during: list[Sample] = field(default_factory=list)
     after: Sample = field(default_factory=Sample)
+    met: int | None = None
 
     def later(self) -> list[Sample]:
         """All that was seen since it began."""

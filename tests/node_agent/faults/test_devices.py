@@ -15,7 +15,7 @@ async def test_an_error_of_a_gpu_in_mig_mode_is_that_of_a_mig_device() -> None:
 
     async def repair(node: str) -> None: ...
 
-    strike = DeviceFaults(lambda node: system, repair).strikes()["xid"]
+    strike = DeviceFaults(lambda node: system, repair, lambda node: True).strikes()["xid"]
     for gpu in range(2):
         async with strike(Fault(fault="xid", seconds=1, gpu=gpu)):
             pass

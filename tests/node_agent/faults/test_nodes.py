@@ -130,6 +130,17 @@ def test_a_broken_promise_is_an_error(cluster: Cluster) -> None:
     assert cut.verdict().broken == ["pod default/doomed is gone"]
 
 
+def test_a_fault_that_met_no_call_says_that_nothing_was_tried(cluster: Cluster) -> None:
+    slow = cluster.disturb("driver-slow", seconds=1)
+    assert slow.kept() == []
+    assert slow.verdict().untried == ["no call was made to a driver meanwhile"]
+    met = cluster.disturb("driver-slow", seconds=_LONG, delay=0.1)
+    _start(cluster, "met")
+    cluster.pod("met").wait_for("Running")
+    cluster.calm()
+    assert "nothing was done twice" in met.kept()
+
+
 def test_what_strikes_processes_needs_processes(cluster: Cluster) -> None:
     with pytest.raises(CommandError, match="kill strikes a process: ask for a cluster with processes=True"):
         cluster.disturb("kill", seconds=1, service="scheduler")
@@ -231,6 +242,19 @@ def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Clus
         ({"fault": "xid", "gpu": 2}, "node 'node-0' has only the GPUs 0 to 1"),
         ({"fault": "mig-changed"}, "GPU 0 of node node-0 is not in MIG mode"),
         ({"fault": "driver-slow", "delay": 0}, "delay: must be above 0"),
+        ({"fault": "clock-ahead", "node": "node-7"}, 'nodes "node-7" not found'),
+        (
+            {"fault": "driver-slow", "driver": "nope"},
+            "node 'node-0' has no driver 'nope': choose gpu.nvidia.com",
+        ),
+        (
+            {"fault": "driver-crash", "driver": "nope"},
+            "node 'node-0' has no driver 'nope': choose gpu.nvidia.co",
+        ),
+        (
+            {"fault": "xid", "driver": "gpu.nvidia.com"},
+            "unknown field `driver`: xid takes seconds, gpu, node",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(cluster: Cluster, arguments: dict[str, object], message: str) -> None:

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 from dra_shared.clock import FakeClock
-from dra_shared.faults.judging import Judge, Verdict
+from dra_shared.faults.judging import Judge
+from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Sample, Story
 
 from tests.shared.faults.samples import claim, node, pod, sample, slices_of

@@ -1,5 +1,7 @@
 """Whether a fault's own promise was kept, from what was seen of the cluster."""
 
+import msgspec
+import pytest
 from dra_shared.faults.catalog import KINDS
 from dra_shared.faults.promises import PROMISES, judge
 from dra_shared.faults.story import Sample, Story
@@ -8,7 +10,7 @@ from tests.shared.faults.samples import claim, node, pod, sample, slices_of
 
 
 def _broken(fault: str, before: Sample, during: list[Sample], after: Sample, seconds: float = 5) -> list[str]:
-    return judge(Story(fault, seconds, "node-0", before, during, after))[1]
+    return judge(Story(fault, seconds, "node-0", before, during, after)).broken
 
 
 def test_each_fault_has_a_promise_of_its_own() -> None:
@@ -18,9 +20,65 @@ def test_each_fault_has_a_promise_of_its_own() -> None:
 
 def test_what_was_kept_is_named() -> None:
     calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
-    kept, broken = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
-    assert kept == ["the node stayed Ready", "containers went on", "claims have the devices of before"]
-    assert broken == []
+    verdict = judge(Story("clock-ahead", 5, "node-0", calm, [calm], calm))
+    assert verdict.kept == [
+        "the node stayed Ready",
+        "containers went on",
+        "claims have the devices of before",
+    ]
+    assert (verdict.broken, verdict.untried) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("fault", "untried"),
+    [
+        ("ecc", ["no container ran", "no claim had devices"]),
+        ("kubelet-stop", ["no container ran", "no claim had devices", "there was no claim"]),
+        ("two-schedulers", ["no pod was scheduled meanwhile", "no container ran", "no claim had devices"]),
+        (
+            "driver-crash",
+            ["node-0 has no devices", "no container ran", "no claim had devices", "there was no claim"],
+        ),
+    ],
+)
+def test_nothing_is_kept_of_a_promise_that_was_not_tried(fault: str, untried: list[str]) -> None:
+    empty = sample(node())
+    verdict = judge(Story(fault, 5, "node-0", empty, [empty], empty))
+    assert (verdict.kept, verdict.broken, verdict.untried) == ([], [], untried)
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [
+        ("driver-slow", "no call was made to a driver meanwhile"),
+        ("error", "it met no request"),
+        ("watch-cut", "no watch was open"),
+        ("disk-full", "nothing was written meanwhile"),
+    ],
+)
+def test_a_fault_that_met_nothing_tried_nothing(fault: str, reason: str) -> None:
+    calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+    verdict = judge(Story(fault, 5, "node-0", calm, [calm], calm, met=0))
+    assert (verdict.kept, verdict.broken, verdict.untried) == ([], [], [reason])
+    met = judge(Story(fault, 5, "node-0", calm, [calm], calm, met=1))
+    assert met.kept
+    assert met.untried == []
+
+
+def test_a_short_fault_does_not_say_what_takes_longer() -> None:
+    calm = sample(pod(), claim("c", "gpu-0"), slices_of("gpu-0"), node())
+    short = judge(Story("xid", 1, "node-0", calm, [calm], calm))
+    assert "no taint was seen in so short a time" in short.untried
+    assert "no claim was given devices meanwhile" in short.untried
+    silent = judge(Story("node-silent", 5, "node-0", calm, [calm], calm))
+    assert silent.untried == ["node-0 was not silent for the 40 seconds that make it NotReady"]
+
+
+def test_a_pod_that_two_nodes_got() -> None:
+    first, second = pod(), pod()
+    moved = msgspec.structs.replace(second, spec=msgspec.structs.replace(second.spec, node_name="node-1"))
+    story = Story("two-schedulers", 5, "", sample(first), [sample(moved)], sample(moved))
+    assert judge(story).broken == ["pod a/p was given to node-0 and to node-1"]
 
 
 def test_containers_that_do_not_go_on() -> None:

@@ -15,15 +15,26 @@ _NODES = ("", "nodes")
 _TIMEOUT = 30.0
 
 
-async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> str:
-    """Let the node's agent begin a fault; gives where the agent is, as the Node may be gone when the fault ends.
+async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> tuple[str, int]:
+    """Let the node's agent begin a fault; gives where the agent is, and the fault's number there.
+
+    The Node may be gone when the fault ends.
 
     Raises:
         StatusError: 404, there is no such node; 400, it has no such fault or device; 500, its agent does not answer.
     """
     agent = _agent(api, node)
-    await _ask(api, agent, "POST", msgspec.json.encode(fault))
-    return agent
+    begun = await _ask(api, agent, "POST", body=msgspec.json.encode(fault))
+    return agent, begun["id"]
+
+
+async def count_of_node(api: Api, agent: str, number: int) -> int | None:
+    """How many calls or writes a fault of an agent has met; None where that is not counted, or it does not answer."""
+    try:
+        found: int | None = (await _ask(api, agent, "GET", f"/{number}")).get("met")
+    except StatusError:
+        return None
+    return found
 
 
 async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
@@ -33,14 +44,14 @@ async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
         StatusError: one does not answer.
     """
     for agent in sorted(agents):
-        await _ask(api, agent, "DELETE", b"")
+        await _ask(api, agent, "DELETE")
 
 
-async def _ask(api: Api, agent: str, method: str, body: bytes) -> None:
+async def _ask(api: Api, agent: str, method: str, path: str = "", body: bytes = b"") -> Any:
     import httpx
 
     access = api.config.nodes
-    url = f"{agent}{PATH}"
+    url = f"{agent}{PATH}{path}"
     try:
         async with httpx.AsyncClient(
             timeout=_TIMEOUT, trust_env=False, verify=access.context() or False
@@ -48,10 +59,13 @@ async def _ask(api: Api, agent: str, method: str, body: bytes) -> None:
             answer = await client.request(method, url, content=body, headers=access.headers)
     except httpx.HTTPError as error:
         raise server_error(f'{method} "{url}": {error or type(error).__name__}') from None
-    if answer.status_code in (400, 404):
+    if answer.status_code == 400:
         raise bad_request(str(answer.json().get("message", "")))
+    if answer.status_code == 404:
+        raise StatusError(404, "NotFound", str(answer.json().get("message", "")))
     if answer.status_code >= 300:
         raise StatusError(500, "InternalError", f"{agent} answered {answer.status_code}: {answer.text}")
+    return answer.json()
 
 
 def _agent(api: Api, node: str) -> str:

@@ -6,16 +6,20 @@ supervisor of the services. The supervisor judges its own: this server may be wh
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 from dra_shared.faults.board import FaultError
-from dra_shared.faults.cases import Cases, Entry, Met, Order, read, uncounted
+from dra_shared.faults.cases import Cases, Entry, Order, read
+from dra_shared.faults.judging import Met
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import bad_request
+from dra_apiserver.errors import GroupResource, bad_request
 from dra_apiserver.faults import Fault, Faults
-from dra_apiserver.handlers.faultnodes import clear_nodes, strike_node
+from dra_apiserver.handlers.faultnodes import clear_nodes, count_of_node, strike_node
 from dra_apiserver.handlers.faultprocesses import Supervisor
 from dra_apiserver.handlers.faultsamples import Samples
+from dra_apiserver.kinds.kind import Kind
 
 
 class Register:
@@ -84,14 +88,22 @@ class Register:
 
     async def _strike(self, order: Order, number: int) -> Met:
         if order.kind.where == "node":
-            self._agents[number] = await strike_node(self._api, order.node, order.wanted)
-            return uncounted
+            self._agents[number], begun = await strike_node(self._api, order.node, order.wanted)
+            return functools.partial(count_of_node, self._api, self._agents[number], begun)
         try:
-            begun = self._faults.begin(msgspec.convert(order.wanted, Fault)).id
+            fault = msgspec.convert(order.wanted, Fault)
         except msgspec.ValidationError as error:
             raise bad_request(f"cannot read the fault: {error}") from None
+        served = {name for kind in self._api.registry for name in _names(kind)}
+        if unknown := sorted({*fault.resources} - served):
+            raise bad_request(f"there is no resource {unknown[0]!r}")
+        count = self._faults.count(self._faults.begin(fault).id)
 
         async def met() -> int | None:
-            return next((one.met for one in self._faults.list() if one.id == begun), None)
+            return count()
 
         return met
+
+
+def _names(kind: Kind) -> tuple[str, str]:
+    return kind.plural, str(GroupResource(kind.group, kind.plural))

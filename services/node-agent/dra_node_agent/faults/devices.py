@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from dra_shared.faults.board import FaultError
+from dra_shared.faults.board import FaultError, UnknownNode
 
 from dra_node_agent.faults.fault import Fault, Repair, Strike
 from dra_node_agent.nvml.system import NO_INSTANCE, Process
@@ -23,10 +23,17 @@ class DeviceFaults:
     Args:
         system: a node's simulated GPUs, None where there are none.
         repair: called for a node whose GPUs work again: its drivers take their taints away.
+        knows: whether there is a node of that name.
     """
 
-    def __init__(self, system: "Callable[[str], SimulatedSystem | None]", repair: Repair) -> None:
+    def __init__(
+        self,
+        system: "Callable[[str], SimulatedSystem | None]",
+        repair: Repair,
+        knows: Callable[[str], bool],
+    ) -> None:
         self._system = system
+        self._knows = knows
         self._repair = repair
 
     def strikes(self) -> dict[str, Strike]:
@@ -101,6 +108,8 @@ class DeviceFaults:
             gpu.processes.remove(hog)
 
     def _gpu(self, fault: Fault) -> "tuple[SimulatedSystem, SimulatedGpu]":
+        if not self._knows(fault.node):
+            raise UnknownNode(f"there is no node {fault.node!r}")
         system = self._system(fault.node)
         if system is None:
             raise FaultError(f"node {fault.node!r} has no simulated GPUs")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
-from dra_shared.faults.board import LONGEST
+from dra_shared.faults.board import LONGEST, Count
 
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -34,7 +34,7 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
 
 
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
-Strike = Callable[[Fault], AbstractAsyncContextManager[None]]
+Strike = Callable[[Fault], AbstractAsyncContextManager[Count | None]]
 
 #: Undoes what cannot be undone from outside: a driver forgets what it holds against its devices.
 Repair = Callable[[str], Awaitable[None]]

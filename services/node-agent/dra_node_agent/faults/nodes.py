@@ -1,14 +1,14 @@
 """Faults of nodes: their drivers, kubelets, disks, clocks and their word to the API server."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
 from dra_shared.clock import Clock, TickingClock, is_ticking
-from dra_shared.faults.board import FaultError
+from dra_shared.faults.board import Count, FaultError, UnknownNode
 from dra_shared.log import logger
 
 from dra_node_agent.faults.fault import Fault, Strike
@@ -79,6 +79,19 @@ class FaultyNode(Protocol):
     @property
     def reporter(self) -> NodeReporter: ...
 
+    @property
+    def runs(self) -> bool:
+        """Whether its kubelet runs."""
+        ...
+
+    def own_drivers(self) -> Collection[str]:
+        """The names of the DRA drivers that the agent runs there."""
+        ...
+
+    def registered_drivers(self) -> Collection[str]:
+        """The names of those that are registered with the kubelet, wherever they run."""
+        ...
+
     def driver_away(self, name: str) -> AbstractAsyncContextManager[None]:
         """Within it the driver does not run; an empty name is every driver."""
         ...
@@ -117,14 +130,18 @@ class NodeFaults:
         }
 
     @contextlib.asynccontextmanager
-    async def _call(self, fault: Fault) -> AsyncIterator[None]:
+    async def _call(self, fault: Fault) -> AsyncIterator[Count]:
         kind = next(kind for kind in _CALLS if kind == fault.fault)
-        async with self._node(fault).calls.striking(kind, fault.driver, fault.delay):
-            yield
+        node = self._node(fault)
+        _check_driver(fault, {*node.own_drivers(), *node.registered_drivers()})
+        async with node.calls.striking(kind, fault.driver, fault.delay) as count:
+            yield count
 
     @contextlib.asynccontextmanager
     async def _driver_crash(self, fault: Fault) -> AsyncIterator[None]:
-        async with self._node(fault).driver_away(fault.driver):
+        node = self._node(fault)
+        _check_driver(fault, node.own_drivers(), node.registered_drivers())
+        async with node.driver_away(fault.driver):
             yield
 
     @contextlib.asynccontextmanager
@@ -178,9 +195,9 @@ class NodeFaults:
             await node.start_kubelet()
 
     @contextlib.asynccontextmanager
-    async def _disk_full(self, fault: Fault) -> AsyncIterator[None]:
-        with full_disk(self._node(fault).home):
-            yield
+    async def _disk_full(self, fault: Fault) -> AsyncIterator[Count]:
+        with full_disk(self._node(fault).home) as disk:
+            yield lambda: disk.refused
 
     @contextlib.asynccontextmanager
     async def _node_silent(self, fault: Fault) -> AsyncIterator[None]:
@@ -206,8 +223,26 @@ class NodeFaults:
     def _node(self, fault: Fault) -> FaultyNode:
         node = self._find(fault.node)
         if node is None:
-            raise FaultError(f"there is no node {fault.node!r} here, or its kubelet does not run")
+            raise UnknownNode(f"there is no node {fault.node!r}")
+        if not node.runs:
+            raise FaultError(f"node {fault.node!r}: its kubelet does not run")
         return node
+
+
+def _check_driver(fault: Fault, drivers: Iterable[str], others: Iterable[str] = ()) -> None:
+    """See that the node has the driver that the fault names, or any where it names none.
+
+    Raises:
+        FaultError: it has not; ``others`` are drivers that run, which the fault cannot strike.
+    """
+    known = sorted(drivers)
+    if fault.driver in known or (known and not fault.driver):
+        return
+    if fault.driver in others:
+        raise FaultError(f"driver {fault.driver!r} runs elsewhere: {fault.fault} cannot end it")
+    if not known:
+        raise FaultError(f"node {fault.node!r} has no DRA driver")
+    raise FaultError(f"node {fault.node!r} has no driver {fault.driver!r}: choose {', '.join(known)}")
 
 
 def _merged(before: bytes, after: bytes) -> bytes:

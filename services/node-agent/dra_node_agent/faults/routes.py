@@ -1,10 +1,10 @@
-"""The node agent's ``/faults``: POST begins a fault, GET shows those at work, DELETE ends all."""
+"""The node agent's ``/faults``: POST begins a fault, GET shows those at work or one, DELETE ends all."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from dra_shared.faults.board import FaultBoard, FaultError
+from dra_shared.faults.board import FaultBoard, FaultError, UnknownNode
 
 from dra_node_agent.faults.fault import Fault
 
@@ -25,7 +25,12 @@ class FaultRoutes:
 
     def routes(self) -> "Mapping[str, Callable[[Any], Awaitable[Any]]]":
         """The endpoints by method and path."""
-        return {f"POST {PATH}": self._begin, f"GET {PATH}": self._list, f"DELETE {PATH}": self._clear}
+        return {
+            f"POST {PATH}": self._begin,
+            f"GET {PATH}": self._list,
+            f"GET {PATH}/{{number:int}}": self._get,
+            f"DELETE {PATH}": self._clear,
+        }
 
     async def _begin(self, request: "Request") -> "Response":
         try:
@@ -33,10 +38,17 @@ class FaultRoutes:
         except msgspec.DecodeError as error:
             return _json({"message": f"cannot read the fault: {error}"}, 400)
         except FaultError as error:
-            return _json({"message": str(error)}, 404)
+            return _json({"message": str(error)}, 404 if isinstance(error, UnknownNode) else 400)
 
     async def _list(self, _: "Request") -> "Response":
         return _json({"items": self._board.list()}, 200)
+
+    async def _get(self, request: "Request") -> "Response":
+        number = request.path_params["number"]
+        found = self._board.get(number)
+        if found is None:
+            return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
+        return _json(found, 200)
 
     async def _clear(self, _: "Request") -> "Response":
         await self._board.clear()

@@ -5,7 +5,7 @@ No counterpart upstream. They strike where the kubelet calls, so that every driv
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,6 +21,7 @@ class _Fault:
     kind: CallFault
     driver: str
     delay: float
+    met: int = 0
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -32,12 +33,15 @@ class CallFaults:
         self._active: list[_Fault] = []
 
     @contextlib.asynccontextmanager
-    async def striking(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[None]:
-        """Within it calls to ``driver`` (empty: to any) meet the fault; calls that hang continue at its end."""
+    async def striking(self, kind: CallFault, driver: str, delay: float) -> AsyncIterator[Callable[[], int]]:
+        """Within it calls to ``driver`` (empty: to any) meet the fault; calls that hang continue at its end.
+
+        Gives what says how many have met it.
+        """
         fault = _Fault(kind, driver, delay)
         self._active.append(fault)
         try:
-            yield
+            yield lambda: fault.met
         finally:
             self._active.remove(fault)
             fault.over.set()
@@ -49,6 +53,7 @@ class CallFaults:
             CallError: it fails, as a call that takes longer than ``timeout`` seconds, or to a driver that is away.
         """
         for fault in self._of(driver):
+            fault.met += 1
             match fault.kind:
                 case "driver-hang":
                     await wait_for(fault.over.wait(), timeout, self._clock)
