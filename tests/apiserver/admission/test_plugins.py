@@ -9,6 +9,8 @@ from dra_apiserver import admission
 from dra_apiserver.config import Config
 from dra_apiserver.kinds import catalog
 from dra_apiserver.server import ApiServer
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, V1_37, Version
 
 CORE = "/api/v1/namespaces/default"
 PODS = f"{CORE}/pods"
@@ -130,6 +132,41 @@ async def test_the_priority_is_the_classes(client: httpx.AsyncClient) -> None:
     assert "priority admission controller computed 2000001000" in answer["message"]
     spec = (await create(client, PODS, pod(priorityClassName="system-node-critical")))["spec"]
     assert spec["priority"] == 2000001000
+
+
+@pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
+async def test_the_priority_of_a_group_is_its_classes(tmp_path: Path, version: Version) -> None:
+    """As TestAdmitPodGroup of upstream: the pods of a group have it, too."""
+    since_1_37 = version >= V1_37
+    more = {} if since_1_37 else {"GangScheduling": True, "WorkloadAwarePreemption": True}
+    gates = FeatureGates(version, GenericWorkload=True, **more)
+    config = Config(port=0, data=tmp_path, relaxed=True, runtime_config="api/all=true", features=gates)
+    served = "v1beta1" if since_1_37 else "v1alpha2"
+    path = f"/apis/scheduling.k8s.io/{served}/namespaces/default/podgroups"
+
+    def group(**spec: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": f"scheduling.k8s.io/{served}",
+            "kind": "PodGroup",
+            "metadata": {"generateName": "g-"},
+            "spec": {"schedulingPolicy": {"basic": {}}, **spec},
+        }
+
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        assert (await create(client, path, group()))["spec"]["priority"] == 0
+        await create(client, CLASSES, priority_class("high", 9))
+        await create(client, CLASSES, priority_class("usual", 7, globalDefault=True))
+        spec = (await create(client, path, group()))["spec"]
+        assert (spec["priorityClassName"], spec["priority"]) == ("usual", 7)
+        assert (await create(client, path, group(priorityClassName="high", priority=9)))["spec"][
+            "priority"
+        ] == 9
+        for wrong, why in (
+            ({"priorityClassName": "none"}, "no PriorityClass with name none was found"),
+            ({"priorityClassName": "high", "priority": 8}, "priority admission controller computed 9"),
+        ):
+            answer = await client.post(path, json=group(**wrong))
+            assert (answer.status_code, why in answer.json()["message"]) == (403, True)
 
 
 async def test_a_runtime_class_brings_overhead_and_nodes(client: httpx.AsyncClient) -> None:

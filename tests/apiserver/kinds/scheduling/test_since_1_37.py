@@ -41,7 +41,12 @@ def errors(obj: Json, *gates: str, old: Json | None = None) -> list[tuple[str, s
 def test_a_group_names_its_workload_and_is_disrupted_pod_by_pod(version: str) -> None:
     reference = {"workloadName": "w", "templateName": "t"}
     spec = answered(made("PodGroup", version, schedulingPolicy=GANG, workloadRef=reference))["object"]["spec"]
-    assert spec == {"schedulingPolicy": GANG, "workloadRef": reference, "disruptionMode": {"single": {}}}
+    assert spec == {
+        "schedulingPolicy": GANG,
+        "workloadRef": reference,
+        "disruptionMode": {"single": {}},
+        "priority": 0,
+    }
 
 
 def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
@@ -63,8 +68,6 @@ def test_the_size_of_a_gang_may_change_and_nothing_else() -> None:
             ("spec.disruptionMode", "must specify exactly one of: `single`, `all`")]),
         ({"schedulingPolicy": BASIC, "resourceClaims": [{"name": "a"}]}, ("DRAWorkloadResourceClaims",), [
             ("spec.resourceClaims[0]", "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")]),
-        ({"schedulingPolicy": BASIC, "priority": 1_000_000_001}, (), [
-            ("spec.priority", "must be less than or equal to 1000000000")]),
         ({"schedulingPolicy": BASIC, "preemptionPolicy": "Always"}, ("PodGroupPreemptionPolicy",), [
             ("spec.preemptionPolicy", 'supported values: "Never", "PreemptLowerPriority"')]),
         # Without their gates these are dropped.

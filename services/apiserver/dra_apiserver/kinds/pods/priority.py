@@ -15,7 +15,7 @@ JsonObject = dict[str, Any]
 _LOWER = "PreemptLowerPriority"
 
 
-def _default_priority(ctx: Context) -> JsonObject | None:
+def default_class(ctx: Context) -> JsonObject | None:
     """The class of pods that name none: of several, the one of the lowest value."""
     marked = [
         data
@@ -35,7 +35,7 @@ def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
         return
     place = (ctx.kind.group, ctx.kind.plural)
     if place == ("scheduling.k8s.io", "priorityclasses") and obj.get("globalDefault"):
-        found = _default_priority(ctx)
+        found = default_class(ctx)
         if found is not None and name_of(found) != name_of(obj):
             text = f"PriorityClass {name_of(found)} is already marked as default. Only one default can exist"
             raise forbidden(GroupResource(*place), name_of(obj), text)
@@ -57,7 +57,7 @@ def _set_priority(pod: JsonObject, spec: JsonObject, ctx: Context) -> None:
         if found is None:
             raise forbidden(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
     else:
-        found = _default_priority(ctx)
+        found = default_class(ctx)
         if found is not None:
             spec["priorityClassName"] = name_of(found)
     value, policy = 0, _LOWER

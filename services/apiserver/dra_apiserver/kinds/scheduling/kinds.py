@@ -7,7 +7,7 @@ from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.pods import priority
-from dra_apiserver.kinds.scheduling import columns, defaults, podgroupadmission, priorityclass
+from dra_apiserver.kinds.scheduling import columns, defaults, grouppriority, podgroupadmission, priorityclass
 from dra_apiserver.kinds.scheduling.strategy import (
     PodGroupStatusStrategy,
     PodGroupStrategy,
@@ -21,6 +21,7 @@ KINDS = (
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),
         printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
+        mutating_admission=(("Priority", grouppriority.priority),),
         feature_gate="CompositePodGroup",
         reset_fields={"": (), "status": STATUS_ALONE},
     ),
@@ -30,7 +31,10 @@ KINDS = (
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),
         printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
-        mutating_admission=(("PodGroupProtection", podgroupadmission.protect),),
+        mutating_admission=(
+            ("Priority", grouppriority.priority),
+            ("PodGroupProtection", podgroupadmission.protect),
+        ),
         validating_admission=(("PodGroupWorkloadExists", podgroupadmission.workload_exists),),
         feature_gate="GenericWorkload",
         reset_fields={"": (), "status": STATUS_ALONE},

@@ -1,0 +1,48 @@
+"""The Priority plugin for pod groups (``admitPodGroup`` of upstream's `plugin/pkg/admission/priority`).
+
+A group has the number of its priority class, as its pods have, so that the two agree.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dra_shared.version import V1_37
+
+from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.kinds.common.classes import name_of
+from dra_apiserver.kinds.pods.priority import default_class
+from dra_apiserver.kinds.scheduling.podgroups import PREEMPTION
+from dra_apiserver.kinds.strategy import Context
+
+JsonObject = dict[str, Any]
+
+
+def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
+    """Give a new group the number of its priority class, or of the default one.
+
+    Raises:
+        StatusError: 403, there is no such class, or the group has another number.
+    """
+    gate = "GenericWorkload" if ctx.features.version >= V1_37 else PREEMPTION
+    if operation != "CREATE" or obj is None or ctx.subresource or not ctx.features.enabled(gate):
+        return
+    spec = obj.setdefault("spec", {})
+    resource = GroupResource(ctx.kind.group, ctx.kind.plural)
+    name = spec.get("priorityClassName") or ""
+    if name:
+        found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
+        if found is None:
+            raise forbidden(resource, name_of(obj), f"no PriorityClass with name {name} was found")
+    else:
+        found = default_class(ctx)
+        if found is not None:
+            spec["priorityClassName"] = name_of(found)
+    value = found.get("value", 0) if found is not None else 0
+    if spec.get("priority") not in {None, value}:
+        text = (
+            f"the integer value of priority ({spec['priority']}) must not be provided in pod group spec; "
+            f"priority admission controller computed {value} from the given PriorityClass name"
+        )
+        raise forbidden(resource, name_of(obj), text)
+    spec["priority"] = value
