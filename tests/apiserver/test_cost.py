@@ -96,3 +96,32 @@ def _status(number: int) -> dict[str, Any]:
 async def test_a_status_costs_few_calls(base: httpx.AsyncClient) -> None:
     path = f"{_CLAIMS}/base/status"
     assert await _calls(lambda number: base.patch(path, json=_status(number), headers=_MERGE)) <= 477
+
+
+def _kubelets_status(number: int) -> dict[str, Any]:
+    since = "2026-01-01T00:00:00Z"
+    conditions = [
+        {"type": kind, "status": "True", "lastTransitionTime": since}
+        for kind in ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
+    ]
+    address = [{"ip": "10.0.0.1"}]
+    container = {"name": "c", "image": "i", "imageID": "i", "ready": True, "restartCount": number}
+    return {
+        "status": {
+            "phase": "Running",
+            "$setElementOrder/conditions": [{"type": condition["type"]} for condition in conditions],
+            "conditions": conditions,
+            "$setElementOrder/podIPs": address,
+            "podIPs": address,
+            "podIP": address[0]["ip"],
+            "containerStatuses": [{**container, "state": {"running": {"startedAt": since}}}],
+        }
+    }
+
+
+async def test_a_kubelets_status_costs_few_calls(base: httpx.AsyncClient) -> None:
+    path = f"{_PODS}/base/status"
+    headers = {"content-type": "application/strategic-merge-patch+json"}
+    assert (
+        await _calls(lambda number: base.patch(path, json=_kubelets_status(number), headers=headers)) <= 526
+    )

@@ -14,7 +14,6 @@ from dra_apiserver.patch import (
     JSON_PATCH,
     STRATEGIC_MERGE_PATCH,
     PatchError,
-    copied,
     decode_apply,
     json_patch,
     load_merge,
@@ -128,17 +127,24 @@ class _Strategic:
     """A strategic merge patch: its result never was text."""
 
     def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
-        self._target = target
+        self._target, self._body = target, body
         self._validation = options.field_validation
-        self._patch = load_strategic(body)
-        self._problems = repeated_keys(body, self._patch) if self._validation != "Ignore" else []
+        patch = load_strategic(body)
+        self._problems = repeated_keys(body, patch) if self._validation != "Ignore" else []
 
     def patch(self, seen: Seen, now: str) -> Patched:
+        obj, left = self._merged(seen)
         kind, version = self._target.kind, self._target.version
-        patch = copied(self._patch)
-        obj = strategic_merge_patch(object_type(kind, version), seen(), patch)
-        patch = copied(patch)
-        return Patched(obj, sanitize_patched(kind, version, obj, patch, self._validation, self._problems))
+        warnings = sanitize_patched(
+            kind, version, obj, left, lambda: self._merged(seen)[1], self._validation, self._problems
+        )
+        return Patched(obj, warnings)
+
+    def _merged(self, seen: Seen) -> tuple[JsonObject, JsonObject]:
+        """The object after the patch, and what is left of the patch, of which the object has parts."""
+        patch = load_strategic(self._body)
+        node = object_type(self._target.kind, self._target.version)
+        return strategic_merge_patch(node, seen(), patch), patch
 
 
 class Apply:

@@ -1,6 +1,8 @@
 """Strategic merge patch: lists merge by key, and ``$`` directives say more than values can."""
 
+import re
 from collections import deque
+from operator import itemgetter
 from typing import Any
 
 from dra_apiserver.patch.errors import PatchError
@@ -12,6 +14,8 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
+# The smallest whole number beyond 64 bits has as many digits.
+_LONG_NUMBER = re.compile(rb"[0-9]{19}").search
 
 Object = dict[str, Any]
 
@@ -39,7 +43,8 @@ def load_strategic(body: bytes) -> Object:
     if not isinstance(patch, dict):
         found = {list: "array", str: "string", bool: "bool"}.get(type(patch), "number")
         raise PatchError(f"json: cannot unmarshal {found} into Go value of type map[string]interface {{}}")
-    large_as_floats(patch)
+    if _LONG_NUMBER(body):
+        large_as_floats(patch)
     return patch
 
 
@@ -219,7 +224,7 @@ def _check_keys(items: list[Any], others: list[Any], merge_key: str) -> None:
         return
     # Upstream looks through the others for each item, and so meets what is no object only behind the item's own.
     bad = next((index for index, one in enumerate(others) if not isinstance(one, dict)), None)
-    found = {_mark(one, merge_key) for one in others[:bad]}
+    found = set() if bad is None else {_mark(one, merge_key) for one in others[:bad]}
     for item in items:
         if not isinstance(item, dict):
             shown = go_text(None) if item is None else go_type(item)
@@ -316,7 +321,8 @@ def _mark(item: Any, key: str) -> Any:
         return type(item), _frozen(item)
     if not isinstance(item, dict) or key not in item:
         return None
-    return type(item[key]), _frozen(item[key])
+    value = item[key]
+    return value if type(value) is str else (type(value), _frozen(value))
 
 
 def _frozen(value: Any) -> Any:
@@ -325,40 +331,43 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-class _Order:
-    """Where each item stands in a list, -1 for one that is not in it."""
-
-    def __init__(self, items: list[Any], key: str) -> None:
-        self._key = key
-        self._places: dict[Any, int] = {}
-        for index, one in enumerate(items):
-            self._places.setdefault(_mark(one, key), index)
-        self._places.pop(None, None)
-
-    def of(self, item: Any) -> int:
-        return self._places.get(_mark(item, self._key), -1)
+def _places(items: list[Any], key: str) -> dict[Any, int]:
+    """Where each item stands in a list, by its mark."""
+    places: dict[Any, int] = {}
+    for index, one in enumerate(items):
+        places.setdefault(_mark(one, key), index)
+    places.pop(None, None)
+    return places
 
 
 def _normalized(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
     """Upstream's order: the patch's items as the patch has them, the server's own woven in where they
     stood.
     """
-    wanted, stood = _Order(order, key), _Order(server, key)
-    ours = sorted((one for one in merged if wanted.of(one) >= 0), key=wanted.of)
-    others = sorted((one for one in merged if wanted.of(one) < 0), key=stood.of)
+    wanted, stood = _places(order, key), _places(server, key)
+    ours: list[tuple[int, int, Any]] = []
+    others: list[tuple[int, Any]] = []
+    for one in merged:
+        mark = _mark(one, key)
+        before = stood.get(mark, -1)
+        if mark in wanted:
+            ours.append((wanted[mark], before, one))
+        else:
+            others.append((before, one))
+    ours.sort(key=itemgetter(0))
+    others.sort(key=itemgetter(0))
     made: list[Any] = []
     left = right = 0
     while left < len(others) or right < len(ours):
         if left < len(others) and right < len(ours):
-            before, after = stood.of(others[left]), stood.of(ours[right])
-            take_left = 0 <= before < after
+            take_left = 0 <= others[left][0] < ours[right][1]
         else:
             take_left = left < len(others)
         if take_left:
-            made.append(others[left])
+            made.append(others[left][-1])
             left += 1
         else:
-            made.append(ours[right])
+            made.append(ours[right][-1])
             right += 1
     return made
 

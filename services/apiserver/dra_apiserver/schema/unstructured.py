@@ -4,7 +4,7 @@ apimachinery's converter has its own words for wrong types, takes whole numbers 
 written, and names unknown fields without the keys of maps.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from dra_apiserver.kinds.kind import Kind
@@ -54,13 +54,14 @@ def sanitize_patched(
     kind: Kind,
     version: str,
     obj: Object,
-    patch: Any,
+    touched: Collection[str],
+    patch: Callable[[], Any],
     field_validation: str = "Ignore",
     problems: Sequence[str] = (),
 ) -> list[str]:
     """Prunes and checks ``obj``, which ``patch`` made, in place; returns texts for Warning headers.
 
-    ``problems`` are what was odd about the patch itself.
+    ``touched`` are the members of the patch, ``problems`` what was odd about it.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
@@ -68,14 +69,14 @@ def sanitize_patched(
     node = object_type(kind, version)
     reader = _Converter()
     try:
-        reader.read(node, obj, patch if isinstance(patch, dict) else None)
+        reader.read(node, obj, frozenset(touched))
     except TypeMismatch as error:
-        raise _invalid(patch, _problem(node, obj, error)) from error
+        raise _invalid(patch(), _problem(node, obj, error)) from error
     except RecursionError as error:
         raise DecodeError("exceeded max depth", 422, "Invalid") from error
     found = [*problems, *sorted(reader.strict)]
     if field_validation == "Strict" and found:
-        raise _invalid(patch, "strict decoding error: " + ", ".join(found))
+        raise _invalid(patch(), "strict decoding error: " + ", ".join(found))
     return found if field_validation == "Warn" else []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 from collections.abc import Set
 
@@ -14,6 +15,8 @@ _NO_ADDRESS = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
 _NO_RANGE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 
 
+# The addresses of a node are in the status of each of its pods.
+@functools.lru_cache(maxsize=4096)
 def parse_address(value: str) -> Address | None:
     """The address, in which leading zeros are taken for decimal; None where there is none."""
     plain = value
