@@ -1,0 +1,112 @@
+"""The rules that 1.37's types declare, field by field: ours are upstream's ``+k8s:`` tags."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from dra_apiserver.kinds.common.declarative.structs import Field, Rule, Stage, fields
+from dra_shared.api.schema import schema_document
+
+from tests.support.reference import reference_path
+
+Json = dict[str, Any]
+_STAGED = re.compile(r'\+k8s:(alpha|beta)\(since: "[\d.]+"\)=')
+_GROUPS = {
+    f"{group}/{version}": f"io.k8s.api.{group.partition('.')[0]}.{version}"
+    for group, versions in {
+        "resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"),
+        "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha3"),
+    }.items()
+    for version in versions
+}
+# Their conditions are checked by hand-written code, and so is the attribute, whose rules need a gate.
+_HAND_WRITTEN = {"conditions", "partitionTypeAttribute"}
+# Its tags could not be read; its limits are in its description.
+_NOT_READ = {"compatibilityGroups"}
+# These say how a value is compared or generated, not what it may be.
+_NO_RULES = ("enum", "opaqueType", "optional")
+# 1.36.2's types have the rule; the table lacks it in this version of the API alone.
+_LOST = {("resource.k8s.io/v1beta1", "DeviceRequestAllocationResult", "tolerations")}
+
+
+def _tags(group_version: str) -> Iterator[tuple[str, str, set[str]]]:
+    """Type, field, and the rules that answer in 1.37: standard and beta ones."""
+    table = json.loads(
+        reference_path("reference", "kubernetes-1.37", "declarative-tags-1.37.json").read_text()
+    )
+    for type_name, properties in table[group_version].items():
+        for name, tags in properties.items() if type_name[0].isupper() else ():
+            staged = [(_STAGED.match(tag), tag) for tag in tags if tag.startswith("+k8s:")]
+            rules = {
+                _plain(tag[found.end() :] if found else tag)
+                for found, tag in staged
+                if found is None or found[1] == "beta"
+            }
+            if name:
+                yield type_name, name, rules.difference(_NO_RULES)
+
+
+def _plain(tag: str) -> str:
+    """The tag as the schema data has it."""
+    text = tag.partition(" #")[0].replace("=+k8s:", ": ").replace("+k8s:", "")
+    return re.sub(r'\("([^"]*)"\)', r"(\1)", text)
+
+
+def _text(rule: Rule) -> str:
+    argument = f"({rule.argument})" if rule.argument else ""
+    value = f"={rule.value}" if rule.value else ""
+    return f"{rule.name}{argument}{value}" + (f": {_text(rule.inner)}" if rule.inner else "")
+
+
+def _rules(field: Field) -> set[str]:
+    return {_text(rule) for rule in field.rules if rule.name not in _NO_RULES}
+
+
+@pytest.mark.parametrize("group_version", _GROUPS)
+def test_rules_are_those_of_the_tags(group_version: str) -> None:
+    package = _GROUPS[group_version]
+    document = schema_document(package)
+    known = json.loads(document) if document is not None else {}
+    tried = 0
+    for type_name, name, wanted in _tags(group_version):
+        lost = (group_version, type_name, name) in _LOST
+        if type_name not in known or lost or name in _HAND_WRITTEN | _NOT_READ:
+            continue
+        ours = {field.name: _rules(field) for field in fields(f"{package}.{type_name}")}
+        assert ours[name] == wanted, (type_name, name)
+        tried += 1
+    assert tried or group_version == "scheduling.k8s.io/v1"
+
+
+def test_values_are_those_of_the_enumerations() -> None:
+    table = json.loads(
+        reference_path("reference", "kubernetes-1.37", "declarative-tags-1.37.json").read_text()
+    )
+    for group_version, package in _GROUPS.items():
+        wanted = {
+            name.removeprefix("(enum) "): set(about["values"])
+            for name, about in table[group_version].items()
+            if name.startswith("(enum) ") and about.get("values")
+        }
+        document = schema_document(package)
+        used = {
+            spec["x-go"][0].rpartition(".")[2]: set(spec["enum"])
+            for schema in (json.loads(document) if document is not None else {}).values()
+            for spec in schema.get("properties", {}).values()
+            if "enum" in spec
+        }
+        for name in wanted.keys() & used.keys():
+            assert used[name] == wanted[name], name
+
+
+def test_no_rule_is_alpha_in_1_37() -> None:
+    stages = {
+        rule.stage
+        for package in _GROUPS.values()
+        for type_name in json.loads(schema_document(package) or b"{}")
+        for field in fields(f"{package}.{type_name}")
+        for rule in field.rules
+    }
+    assert stages == {Stage.STANDARD, Stage.ALPHA}
