@@ -16,7 +16,7 @@ _PAGE = 500
 # Without these nothing can be answered.
 _NEEDED = frozenset({"nodes", "pods"})
 _VERSIONS = {
-    "resource.k8s.io": ("v1", "v1beta2", "v1beta1"),
+    "resource.k8s.io": ("v1", "v1beta2", "v1beta1", "v1alpha3"),
     "scheduling.k8s.io": ("v1beta1", "v1alpha3", "v1alpha2", "v1alpha1"),
 }
 
