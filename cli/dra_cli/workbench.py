@@ -25,7 +25,7 @@ async def cel(cluster: ChosenCluster, expression: str, output: str, source: str 
 
     snapshot = await Snapshot.read(source, cluster)
     devices = candidates(snapshot.objects.of(RESOURCE_SLICES).values())
-    report = evaluate(expression, devices, snapshot.gates, _MOST)
+    report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:
         raise CommandError(problems(expression, report))
     print(orjson.dumps(asdict(report)).decode() if output == "json" else text(report))

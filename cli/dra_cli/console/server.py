@@ -13,7 +13,6 @@ import msgspec
 import orjson
 import uvicorn
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
-from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.asking import Asked
 from dra_scheduler.plan.objects import Objects
@@ -62,7 +61,7 @@ class _View:
                 kind, *names = rest
                 return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
             wanted, answered = QUESTIONS[rest[0]]
-            asked = Asked(snapshot.objects, SchedulerConfig())
+            asked = Asked(snapshot.objects, snapshot.config)
             answer = await asyncio.to_thread(answered, asked, msgspec.convert(body, wanted))
             return msgspec.to_builtins(complete(answer))
         except CommandError as error:
@@ -73,6 +72,9 @@ class _View:
     async def devices(self) -> list[Candidate]:
         objects: Objects = (await self.snapshot()).objects
         return candidates(objects.of(RESOURCE_SLICES).values())
+
+    async def features(self) -> FeatureGates:
+        return (await self.snapshot()).config.gates
 
     async def classes(self) -> dict[str, DeviceClass]:
         objects: Objects = (await self.snapshot()).objects
@@ -86,8 +88,8 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     app.include_router(console.router(settings))
     app.include_router(packed.router())
     app.include_router(insight.router(view.ask))
-    app.include_router(workbench.router(view.devices, FeatureGates()))
-    app.include_router(claimbench.router(view.devices, view.classes, FeatureGates()))
+    app.include_router(workbench.router(view.devices, view.features))
+    app.include_router(claimbench.router(view.devices, view.classes, view.features))
     app.include_router(proxy(client, cluster.reader()))
     return app
 

@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 import orjson
+from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import PODS
-from dra_shared.features import FeatureGates
 
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
@@ -28,9 +28,9 @@ class Snapshot:
         self._world = simulation(objects, None, Settings(cluster=running), lambda: True)
 
     @property
-    def gates(self) -> FeatureGates:
-        """The feature gates of the cluster, as far as they are known."""
-        return self._world.scheduler.config.gates
+    def config(self) -> SchedulerConfig:
+        """How the scheduler is configured: with the version and the feature gates of the cluster, where known."""
+        return self._world.scheduler.config
 
     @classmethod
     async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
+from dra_shared.features import FeatureGates
 from fastapi import FastAPI, Query
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
@@ -51,7 +52,11 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_health(app, health)
     _add_store(app, api)
     app.include_router(insight.router(scheduler(api.config)))
-    devices, features = stored_devices(api), api.config.features
+    devices = stored_devices(api)
+
+    async def features() -> FeatureGates:
+        return api.config.features
+
     app.include_router(workbench.router(devices, features))
     app.include_router(claimbench.router(devices, stored_classes(api), features))
     app.include_router(console.router(console.Settings()))

@@ -9,13 +9,12 @@ from dra_shared.api.codec import convert
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.cel.claimbench import examine, selected
-from dra_shared.features import FeatureGates
 from dra_shared.yamltext import YamlError, load
 from fastapi import APIRouter
 from pydantic import Field
 
 from dra_apiserver.front.models import Report
-from dra_apiserver.front.workbench import CelProblem, Devices
+from dra_apiserver.front.workbench import CelProblem, Devices, Features
 
 #: Gives the device classes by name.
 Classes = Callable[[], Awaitable[Mapping[str, DeviceClass]]]
@@ -101,7 +100,7 @@ class ClassesAnswer(Report):
     classes: list[ClassMatchesReport]
 
 
-def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRouter:
+def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
     """The endpoint, on these devices and classes."""
     made = APIRouter(prefix="/insight", tags=["insight"])
 
@@ -113,9 +112,9 @@ def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRou
             claimed = convert(RESOURCE_CLAIMS, given).spec.devices
         except (YamlError, msgspec.ValidationError, ValueError) as error:
             return ClaimAnswer(problem=str(error))
-        candidates, known = await devices(), await classes()
+        candidates, known, gates = await devices(), await classes(), await features()
         # Many requests on a large fleet take longer than the event loop can spare.
-        report = await asyncio.to_thread(examine, claimed, known, candidates, features, wanted.most)
+        report = await asyncio.to_thread(examine, claimed, known, candidates, gates, wanted.most)
         answer = ClaimAnswer.model_validate(report, from_attributes=True)
         answer.claim = given
         return answer
@@ -123,8 +122,8 @@ def router(devices: Devices, classes: Classes, features: FeatureGates) -> APIRou
     @made.get("/classes")
     async def selections() -> ClassesAnswer:
         """Which devices each device class selects."""
-        candidates, known = await devices(), await classes()
-        report = await asyncio.to_thread(selected, known, candidates, features)
+        candidates, known, gates = await devices(), await classes(), await features()
+        report = await asyncio.to_thread(selected, known, candidates, gates)
         return ClassesAnswer(
             devices=[f"{one.driver}/{one.pool}/{one.device.name}" for one in candidates],
             classes=[ClassMatchesReport.model_validate(one, from_attributes=True) for one in report],

@@ -14,6 +14,8 @@ from dra_apiserver.front.models import Report
 
 #: Gives the devices that expressions are tried on.
 Devices = Callable[[], Awaitable[list[Candidate]]]
+#: Gives the feature gates, with the version of Kubernetes, for which expressions are compiled.
+Features = Callable[[], Awaitable[FeatureGates]]
 
 
 class CelRequest(Report):
@@ -66,16 +68,16 @@ class CelAnswer(Report):
     findings: list[CelFinding]
 
 
-def router(devices: Devices, features: FeatureGates) -> APIRouter:
+def router(devices: Devices, features: Features) -> APIRouter:
     """The endpoint, on these devices."""
     made = APIRouter(prefix="/insight", tags=["insight"])
 
     @made.post("/cel")
     async def cel(wanted: CelRequest) -> CelAnswer:
         """Which devices a selector matches, and which of its clauses turned the others away."""
-        found = await devices()
+        found, gates = await devices(), await features()
         # A long expression on a large fleet takes longer than the event loop can spare.
-        report = await asyncio.to_thread(evaluate, wanted.expression, found, features, wanted.most)
+        report = await asyncio.to_thread(evaluate, wanted.expression, found, gates, wanted.most)
         return CelAnswer.model_validate(report, from_attributes=True)
 
     return made
