@@ -53,7 +53,7 @@ def _found(report: Json, level: str, *, before: bool = False) -> list[Json]:
 
 
 def test_a_dropped_field_names_its_line_and_the_gate_that_keeps_it(check: Check) -> None:
-    code, report = check(_CLAIM, "1.34")
+    code, report = check(_CLAIM, "1.35")
     (found,) = _found(report, "dropped")
     assert code == 1
     assert found["text"] == "spec.devices.requests[0].exactly.tolerations"
@@ -62,7 +62,7 @@ def test_a_dropped_field_names_its_line_and_the_gate_that_keeps_it(check: Check)
 
 
 def test_the_gate_of_the_advice_helps(check: Check) -> None:
-    code, report = check(_CLAIM, "1.34", "--gates-after", "DRADeviceTaints=true")
+    code, report = check(_CLAIM, "1.35", "--gates-after", "DRADeviceTaints=true")
     assert (code, _found(report, "dropped")) == (0, [])
 
 
@@ -175,11 +175,11 @@ def test_pods_are_placed_again_by_both_versions(check: Check) -> None:
 
 
 def test_text_says_what_to_do(check: Check, capsys: pytest.CaptureFixture[str]) -> None:
-    check(_CLAIM, "1.34")
-    assert commandline.run("check", ["it.yaml", "--against", "1.34"]) == 1
+    check(_CLAIM, "1.35")
+    assert commandline.run("check", ["it.yaml", "--against", "1.35"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[:5] == [
-        "Kubernetes 1.37 -> 1.34: 1 objects",
+        "Kubernetes 1.37 -> 1.35: 1 objects",
         "",
         "dropped:",
         "  ResourceClaim a (it.yaml:2): spec.devices.requests[0].exactly.tolerations",
