@@ -18,6 +18,7 @@ from dra_shared.files import private_file, private_folder
 from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from dra_shared.client.kubeconfig import Access
     from dra_shared.client.rest import Client
 
 
@@ -154,14 +155,8 @@ class Cluster:
         Raises:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
-        from dra_shared.client.kubeconfig import KubeconfigError, load
-
         record = self.record()
-        try:
-            access = load(self.kubeconfig)
-        except KubeconfigError as error:
-            raise CommandError(str(error)) from error
-        return replace_fields(access, server=server or record.server).client(user_agent)
+        return replace_fields(self._access(), server=server or record.server).client(user_agent)
 
     def service_client(self, service: str, user_agent: str) -> "Client":
         """A client of one of the running cluster's services, by its own port.
@@ -169,15 +164,17 @@ class Cluster:
         Raises:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
+        record = self.record()
+        url = record.services[service].url
+        return replace_fields(self._access(), server=url, token=record.token).client(user_agent)
+
+    def _access(self) -> "Access":
         from dra_shared.client.kubeconfig import KubeconfigError, load
 
-        record = self.record()
         try:
-            access = load(self.kubeconfig)
+            return load(self.kubeconfig)
         except KubeconfigError as error:
             raise CommandError(str(error)) from error
-        url = record.services[service].url
-        return replace_fields(access, server=url, token=record.token).client(user_agent)
 
     def forget(self) -> None:
         """The cluster stops: nothing is to be reached any more."""

@@ -3,6 +3,8 @@
 Follows k8s.io/dynamic-resource-allocation/resourceclaim, whose error texts reach users through events.
 """
 
+import contextlib
+
 from dra_shared.api.meta import Object, OwnerReference
 from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
@@ -37,31 +39,37 @@ def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
         ClaimReferenceError: the entry says neither claim nor template.
     """
     where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
-    if entry.resource_claim_name is not None:
-        return entry.resource_claim_name, False
-    if entry.resource_claim_template_name is not None:
-        for status in pod.status.resource_claim_statuses:
-            if status.name == entry.name:
-                return status.resource_claim_name, True
-        raise ClaimNotCreatedError(f"{where}: ResourceClaim not created yet")
-    raise ClaimReferenceError(
-        f'{where}, spec.resourceClaim "{entry.name}": none of the supported fields are set'
-    )
+    return _claim_name(pod, entry, where, f'"{entry.name}"')
 
 
 def pod_group_claim_name(group: PodGroup, entry: PodGroupResourceClaim) -> tuple[str | None, bool]:
     """As :func:`claim_name`, for an entry of a pod group."""
     where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
+    return _claim_name(group, entry, where, entry.name)
+
+
+def _claim_name(
+    consumer: Pod | PodGroup, entry: PodResourceClaim | PodGroupResourceClaim, where: str, shown: str
+) -> tuple[str | None, bool]:
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name, False
     if entry.resource_claim_template_name is not None:
-        for status in group.status.resource_claim_statuses:
+        for status in consumer.status.resource_claim_statuses:
             if status.name == entry.name:
                 return status.resource_claim_name, True
         raise ClaimNotCreatedError(f"{where}: ResourceClaim not created yet")
-    raise ClaimReferenceError(
-        f"{where}, spec.resourceClaim {entry.name}: none of the supported fields are set"
-    )
+    raise ClaimReferenceError(f"{where}, spec.resourceClaim {shown}: none of the supported fields are set")
+
+
+def claim_keys(consumer: Pod | PodGroup) -> tuple[str, ...]:
+    """The claims that a pod or a pod group refers to, as far as they have names yet."""
+    keys = []
+    for entry in consumer.spec.resource_claims:
+        with contextlib.suppress(ClaimReferenceError):
+            name, _ = _claim_name(consumer, entry, "", "")
+            if name is not None:
+                keys.append(f"{consumer.metadata.namespace}/{name}")
+    return tuple(keys)
 
 
 def controller_of(obj: Object) -> OwnerReference | None:

@@ -180,11 +180,9 @@ class Connection(BoundedConnection):
         return True
 
     def replace_header(self, name: bytes) -> None:
-        """Leave out a header that every answer has: this one brings its own."""
         self.cycle.default_headers = [header for header in self.cycle.default_headers if header[0] != name]
 
     def lose_answer(self) -> None:
-        """Cut the connection in place of the answer."""
         assert isinstance(self.transport, JoiningTransport)
         self.transport.lose_writes()
 

@@ -312,7 +312,7 @@ class Request:
                 self.warnings[text] = None
 
     def replace_header(self, name: bytes) -> None:
-        """Leave out a header that every answer has: this one brings its own."""
+        """The answer has a header of its own in place of one that the server gives to all."""
         if self._direct is not None:
             self._direct.replace_header(name)
 

@@ -12,6 +12,7 @@ from functools import partial
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
+from dra_shared.claims import claim_keys
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector
@@ -41,7 +42,6 @@ from dra_scheduler.framework.status import Status
 from dra_scheduler.groupcycle import GroupCycle
 from dra_scheduler.metrics import count_incoming, watch_entities
 from dra_scheduler.placement import Placement
-from dra_scheduler.plugins.dynamicresources.hints import claim_keys
 from dra_scheduler.plugins.dynamicresources.immediate import ImmediateClaims
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_scheduler.plugins.registry import Parts, new_framework

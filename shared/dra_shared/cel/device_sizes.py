@@ -19,20 +19,20 @@ Path = tuple[str, ...]
 def _attribute(path: Path) -> int | None:
     """The largest size below ``device.attributes``, ``path`` being what follows."""
     match path:
-        case []:
-            return _MAP_SIZE
-        case ["@keys"]:
-            return _DOMAIN_SIZE
-        case ["@items" | "@values"]:
-            return _MAP_SIZE
-        case ["@items" | "@values", "@keys"]:
-            return _ID_SIZE
-        case ["@items" | "@values", last]:
+        case ["@items" | "@values", last] if last != "@keys":
             return None if last == "@indices" else _ATTRIBUTE_SIZE
-    return None
+    return _by_domain(path)
 
 
 def _capacity(path: Path) -> int | None:
+    match path:
+        case ["@items" | "@values", "@items" | "@values"]:
+            return 0
+    return _by_domain(path)
+
+
+def _by_domain(path: Path) -> int | None:
+    """The largest size below a map of domains, each with a map of names; but for the values of the names."""
     match path:
         case []:
             return _MAP_SIZE
@@ -42,8 +42,6 @@ def _capacity(path: Path) -> int | None:
             return _MAP_SIZE
         case ["@items" | "@values", "@keys"]:
             return _ID_SIZE
-        case ["@items" | "@values", "@items" | "@values"]:
-            return 0
     return None
 
 

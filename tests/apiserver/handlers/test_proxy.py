@@ -11,8 +11,8 @@ import pytest
 from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
 from dra_apiserver.server import ApiServer
 
-from tests.node_agent.kubelet.test_portforward import served
 from tests.support.kubelet.bench import Bench
+from tests.support.kubelet.endpoints import WEB_SERVER, served
 
 _NAMESPACE = "/api/v1/namespaces/ns"
 _IP = "10.128.0.7"
@@ -29,7 +29,7 @@ async def _made(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> No
 @asynccontextmanager
 async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     """A pod that runs on a kubelet, on port 8080, and what the API server knows of it."""
-    async with served() as (bench, port):
+    async with served(WEB_SERVER) as (bench, port):
         await _made(client, "/api/v1/namespaces", {"metadata": {"name": "ns"}})
         address = {"type": "InternalIP", "address": "127.0.0.1"}
         status = {"addresses": [address], "daemonEndpoints": {"kubeletEndpoint": {"Port": port}}}
@@ -151,7 +151,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
 @asynccontextmanager
 async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     """Another kubelet for what the API server knows already."""
-    async with served() as (bench, port):
+    async with served(WEB_SERVER) as (bench, port):
         node = (await client.get("/api/v1/nodes/node")).json()
         node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
         assert (await client.put("/api/v1/nodes/node/status", json=node)).status_code == 200

@@ -8,6 +8,18 @@ _NRI = "https://github.com/containers/nri-plugins"
 _ROCM = "https://github.com/ROCm/k8s-gpu-dra-driver"
 
 
+class _OnLargeNodes(Mutant):
+    """The devices of a large node are not all published, or not in order."""
+
+    def devices(self) -> list[Json]:
+        found = super().devices()
+        return found if len(found) < _LARGE else self.published(found)
+
+    def published(self, devices: list[Json]) -> list[Json]:
+        """What it publishes in place of these devices."""
+        raise NotImplementedError
+
+
 class OneSlice(Mutant):
     """All devices are in one slice, however many there are."""
 
@@ -16,15 +28,14 @@ class OneSlice(Mutant):
     slice_size = 1_000_000
 
 
-class GivesUp(Mutant):
+class GivesUp(_OnLargeNodes):
     """Of more devices than a slice may have it publishes the first ones."""
 
     check = "thousands.published"
     source = f"{CPU}/pull/55 (exceeds the slice limit)"
 
-    def devices(self) -> list[Json]:
-        found = super().devices()
-        return found if len(found) < _LARGE else [*found[:50], *found[-5:]]
+    def published(self, devices: list[Json]) -> list[Json]:
+        return [*devices[:50], *devices[-5:]]
 
 
 class SmallSlices(Mutant):
@@ -35,18 +46,15 @@ class SmallSlices(Mutant):
     slice_size = 8
 
 
-class Shuffled(Mutant):
+class Shuffled(_OnLargeNodes):
     """The order of its devices is that of a map, another one each time."""
 
     check = "thousands.quiet"
     source = f"{_ROCM}/pull/74"
 
-    def devices(self) -> list[Json]:
-        found = super().devices()
-        if len(found) < _LARGE:
-            return found
+    def published(self, devices: list[Json]) -> list[Json]:
         self.turn = getattr(self, "turn", 0) + 1
-        return [*found[self.turn % 3 :], *found[: self.turn % 3]]
+        return [*devices[self.turn % 3 :], *devices[: self.turn % 3]]
 
 
 class KnowsFirstSlice(Mutant):

@@ -1,7 +1,6 @@
 """A device plugin's server over its real socket, called as the kubelet calls it."""
 
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -45,12 +44,6 @@ class _Plugin:
 
     def preferred(self, available: Sequence[str], required: Sequence[str], size: int) -> list[str]:
         return [*required, *sorted(set(available) - set(required), reverse=True)][:size]
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="dp") as directory:
-        yield Path(directory)
 
 
 async def test_serves_its_resource(root: Path) -> None:

@@ -1,40 +1,17 @@
 """port-forward over SPDY, over a WebSocket that tunnels it, and over a WebSocket's channels."""
 
 import struct
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
-from dra_node_agent.kubelet.server import KubeletServer
-from dra_node_agent.kubelet.websocket import WebSocket
-from dra_shared.service import HealthServer
 
 from tests.node_agent.kubelet.spdyclient import Client, upgraded
-from tests.support.kubelet.bench import Bench, pod
 from tests.support.kubelet.channels import Answered, session
+from tests.support.kubelet.endpoints import WEB_SERVER, served
 from tests.support.waiting import until
 
 _PROTOCOL = "portforward.k8s.io"
-_SERVER = "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"
 _GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 _PATH = "/portForward/ns/pod"
-
-
-@asynccontextmanager
-async def served(command: str = _SERVER) -> AsyncIterator[tuple[Bench, int]]:
-    async with Bench() as bench:
-        endpoints = KubeletServer([bench.kubelet], bench.clock)
-        server = HealthServer(
-            "127.0.0.1",
-            0,
-            {},
-            endpoints.routes(),
-            lambda config, server_state, app_state: WebSocket(endpoints.stream, server_state),
-        )
-        async with server:
-            bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", command]}))
-            await until(lambda: bench.phase() == "Running")
-            yield bench, server.port
 
 
 async def _pair(client: Client, port: int, request: str = "0") -> tuple[int, int]:
@@ -47,7 +24,7 @@ async def _pair(client: Client, port: int, request: str = "0") -> tuple[int, int
 
 
 async def test_a_server_in_the_pod_answers_over_spdy() -> None:
-    async with served() as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
         for request in ("0", "1"):
             error, data = await _pair(client, 8080, request)
             await client.data(data, _GET)
@@ -58,7 +35,7 @@ async def test_a_server_in_the_pod_answers_over_spdy() -> None:
 
 
 async def test_many_connections_share_one_session() -> None:
-    async with served() as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
         pairs = [await _pair(client, 8080, str(number)) for number in range(20)]
         for _, data in pairs:
             await client.data(data, _GET)
@@ -67,7 +44,7 @@ async def test_many_connections_share_one_session() -> None:
 
 
 async def test_what_nothing_listens_on_is_an_error_of_that_connection_alone() -> None:
-    async with served() as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
         error, data = await _pair(client, 81)
         found = await client.everything(error, data)
         assert found[error].startswith(
@@ -92,7 +69,7 @@ async def test_the_end_of_what_the_client_sends_reaches_the_pod() -> None:
 
 
 async def test_streams_without_use_are_refused() -> None:
-    async with served() as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
         for headers in ({"streamtype": "data"}, {"port": "80"}, {"streamtype": "x", "port": "80"}):
             number = await client.open(False, **headers)
             assert await client.reply() == number
@@ -102,13 +79,13 @@ async def test_streams_without_use_are_refused() -> None:
 
 
 async def test_what_is_not_spdy_ends_the_session() -> None:
-    async with served() as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
+    async with served(WEB_SERVER) as (_, port), upgraded(port, _PATH, _PROTOCOL) as client:
         await client.send(b"\xff" * 64)
         assert (await client.frame())[0] == -7
 
 
 async def test_the_protocol_is_agreed_upon_or_refused() -> None:
-    async with served() as (_, port):
+    async with served(WEB_SERVER) as (_, port):
         with pytest.raises(Answered) as refused:
             async with upgraded(port, _PATH, "other"):
                 pass
@@ -127,7 +104,7 @@ async def test_the_protocol_is_agreed_upon_or_refused() -> None:
 
 
 async def test_spdy_in_a_websocket() -> None:
-    async with served() as (_, port), session(port, _PATH, f"SPDY/3.1+{_PROTOCOL}") as channels:
+    async with served(WEB_SERVER) as (_, port), session(port, _PATH, f"SPDY/3.1+{_PROTOCOL}") as channels:
         assert channels.protocol.lower() == f"spdy/3.1+{_PROTOCOL}"
 
         async def send(data: bytes) -> None:
@@ -145,7 +122,7 @@ async def test_spdy_in_a_websocket() -> None:
 
 
 async def test_two_ports_as_channels_of_a_websocket() -> None:
-    async with served() as (_, port):
+    async with served(WEB_SERVER) as (_, port):
         async with session(port, f"{_PATH}?port=8080,81", "v4.channel.k8s.io") as channels:
             begun = [await channels.read() for _ in range(4)]
             assert begun == [(number, struct.pack("<H", (8080, 81)[number // 2])) for number in range(4)]

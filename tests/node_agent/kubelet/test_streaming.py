@@ -1,36 +1,12 @@
 """exec and attach."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-
 import httpx
 import pytest
-from dra_node_agent.kubelet.server import KubeletServer
-from dra_node_agent.kubelet.websocket import WebSocket
-from dra_shared.service import HealthServer
 
-from tests.support.kubelet.bench import Bench, pod
 from tests.support.kubelet.channels import END, RESIZE, STDERR, STDIN, STDOUT, Answered, session
-from tests.support.waiting import until
+from tests.support.kubelet.endpoints import served
 
 _SLEEPER = "sleep 60; echo later; trap 'exit 0' TERM; sleep 999 & wait"
-
-
-@asynccontextmanager
-async def _served() -> AsyncIterator[tuple[Bench, int]]:
-    async with Bench() as bench:
-        endpoints = KubeletServer([bench.kubelet], bench.clock)
-        server = HealthServer(
-            "127.0.0.1",
-            0,
-            {},
-            endpoints.routes(),
-            lambda config, server_state, app_state: WebSocket(endpoints.stream, server_state),
-        )
-        async with server:
-            bench.create(pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", _SLEEPER]}))
-            await until(lambda: bench.phase() == "Running")
-            yield bench, server.port
 
 
 def _exec(*command: str, flags: str = "output=1&error=1") -> str:
@@ -38,7 +14,10 @@ def _exec(*command: str, flags: str = "output=1&error=1") -> str:
 
 
 async def test_a_command_gives_output_and_success() -> None:
-    async with _served() as (_, port), session(port, _exec("sh", "-c", "echo+a;echo+b+>%262")) as channels:
+    async with (
+        served(_SLEEPER) as (_, port),
+        session(port, _exec("sh", "-c", "echo+a;echo+b+>%262")) as channels,
+    ):
         assert channels.protocol == "v5.channel.k8s.io"
         assert await channels.read() == (STDOUT, b"")
         output, status = await channels.result()
@@ -48,21 +27,21 @@ async def test_a_command_gives_output_and_success() -> None:
 
 
 async def test_a_commands_exit_code_is_reported() -> None:
-    async with _served() as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
+    async with served(_SLEEPER) as (_, port), session(port, _exec("sh", "-c", "exit+3")) as channels:
         _, status = await channels.result()
         assert status["reason"] == "NonZeroExitCode"
         assert status["details"]["causes"] == [{"reason": "ExitCode", "message": "3"}]
 
 
 async def test_an_unknown_program_is_an_error() -> None:
-    async with _served() as (_, port), session(port, _exec("nosuch")) as channels:
+    async with served(_SLEEPER) as (_, port), session(port, _exec("nosuch")) as channels:
         _, status = await channels.result()
         assert (status["reason"], status["code"]) == ("InternalError", 500)
         assert 'exec: "nosuch": executable file not found in $PATH' in status["message"]
 
 
 async def test_input_reaches_the_command_to_its_end() -> None:
-    async with _served() as (_, port):
+    async with served(_SLEEPER) as (_, port):
         async with session(port, _exec("sh", "-c", "cat+>+/tmp/f", flags="input=1&output=1")) as channels:
             await channels.send(STDIN, b"one\n")
             await channels.send(STDIN, b"tw", final=False)
@@ -74,7 +53,10 @@ async def test_input_reaches_the_command_to_its_end() -> None:
 
 
 async def test_a_shell_talks_on_a_terminal() -> None:
-    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+    async with (
+        served(_SLEEPER) as (_, port),
+        session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
+    ):
         assert await channels.shown(b"# ") == b"/ # "
         await channels.send(STDIN, b"echo hx\x7fi | cat\r")
         assert await channels.shown(b"# ") == b"echo hx\b \bi | cat\r\nhi\r\n/ # "
@@ -89,7 +71,10 @@ async def test_a_shell_talks_on_a_terminal() -> None:
 
 
 async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
-    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+    async with (
+        served(_SLEEPER) as (_, port),
+        session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
+    ):
         await channels.shown(b"# ")
         await channels.send(STDIN, b"sleep 1000\r")
         await channels.shown(b"1000\r\n")
@@ -100,7 +85,10 @@ async def test_a_terminals_interrupt_ends_the_command_not_the_shell() -> None:
 
 
 async def test_a_terminal_has_the_size_that_the_client_says() -> None:
-    async with _served() as (_, port), session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels:
+    async with (
+        served(_SLEEPER) as (_, port),
+        session(port, _exec("sh", flags="input=1&output=1&tty=1")) as channels,
+    ):
         await channels.shown(b"# ")
         await channels.send(STDIN, b"stty size\r")
         assert b"Inappropriate ioctl" in await channels.shown(b"# ")
@@ -111,7 +99,7 @@ async def test_a_terminal_has_the_size_that_the_client_says() -> None:
 
 
 async def test_attach_shows_what_is_printed_from_now_on() -> None:
-    async with _served() as (bench, port), session(port, "/attach/ns/pod/main?output=1") as channels:
+    async with served(_SLEEPER) as (bench, port), session(port, "/attach/ns/pod/main?output=1") as channels:
         assert await channels.read() == (STDOUT, b"")
         await bench.clock.advance(61)
         assert await channels.read() == (STDOUT, b"later\n")
@@ -119,7 +107,7 @@ async def test_attach_shows_what_is_printed_from_now_on() -> None:
 
 @pytest.mark.parametrize("protocol", ["v4.channel.k8s.io", "channel.k8s.io"])
 async def test_older_protocols(protocol: str) -> None:
-    async with _served() as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
+    async with served(_SLEEPER) as (_, port), session(port, _exec("echo", "hi"), protocol) as channels:
         assert channels.protocol == protocol
         assert [await channels.read() for _ in range(2)] == [(STDOUT, b""), (STDOUT, b"hi\n")]
 
@@ -140,7 +128,7 @@ async def test_older_protocols(protocol: str) -> None:
     ],
 )
 async def test_refusals(path: str, protocol: str, code: int, text: str) -> None:
-    async with _served() as (_, port):
+    async with served(_SLEEPER) as (_, port):
         with pytest.raises(Answered) as refused:
             async with session(port, path, protocol):
                 pass
@@ -149,7 +137,7 @@ async def test_refusals(path: str, protocol: str, code: int, text: str) -> None:
 
 
 async def test_a_client_that_goes_ends_its_command() -> None:
-    async with _served() as (bench, port):
+    async with served(_SLEEPER) as (bench, port):
         async with session(port, _exec("sh", "-c", "sleep+5;+touch+/tmp/done")) as channels:
             assert await channels.read() == (STDOUT, b"")
         async with session(port, _exec("ls", "/tmp")) as channels:
@@ -165,7 +153,10 @@ async def test_web_pages_are_refused(headers: dict[str, str]) -> None:
         "sec-websocket-version": "13",
         "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
     }
-    async with _served() as (_, port), httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+    async with (
+        served(_SLEEPER) as (_, port),
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client,
+    ):
         for path in (_exec("echo"), "/attach/ns/pod/main?output=1"):
             response = await client.get(path, headers=upgrade | headers)
             assert response.status_code == 403

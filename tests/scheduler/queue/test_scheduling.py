@@ -43,6 +43,14 @@ def _take(queue: SchedulingQueue) -> QueuedPod:
     return entry
 
 
+def _rejected(queue: SchedulingQueue, name: str) -> QueuedPod:
+    """A pod that found no room."""
+    queue.add(pod(name))
+    entry = _take(queue)
+    queue.reject(entry, {"Fit"}, "no room")
+    return entry
+
+
 async def test_higher_priority_first_then_first_come() -> None:
     clock = FakeClock()
     queue = _queue(clock)
@@ -66,9 +74,7 @@ async def test_pop_waits_for_a_pod() -> None:
 async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    queue.add(pod("p"))
-    entry = _take(queue)
-    queue.reject(entry, {"Fit"}, "no room")
+    entry = _rejected(queue, "p")
     assert queue.counts()["unschedulable"] == 1
     queue.move_on(Event(Kind.NODE, Action.NODE_LABEL, node("n"), node("n")))
     queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
@@ -82,9 +88,7 @@ async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
 async def test_others_go_before_a_pod_that_backs_off() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    queue.add(pod("loser"))
-    loser = _take(queue)
-    queue.reject(loser, {"Fit"}, "no room")
+    loser = _rejected(queue, "loser")
     queue.add(pod("other"))
     queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert _take(queue).pod.metadata.name == "other"
@@ -231,9 +235,7 @@ async def test_activate_skips_the_waiting() -> None:
 
 async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_short_is_not_lost() -> None:
     queue = _queue(FakeClock())
-    queue.add(pod("p"))
-    entry = _take(queue)
-    queue.reject(entry, {"Fit"}, "no room")
+    entry = _rejected(queue, "p")
     queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert entry.place is Place.BACKOFF
     entry.pod = pod("p", schedulingGates=[{"name": "g"}])
@@ -288,9 +290,7 @@ async def test_event_during_an_attempt_counts_as_its_failure_and_once() -> None:
 async def test_forced_and_overdue_arrivals() -> None:
     clock = FakeClock()
     queue = _queue(clock)
-    queue.add(pod("p"))
-    entry = _take(queue)
-    queue.reject(entry, {"Fit"}, "no room")
+    entry = _rejected(queue, "p")
     seen = _arrivals(queue)
     queue.activate([entry.uid])
     queue.reject(_take(queue), {"Fit"}, "no room")

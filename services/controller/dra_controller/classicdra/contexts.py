@@ -13,7 +13,7 @@ from dra_shared.api.node import Node, Taint
 from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
-from dra_shared.claims import ClaimReferenceError, claim_name
+from dra_shared.claims import ClaimReferenceError, claim_keys, claim_name
 from dra_shared.classic.classes import class_called
 from dra_shared.classic.drivers import driver_called
 from dra_shared.classic.status import node_of
@@ -44,7 +44,7 @@ class Contexts:
         self._nodes = informers.informer(NODES).store
         self._slices = informers.informer(RESOURCE_SLICES).store
         self._contexts = informers.informer(CONTEXTS).store
-        self._pods.add_index(_BY_CLAIM, _claim_keys)
+        self._pods.add_index(_BY_CLAIM, claim_keys)
 
     def pods_of(self, claim: str) -> list[str]:
         """The keys of the pods that name the claim with that key."""
@@ -114,10 +114,6 @@ def _claim_key(pod: Pod, entry: PodResourceClaim) -> str | None:
     except ClaimReferenceError:
         return None
     return None if name is None else f"{pod.metadata.namespace}/{name}"
-
-
-def _claim_keys(pod: Pod) -> list[str]:
-    return [key for entry in pod.spec.resource_claims if (key := _claim_key(pod, entry)) is not None]
 
 
 async def write_status(client: Client, kind: Resource[Any], obj: Object, status: JsonObject) -> None:

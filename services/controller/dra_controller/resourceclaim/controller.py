@@ -14,6 +14,7 @@ from dra_shared.claims import (
     ClaimReferenceError,
     check_for_pod,
     check_for_pod_group,
+    claim_keys,
     claim_name,
     consumer_of,
     pod_group_claim_name,
@@ -63,12 +64,12 @@ class ResourceClaimController(QueueController):
         )
         self._provisioner = Provisioner(self._views)
         self._reservations = Reservations(self._views)
-        pods.store.add_index(_BY_CLAIM, _claims_of_pod)
+        pods.store.add_index(_BY_CLAIM, claim_keys)
         pods.store.add_index(_BY_TEMPLATE, _templates_of)
         claims.store.add_index(OWNER_INDEX, owner_index)
         if groups is not None:
             pods.store.add_index(_BY_GROUP, _group_of)
-            groups.store.add_index(_BY_CLAIM, _claims_of_group)
+            groups.store.add_index(_BY_CLAIM, claim_keys)
             groups.store.add_index(_BY_TEMPLATE, _templates_of)
             groups.add_handler(self._group_changed, _newer(self._group_changed), self._group_deleted)
         pods.add_handler(self._pod_added, self._pod_updated, self._pod_deleted)
@@ -94,7 +95,7 @@ class ResourceClaimController(QueueController):
         if deleted:
             self._views.deleted.add(pod.metadata.uid)
         if deleted or is_done(pod):
-            names = _claims_of_pod(pod)
+            names = [*claim_keys(pod)]
             if extended is not None:
                 # The scheduler made that claim: nothing else takes care of it.
                 names.append(f"{pod.metadata.namespace}/{extended.resource_claim_name}")
@@ -162,7 +163,7 @@ class ResourceClaimController(QueueController):
             return
         if deleted:
             self._views.deleted.add(group.metadata.uid)
-            for name in _claims_of_group(group):
+            for name in claim_keys(group):
                 self.queue.add(_CLAIM + name)
         if self._group_needs_work(group):
             self.queue.add(_GROUP + group.key)
@@ -217,30 +218,6 @@ class ResourceClaimController(QueueController):
 
 def _newer(function: Callable[[T], None]) -> Callable[[T, T], None]:
     return lambda _, new: function(new)
-
-
-def _claims_of_pod(pod: Pod) -> list[str]:
-    names = []
-    for entry in pod.spec.resource_claims:
-        try:
-            name, _ = claim_name(pod, entry)
-        except ClaimReferenceError:
-            continue
-        if name is not None:
-            names.append(f"{pod.metadata.namespace}/{name}")
-    return names
-
-
-def _claims_of_group(group: PodGroup) -> list[str]:
-    names = []
-    for entry in group.spec.resource_claims:
-        try:
-            name, _ = pod_group_claim_name(group, entry)
-        except ClaimReferenceError:
-            continue
-        if name is not None:
-            names.append(f"{group.metadata.namespace}/{name}")
-    return names
 
 
 def _templates_of(consumer: Pod | PodGroup) -> list[str]:

@@ -4,7 +4,7 @@ Mirrors ``syncPod`` and ``handleClaim`` in pkg/controller/resourceclaim/controll
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from dra_shared.api.meta import OwnerReference
@@ -104,27 +104,12 @@ class Provisioner:
     async def _claim_for_pod(self, pod: Pod, group: PodGroup | None, entry: PodResourceClaim) -> str | None:
         """The name of the entry's claim if the pod's status lacks it."""
         views = self._views
-        try:
-            name, check = claim_name(pod, entry)
-        except ClaimNotCreatedError:
-            pass
-        except ClaimReferenceError as error:
-            raise SyncError(f"checking for claim before creating it: {error}") from error
-        else:
-            if name is None:
-                return None
-            claim = views.claims.get(f"{pod.metadata.namespace}/{name}")
-            if claim is not None:
-                if not check:
-                    return None
-                try:
-                    check_for_pod(pod, claim, pod_groups=views.pod_groups)
-                except ClaimReferenceError as error:
-                    _log.error(
-                        "making another claim for the pod", pod=pod.key, claim=claim.key, error=str(error)
-                    )
-                else:
-                    return None
+        if self._is_there(
+            pod,
+            lambda: claim_name(pod, entry),
+            lambda claim: check_for_pod(pod, claim, pod_groups=views.pod_groups),
+        ):
+            return None
         if entry.resource_claim_template_name is None or views.may_be_the_groups(pod):
             return None
         consumer = consumer_of(pod, group, entry)
@@ -137,30 +122,12 @@ class Provisioner:
         return await self._find_or_create(pod.metadata.namespace, owner, entry)
 
     async def _claim_for_group(self, group: PodGroup, entry: PodGroupResourceClaim) -> str | None:
-        try:
-            name, check = pod_group_claim_name(group, entry)
-        except ClaimNotCreatedError:
-            pass
-        except ClaimReferenceError as error:
-            raise SyncError(f"checking for claim before creating it: {error}") from error
-        else:
-            if name is None:
-                return None
-            claim = self._views.claims.get(f"{group.metadata.namespace}/{name}")
-            if claim is not None:
-                if not check:
-                    return None
-                try:
-                    check_for_pod_group(group, claim)
-                except ClaimReferenceError as error:
-                    _log.error(
-                        "making another claim for the pod group",
-                        podgroup=group.key,
-                        claim=claim.key,
-                        error=str(error),
-                    )
-                else:
-                    return None
+        if self._is_there(
+            group,
+            lambda: pod_group_claim_name(group, entry),
+            lambda claim: check_for_pod_group(group, claim),
+        ):
+            return None
         if entry.resource_claim_template_name is None:
             return None
         owner = OwnerReference(
@@ -171,6 +138,37 @@ class Provisioner:
             controller=True,
         )
         return await self._find_or_create(group.metadata.namespace, owner, entry)
+
+    def _is_there(
+        self,
+        consumer: Pod | PodGroup,
+        named: Callable[[], tuple[str | None, bool]],
+        check: Callable[[ResourceClaim], None],
+    ) -> bool:
+        """Whether an entry has the claim that it refers to, or needs none.
+
+        Raises:
+            SyncError: the entry refers to nothing.
+        """
+        try:
+            name, generated = named()
+        except ClaimNotCreatedError:
+            return False
+        except ClaimReferenceError as error:
+            raise SyncError(f"checking for claim before creating it: {error}") from error
+        if name is None:
+            return True
+        claim = self._views.claims.get(f"{consumer.metadata.namespace}/{name}")
+        if claim is None:
+            return False
+        if not generated:
+            return True
+        try:
+            check(claim)
+        except ClaimReferenceError as error:
+            _log.error("making another claim", consumer=consumer.key, claim=claim.key, error=str(error))
+            return False
+        return True
 
     async def _find_or_create(self, namespace: str, owner: OwnerReference, entry: Entry) -> str:
         """The claim that an earlier try left behind, or a new one."""

@@ -1,7 +1,6 @@
 """The driver as a whole, over its sockets, against a stand-in API server."""
 
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,6 @@ from tests.node_agent.cdi.schema import check_file
 from tests.node_agent.driverkit.claims import claim
 from tests.node_agent.driverkit.fakeapi import FakeApi
 from tests.support.waiting import until
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="nd") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def api() -> FakeApi:
-    fake = FakeApi()
-    fake.put("nodes", {"metadata": {"name": "node-0"}})
-    return fake
 
 
 def _options(root: Path, **fields: Any) -> DriverOptions:

@@ -3,8 +3,6 @@
 import asyncio
 import contextlib
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,19 +30,6 @@ from tests.node_agent.drivers.pluginkubelet import PluginKubelet
 from tests.support.waiting import until
 
 _GPU = "gpu.example.com"
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="nd") as directory:
-        yield Path(directory)
-
-
-@pytest.fixture
-def api() -> FakeApi:
-    fake = FakeApi()
-    fake.put("nodes", {"metadata": {"name": "node-0"}})
-    return fake
 
 
 def _below(root: Path) -> Directories:

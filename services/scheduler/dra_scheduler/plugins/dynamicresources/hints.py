@@ -2,7 +2,7 @@
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, ClaimReferenceError, claim_name, controller_of
+from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
@@ -17,19 +17,6 @@ def pre_queueing(gates: FeatureGates) -> tuple[Keys | None, Keys | None]:
     if gates.version < V1_37:
         return interested_in, special
     return (interested_in, freed) if gates.enabled("SchedulerPreQueueingHints") else (None, None)
-
-
-def claim_keys(pod: Pod) -> tuple[str, ...]:
-    """The claims that the pod refers to, as far as they have names yet."""
-    keys = []
-    for entry in pod.spec.resource_claims:
-        try:
-            name, _ = claim_name(pod, entry)
-        except ClaimReferenceError:
-            continue
-        if name is not None:
-            keys.append(f"{pod.metadata.namespace}/{name}")
-    return tuple(keys)
 
 
 def interested_in(event: Event) -> tuple[str, ...] | None:

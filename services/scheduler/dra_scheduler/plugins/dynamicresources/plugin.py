@@ -12,6 +12,7 @@ from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReferenc
 from dra_shared.claims import (
     ClaimReferenceError,
     check_for_pod,
+    claim_keys,
     claim_name,
     consumer_of,
 )
@@ -33,7 +34,6 @@ from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, un
 from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import (
-    claim_keys,
     out_of_the_way,
     pre_queueing,
     worth_a_try,

@@ -1,7 +1,5 @@
 """NVIDIA's device plugin on simulated GPUs."""
 
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -208,12 +206,6 @@ class TestAllocate:
         assert len({resource.entries[id_].gpu.numa_node for id_ in chosen}) == 1
         with pytest.raises(AllocationError, match="not enough available devices"):
             resource.preferred(ids[:2], [], 3)
-
-
-@pytest.fixture
-def root() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="np") as directory:
-        yield Path(directory)
 
 
 def _node(root: Path) -> DriverNode:

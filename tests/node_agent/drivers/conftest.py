@@ -1,0 +1,22 @@
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.node_agent.driverkit.fakeapi import FakeApi
+
+
+@pytest.fixture
+def root() -> Iterator[Path]:
+    """A folder with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="nd") as directory:
+        yield Path(directory)
+
+
+@pytest.fixture
+def api() -> FakeApi:
+    """An API server with a node."""
+    fake = FakeApi()
+    fake.put("nodes", {"metadata": {"name": "node-0"}})
+    return fake
