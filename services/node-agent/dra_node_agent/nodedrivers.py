@@ -27,22 +27,27 @@ class NodeDrivers:
 
     async def run(self) -> None:
         """Run them until cancelled; raises what a driver's start raises."""
-        tasks = [asyncio.create_task(slot.run(), name=slot.driver.name) for slot in self._slots]
+        if len(self._slots) == 1:
+            # Most nodes have one driver: it needs no task of its own.
+            await self._slots[0].run(self._published)
+            return
+        tasks = [
+            asyncio.create_task(slot.run(self._published), name=slot.driver.name) for slot in self._slots
+        ]
+        if not tasks:
+            self._published()
         try:
-            for slot in self._slots:
-                published = asyncio.ensure_future(slot.published.wait())
-                await asyncio.wait([published, *tasks], return_when=asyncio.FIRST_COMPLETED)
-                published.cancel()
-                if not slot.published.is_set():
-                    break
-            else:
-                _log.info("drivers run", node=self._node.name, drivers=self.names)
-                self._on_ready()
             await asyncio.gather(*tasks)
         finally:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _published(self) -> None:
+        """Called when a driver's devices are published for the first time."""
+        if all(slot.published for slot in self._slots):
+            _log.info("drivers run", node=self._node.name, drivers=self.names)
+            self._on_ready()
 
     @contextlib.asynccontextmanager
     async def away(self, name: str) -> AsyncIterator[None]:
@@ -74,32 +79,38 @@ class _Slot:
     def __init__(self, driver: Driver, node: DriverNode) -> None:
         self.driver = driver
         self.running: RunningDriver | None = None
-        self.published, self.down = Flag(), Flag()
+        self.published = False
+        self.down = Flag()
         self.wanted, self.unwanted = Flag(), Flag()
         self.wanted.set()
         self.down.set()
         self._node = node
 
-    async def run(self) -> None:
+    async def run(self, on_published: Callable[[], None]) -> None:
+        """Run the driver while it is wanted; ``on_published`` is called once, for its first devices."""
         while True:
             await self.wanted.wait()
             self.down.clear()
             try:
                 async with self.driver.on_node(self._node) as self.running:
-                    await self._until_unwanted(self.running)
+                    if await self._publishes(self.running) and not self.published:
+                        self.published = True
+                        on_published()
+                    await self.unwanted.wait()
             finally:
                 self.running = None
                 self.down.set()
 
-    async def _until_unwanted(self, running: RunningDriver) -> None:
+    async def _publishes(self, running: RunningDriver) -> bool:
+        """Wait until its devices are published, or it is not wanted any more; returns whether they are."""
         published = asyncio.ensure_future(running.published())
         unwanted = asyncio.ensure_future(self.unwanted.wait())
         try:
             await asyncio.wait([published, unwanted], return_when=asyncio.FIRST_COMPLETED)
-            if published.done():
-                published.result()
-                self.published.set()
-            await unwanted
+            if not published.done():
+                return False
+            published.result()
+            return True
         finally:
             published.cancel()
             unwanted.cancel()

@@ -7,7 +7,7 @@ and driver are in one process, the same services are called with the same messag
 import asyncio
 import functools
 import itertools
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -142,7 +142,7 @@ class LocalServer:
         self._listen = listen
         self._leave = leave
         self._handlers: list[Any] = []
-        self._calls: set[asyncio.Task[Any]] = set()
+        self._calls: dict[asyncio.Task[Any], None] = {}
         self.stopped: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def add_generic_rpc_handlers(self, handlers: Sequence[Any]) -> None:
@@ -173,7 +173,7 @@ class LocalServer:
         """
         handler = self.handler(method)
         task = asyncio.ensure_future(_answer(handler, data))
-        self._calls.add(task)
+        self._calls[task] = None
         try:
             await asyncio.wait((task,), timeout=timeout)
             if not task.done():
@@ -182,7 +182,7 @@ class LocalServer:
                 raise _closed()
             return task.result()
         finally:
-            self._calls.discard(task)
+            self._calls.pop(task, None)
             task.cancel()
 
     def handler(self, method: str) -> Any:
@@ -221,7 +221,7 @@ class LocalChannel:
 
     async def wait_for_state_change(self, last: grpc.ChannelConnectivity) -> None:
         if last is _READY:
-            await asyncio.wait((self._server.stopped,))
+            await asyncio.shield(self._server.stopped)
         else:
             await asyncio.get_running_loop().create_future()
 
@@ -249,6 +249,7 @@ class _Stream:
         self._handler: Any = None
         self._answers: AsyncGenerator[Any, None] | None = None
         self._closing: asyncio.Future[None] | None = None
+        self._waiting: asyncio.Task[Any] | None = None
 
     def __aiter__(self) -> Self:
         return self
@@ -262,26 +263,34 @@ class _Stream:
         answers = self._answers
         if answers is None:
             raise StopAsyncIteration
-        following = asyncio.ensure_future(_next(answers))
+        task = self._waiting = asyncio.current_task()
+        assert task is not None
+        self._server.stopped.add_done_callback(self._stopped)
         try:
-            await asyncio.wait((following, self._server.stopped), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            if not following.done():
-                # The cancelled generator ends by itself.
-                following.cancel()
-                self._answers = None
-        if self._answers is None:
-            raise _closed()
-        try:
-            found = following.result()
+            found = await answers.__anext__()
+        except StopAsyncIteration:
+            self._answers = None
+            raise
+        except asyncio.CancelledError:
+            # The cancelled generator ends by itself.
+            self._answers = None
+            if self._waiting is not None or task.uncancel():
+                raise
+            raise _closed() from None
         except Exception as error:
             self._answers = None
             raise _unexpected(error) from error
-        if found is None:
-            self._answers = None
-            raise StopAsyncIteration
+        finally:
+            self._waiting = None
+            self._server.stopped.remove_done_callback(self._stopped)
         data: bytes = self._handler.response_serializer(found)
         return data
+
+    def _stopped(self, _: asyncio.Future[None]) -> None:
+        """The server has gone: who waits for an answer of its goes on. A task of its own would cost each node 2 KiB."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
 
     def cancel(self) -> None:
         """End the call."""
@@ -328,10 +337,6 @@ async def _answer(handler: Any, data: bytes) -> bytes:
             raise context.error from error
         raise _unexpected(error) from error
     return answer
-
-
-async def _next(answers: AsyncIterator[Any]) -> Any:
-    return await anext(answers, None)
 
 
 def _unexpected(error: Exception) -> aio.AioRpcError:

@@ -9,11 +9,17 @@ from dra_shared.log import logger
 _log = logger(__name__)
 
 
+# An empty set takes four times as much as what refers to it, and most of a node's have nothing to do.
+_NONE: frozenset[asyncio.Task[None]] = frozenset()
+
+
 class Tasks:
     """A set of background tasks."""
 
+    __slots__ = ("_running",)
+
     def __init__(self) -> None:
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[None]] | frozenset[asyncio.Task[None]] = _NONE
 
     def __len__(self) -> int:
         return len(self._running)
@@ -21,7 +27,10 @@ class Tasks:
     def start(self, work: Coroutine[Any, Any, None], name: str | None = None) -> asyncio.Task[None]:
         """Run ``work`` in the background; an exception from it is logged."""
         task = asyncio.get_running_loop().create_task(work, name=name)
-        self._running.add(task)
+        if isinstance(self._running, frozenset):
+            self._running = {task}
+        else:
+            self._running.add(task)
         task.add_done_callback(self._ended)
         return task
 
@@ -39,6 +48,8 @@ class Tasks:
         await asyncio.gather(*running, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
+        if isinstance(self._running, set):
+            self._running.discard(task)
+            self._running = self._running or _NONE
         if not task.cancelled() and (error := task.exception()) is not None:
             _log.error("background task failed", task=task.get_name(), exc_info=error)

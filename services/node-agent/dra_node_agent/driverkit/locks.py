@@ -19,7 +19,7 @@ class FileLock:
     """An exclusive flock on a file; also excludes other tasks of this process."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
-        self._path = path
+        self._path = str(path)
         self._clock = clock
 
     @asynccontextmanager

@@ -7,7 +7,7 @@ their slices have no node name, so the pool's name tells whose they are.
 import asyncio
 from collections.abc import Callable
 
-from dra_node_agent.driverkit.publisher import SlicePublisher
+from dra_node_agent.driverkit.publisher import MakeResources, SlicePublisher
 from dra_node_agent.driverkit.resources import DriverResources
 
 
@@ -37,9 +37,9 @@ class PoolPublishers:
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
-    def publish(self, resources: DriverResources) -> None:
-        """Want exactly these pools from now on."""
-        own = {name: pool for name, pool in resources.pools.items() if pool.of_one_node}
+    def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
+        """Want exactly these pools from now on; ``again`` gives them again, so that the node's own are not kept."""
+        own = None if again is None else lambda: _own(again())
         wide = {name: DriverResources({name: p}) for name, p in resources.pools.items() if not p.of_one_node}
         for name in wide:
             if name not in self._publishers:
@@ -47,7 +47,10 @@ class PoolPublishers:
                 if self._running:
                     self._run(name)
         for name, publisher in self._publishers.items():
-            publisher.publish(wide.get(name, DriverResources()) if name else DriverResources(own))
+            if name:
+                publisher.publish(wide.get(name, DriverResources()))
+            else:
+                publisher.publish(_own(resources), own)
 
     async def published(self) -> None:
         """Wait until what was last asked for is in the API server."""
@@ -57,3 +60,7 @@ class PoolPublishers:
     def _run(self, pool: str) -> None:
         name = f"slices of pool {pool}" if pool else "slices of the node"
         self._tasks[pool] = asyncio.create_task(self._publishers[pool].run(), name=name)
+
+
+def _own(resources: DriverResources) -> DriverResources:
+    return DriverResources({name: pool for name, pool in resources.pools.items() if pool.of_one_node})

@@ -7,8 +7,7 @@ comes back, and what somebody else adds is removed.
 
 import asyncio
 import contextlib
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import httpx
@@ -32,6 +31,8 @@ _FIRST_RETRY, _LONGEST_RETRY = 0.2, 30.0
 _SETTLE_SECONDS = 0.5
 _REMEMBERED = 64
 
+MakeResources = Callable[[], DriverResources]
+
 
 @dataclass(frozen=True)
 class _Accepted:
@@ -39,6 +40,26 @@ class _Accepted:
 
     wanted: PoolSlice
     stored: PoolSlice
+
+
+class _Wanted:
+    """What is to be published: kept until it is, and made again after that by who can."""
+
+    __slots__ = ("_again", "_resources")
+
+    def __init__(self, resources: DriverResources, again: MakeResources | None) -> None:
+        self._resources: DriverResources | None = resources
+        self._again = again
+
+    def get(self) -> DriverResources:
+        if self._resources is not None:
+            return self._resources
+        assert self._again is not None
+        return self._again()
+
+    def published(self) -> None:
+        if self._again is not None:
+            self._resources = None
 
 
 class SlicePublisher:
@@ -72,19 +93,23 @@ class SlicePublisher:
         self._selector = f"spec.driver={driver},spec.nodeName={self._node}"
         self._own = informer is None
         self._informer = informer or SliceHeads(client, field_selector=self._selector, clock=clock)
-        self._resources: DriverResources | None = None
+        self._wanted: _Wanted | None = None
         self._dirty = Flag()
         self._due = False
         self._touched: dict[str, str] = {}
         self._synced = Flag()
         self._node_uid = ""
         self._written: dict[str, str] = {}
-        self._removed: deque[str] = deque(maxlen=_REMEMBERED)
+        self._removed: list[str] = []
         self._accepted: dict[tuple[str, int], _Accepted] = {}
 
-    def publish(self, resources: DriverResources) -> None:
-        """Want exactly these slices from now on."""
-        self._resources = resources
+    def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
+        """Want exactly these slices from now on.
+
+        Args:
+            again: gives the same resources again, so that they need not be kept for as long as nobody touches a slice.
+        """
+        self._wanted = _Wanted(resources, again)
         self._synced.clear()
         self._due = True
         self._dirty.set()
@@ -114,7 +139,7 @@ class SlicePublisher:
 
     def _disturbed(self, slice_: SliceHead, version: str) -> None:
         """Somebody else did something to a slice; put it right once they are done."""
-        if self._mine(slice_.spec) and self._resources is not None:
+        if self._mine(slice_.spec) and self._wanted is not None:
             self._touched[slice_.metadata.name] = version
             self._dirty.set()
 
@@ -140,17 +165,17 @@ class SlicePublisher:
                 if await self._others_are_done():
                     self._due = True
             self._dirty.clear()
-            wanted = self._resources
+            wanted = self._wanted
             if wanted is None or not self._due:
                 continue
             self._due = False
             try:
-                validate(wanted)
+                validate(wanted.get())
             except PoolError as error:
                 self._handle_error(error, "pool validation failed")
                 continue
             try:
-                await self._sync(wanted)
+                await self._sync(wanted.get())
             except (ApiError, httpx.HTTPError, OSError, TimeoutError, msgspec.DecodeError) as error:
                 self._handle_error(error, "processing ResourceSlice objects")
                 self._due = True
@@ -159,7 +184,8 @@ class SlicePublisher:
                 delay = min(delay * 2, _LONGEST_RETRY)
                 continue
             delay = _FIRST_RETRY
-            if wanted is self._resources:
+            wanted.published()
+            if wanted is self._wanted:
                 self._synced.set()
 
     async def _list(self) -> list[ResourceSlice]:
@@ -283,7 +309,7 @@ class SlicePublisher:
 
     async def _delete(self, slice_: ResourceSlice) -> None:
         meta = slice_.metadata
-        self._removed.append(meta.uid)
+        self._removed = [*self._removed, meta.uid][-_REMEMBERED:]
         with contextlib.suppress(NotFound):
             await self._client.delete(
                 RESOURCE_SLICES, meta.name, uid=meta.uid, resource_version=meta.resource_version

@@ -28,7 +28,7 @@ from dra_node_agent.driverkit.locks import FileLock, LockTimeout
 from dra_node_agent.driverkit.metadata import MetadataError, MetadataWriter
 from dra_node_agent.driverkit.pools import PoolPublishers
 from dra_node_agent.driverkit.problems import HandleError, log_error
-from dra_node_agent.driverkit.publisher import SlicePublisher
+from dra_node_agent.driverkit.publisher import MakeResources, SlicePublisher
 from dra_node_agent.driverkit.resources import DriverResources
 from dra_node_agent.driverkit.services import (
     DRA_SERVICES,
@@ -39,6 +39,7 @@ from dra_node_agent.driverkit.services import (
 )
 from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.driverkit.sockets import PATH_MAX, registration_socket
+from dra_node_agent.flags import Flag
 from dra_node_agent.sockets import PluginServer, Sockets, UnixSockets
 
 _STOP_GRACE = 0.2
@@ -83,11 +84,11 @@ class DriverServer:
         self.driver = driver
         self.node_name = node_name
         self.directories = directories
-        self.registered = asyncio.Event()
+        self.registered = Flag()
         self.registration_error = ""
         part = f"-{instance}" if instance else ""
-        self._dra_socket = directories.plugin / f"dra{part}.sock"
-        self._registration_socket = registration_socket(directories.registrar, driver, instance)
+        self._dra_socket = str(directories.plugin / f"dra{part}.sock")
+        self._instance = instance
         self._handler = handler
         self._client = client
         self._clock = clock = clock or SystemClock()
@@ -129,7 +130,7 @@ class DriverServer:
         """
         self.directories.make(self.driver)
         # The registration socket last: a client that sees it may connect to the other at once.
-        paths = (self._dra_socket, self._registration_socket)
+        paths = self._paths
         for path in paths:
             if len(os.fsencode(path)) > PATH_MAX:
                 raise DriverConfigError(f"socket path is longer than {PATH_MAX} bytes: {path}")
@@ -140,12 +141,12 @@ class DriverServer:
         await server.start()
         self._server = server
         self._publishers.start()
-        _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=str(self._dra_socket))
+        _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=self._dra_socket)
 
     async def stop(self) -> None:
         """Take the sockets away and stop serving; the slices stay, for the kubelet to wipe or a successor to use."""
         await self._publishers.stop()
-        for socket in (self._registration_socket, self._dra_socket):
+        for socket in reversed(self._paths):
             socket.unlink(missing_ok=True)
         if self._server is not None:
             await self._server.stop(_STOP_GRACE)
@@ -156,9 +157,13 @@ class DriverServer:
         if self._health is not None:
             add_health(server, self._health, self._clock)
 
-    def publish(self, resources: DriverResources) -> None:
-        """Publish these slices from now on; those of before that are not among them go."""
-        self._publishers.publish(resources)
+    def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
+        """Publish these slices from now on; those of before that are not among them go.
+
+        Args:
+            again: gives the same resources again: with it they are kept only until they are published.
+        """
+        self._publishers.publish(resources, again)
 
     async def published(self) -> None:
         """Wait until the slices last asked for are in the API server."""
@@ -230,7 +235,13 @@ class DriverServer:
     @property
     def endpoint(self) -> str:
         """The socket of the DRA service."""
-        return str(self._dra_socket)
+        return self._dra_socket
+
+    @property
+    def _paths(self) -> tuple[Path, Path]:
+        """The sockets: the DRA service's, and the one to register with."""
+        directory = self.directories.registrar
+        return Path(self._dra_socket), registration_socket(directory, self.driver, self._instance)
 
     @contextlib.asynccontextmanager
     async def _serialized(self) -> AsyncIterator[None]:

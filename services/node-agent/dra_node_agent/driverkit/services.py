@@ -9,7 +9,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
 from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.health import HealthBoard
+from dra_node_agent.driverkit.health import Health, HealthBoard
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -144,16 +144,19 @@ class _HealthService:
 
     async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
         async for devices in self._board.reports(self._clock):
-            response = self._messages.NodeWatchResourcesResponse()
-            for health in devices:
-                status = {True: "HEALTHY", False: "UNHEALTHY", None: "UNKNOWN"}[health.healthy]
-                response.devices.add(
-                    device=self._messages.DeviceIdentifier(pool_name=health.pool, device_name=health.device),
-                    health=self._messages.HealthStatus.Value(status),
-                    last_updated_time=int(self._clock.now().timestamp()),
-                    message=health.message,
-                )
-            yield response
+            yield self._response(devices)
+
+    def _response(self, devices: Sequence[Health]) -> Any:
+        response = self._messages.NodeWatchResourcesResponse()
+        for health in devices:
+            status = {True: "HEALTHY", False: "UNHEALTHY", None: "UNKNOWN"}[health.healthy]
+            response.devices.add(
+                device=self._messages.DeviceIdentifier(pool_name=health.pool, device_name=health.device),
+                health=self._messages.HealthStatus.Value(status),
+                last_updated_time=int(self._clock.now().timestamp()),
+                message=health.message,
+            )
+        return response
 
 
 def _ref(claim: Any) -> ClaimRef:

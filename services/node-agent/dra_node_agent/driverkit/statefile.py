@@ -1,5 +1,6 @@
 """A driver's state in a file: read again when another instance of the driver wrote it, and written as a whole."""
 
+import os
 from pathlib import Path
 
 from dra_node_agent.files import write_atomically
@@ -9,9 +10,14 @@ class StateFile:
     """One file, which the two instances of a rolling update share; a lock around both is the caller's."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.path = path
+        self._path = str(path)
         self._durable = durable
         self._seen: tuple[int, int, int] | None = None
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
 
     def changed(self) -> bool:
         """Whether the file is another one than was read or written last; also where there is none."""
@@ -40,7 +46,7 @@ class StateFile:
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:
-            stat = self.path.stat()
+            stat = os.stat(self._path)
         except FileNotFoundError:
             return None
         return stat.st_ino, stat.st_mtime_ns, stat.st_size

@@ -12,12 +12,18 @@ class CheckpointStore:
     """One checkpoint's file. Concurrent writes share one, and older content never replaces newer."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self.path = path
+        # Text takes a third of what a Path does, and each node has a dozen of them.
+        self._path = str(path)
         self._durable = durable
         self._wanted = 0
         self._written = 0
         self._turn = asyncio.Lock()
         self._disk = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
 
     def read(self) -> bytes | None:
         """The content; None where there is no file. Raises OSError."""

@@ -30,10 +30,17 @@ class PodResourcesServer:
         self, root: Path, dra: DraManager, devices: DeviceManager, pods: Callable[[], Iterable[Pod]]
     ) -> None:
         self._service = _Service(dra, devices, pods)
-        self.path = root / SOCKET
-        self._server = OnDemandServer(self.path, self.path.with_name("grpc.sock"), self._add)
+        self._root = root
+        self._server: OnDemandServer | None = None
+
+    @property
+    def path(self) -> Path:
+        """Its socket."""
+        return self._root / SOCKET
 
     async def __aenter__(self) -> Self:
+        path = self.path
+        self._server = OnDemandServer(path, path.with_name("grpc.sock"), self._add)
         await self._server.start()
         return self
 
@@ -43,7 +50,8 @@ class PodResourcesServer:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._server.close()
+        if self._server is not None:
+            await self._server.close()
 
     def listed(self) -> Sequence[pb.PodResources]:
         """What its ``List`` answers."""

@@ -42,7 +42,7 @@ class EventFunctions(Handles):
                 lambda: bool(events.pending) or self.system.any_lost(), arguments.integer(timeout_ms) / 1000
             )
             if events.pending:
-                event = events.pending.popleft()
+                event = events.pending.pop(0)
             elif self.system.any_lost():
                 raise NvmlReturn(state.GPU_IS_LOST)
             else:

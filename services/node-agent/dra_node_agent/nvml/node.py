@@ -1,5 +1,6 @@
 """Making a node's simulated GPUs from a line of text, and keeping their state over restarts."""
 
+import functools
 import re
 import uuid
 from collections import Counter
@@ -144,8 +145,7 @@ def open_system(
         for gpu, saved in zip(system.gpus, kept["gpus"], strict=True):
             _restore(gpu, saved)
     if path is not None:
-        target = path
-        system.keep = lambda current: _write(target, text, current)
+        system.keep = functools.partial(_write, str(path), text)
         system.changed()
     return system
 
@@ -158,19 +158,20 @@ def _read(path: Path, text: str) -> dict[str, Any] | None:
     return kept if kept.get("spec") == text else None
 
 
-def _write(path: Path, text: str, system: SimulatedSystem) -> None:
+def _write(file: str, text: str, system: SimulatedSystem) -> None:
     content = {
         "spec": text,
         "bootID": system.boot_id,
         "imexReady": system.imex_ready,
         "gpus": [_save(gpu) for gpu in system.gpus],
     }
+    path = Path(file)
     try:
         private_folder(path.parent)
         write_atomically(path, msgspec.json.encode(content), durable=False)
     except OSError as error:
         # Hardware fails no call for a full disk; the next change is written with this one.
-        _log.warning("GPU state not written", path=str(path), error=str(error))
+        _log.warning("GPU state not written", path=file, error=str(error))
 
 
 def _save(gpu: SimulatedGpu) -> dict[str, Any]:

@@ -1,11 +1,12 @@
 """The state of one node's simulated GPUs: MIG instances, processes, load, faults."""
 
 import hashlib
+import sys
 import threading
 import uuid
-from collections import deque
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from dra_node_agent.nvml.fabric import FabricMember
 from dra_node_agent.nvml.model import (
@@ -106,10 +107,14 @@ class Event:
 class EventSet:
     """The events of the GPUs registered with it, until they are read."""
 
+    __slots__ = ("masks", "pending")
+
+    #: Notified of events of all sets: one takes 1 KiB, and each node has a set.
+    arrived: ClassVar = threading.Condition()
+
     def __init__(self) -> None:
         self.masks: dict[int, int] = {}
-        self.pending: deque[Event] = deque()
-        self.arrived = threading.Condition()
+        self.pending: list[Event] = []
 
 
 class SimulatedGpu:
@@ -120,11 +125,37 @@ class SimulatedGpu:
         seed: what its UUID is derived from, so that a node keeps its GPUs over restarts.
     """
 
+    __slots__ = (
+        "_seed",
+        "compute_mode",
+        "corrected_ecc",
+        "fabric",
+        "index",
+        "instances",
+        "last_xid",
+        "lost",
+        "made",
+        "mig_enabled",
+        "mig_pending",
+        "model",
+        "numa_node",
+        "pci_bus",
+        "pci_domain",
+        "pci_root_bus",
+        "persistence",
+        "processes",
+        "time_slice",
+        "uncorrected_ecc",
+        "utilization",
+        "uuid",
+        "vfio",
+    )
+
     def __init__(self, index: int, model: GpuModel, seed: str, mig_enabled: bool = False) -> None:
         self.index = index
         self.model = model
-        self.uuid = f"GPU-{_uuid(seed, 'gpu', str(index))}"
-        self.serial = str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
+        # Interned, as whoever asks NVML for it gets a copy.
+        self.uuid = sys.intern(f"GPU-{_uuid(seed, 'gpu', str(index))}")
         self.fabric: FabricMember | None = None
         self._place(index)
         self.mig_enabled = mig_enabled
@@ -153,6 +184,11 @@ class SimulatedGpu:
         self.pci_domain, self.pci_bus = 0, 0x07 + 0x10 * (index // 2) + 0x04 * (index % 2)
         self.pci_root_bus = self.pci_bus - 1
         self.numa_node = 0 if index < 4 else 1
+
+    @property
+    def serial(self) -> str:
+        """Its serial number, which is its own as its UUID is."""
+        return str(int.from_bytes(hashlib.sha256(self.uuid.encode()).digest()[:5], "big"))
 
     @property
     def build(self) -> Hashable:

@@ -111,7 +111,7 @@ class FakeRuntime:
         self._cdi_directory = cdi_directory
         self._clock = clock
         self._started = clock.now()
-        self._subnet = ipaddress.ip_network(subnet)
+        self._subnet = subnet
         self._programs = programs
         self._readable = readable
         self._node_ip = node_ip
@@ -124,7 +124,7 @@ class FakeRuntime:
         #: By pod; those of pods on the host's network are the node's.
         self._ports: dict[str, PodPorts] = {}
         self._last_address = 1
-        self._images: set[str] = set()
+        self._images: dict[str, None] = {}
         self._tasks = Tasks()
 
     async def start(self) -> None:
@@ -154,7 +154,7 @@ class FakeRuntime:
         """Every well-formed image exists."""
         found = image_id(image)
         seconds = 0.0 if policy == "Always" or image not in self._images else None
-        self._images.add(image)
+        self._images[image] = None
         return Image(found, 0, seconds if policy != "Never" else None)
 
     async def create_sandbox(self, spec: SandboxSpec) -> str:
@@ -319,7 +319,7 @@ class FakeRuntime:
 
     def _take_up(self, saved: _Saved) -> None:
         record = saved.record
-        self._images.add(record.image)
+        self._images[record.image] = None
         if record.state is State.RUNNING:
             started = record.started_at or self._clock.now()
             self._simulate(saved, max((self._clock.now() - started).total_seconds(), 0.0), resumed=True)
@@ -400,9 +400,10 @@ class FakeRuntime:
 
     def _free_address(self) -> str:
         taken = set(self._ips.values())
-        for _ in range(self._subnet.num_addresses):
-            self._last_address = self._last_address % (self._subnet.num_addresses - 2) + 1
-            address = str(self._subnet[self._last_address])
+        subnet = ipaddress.ip_network(self._subnet)
+        for _ in range(subnet.num_addresses):
+            self._last_address = self._last_address % (subnet.num_addresses - 2) + 1
+            address = str(subnet[self._last_address])
             if address not in taken and self._last_address > 1:
                 return address
         raise RuntimeFailure("FailedCreatePodSandBox", f"no free address in {self._subnet}")

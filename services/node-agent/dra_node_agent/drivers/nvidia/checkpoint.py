@@ -52,7 +52,6 @@ class Checkpoint:
     """The file. Every change is read, changed and written as a whole; with ``durable`` it survives a power cut then."""
 
     def __init__(self, path: Path, *, durable: bool = True) -> None:
-        self._path = path
         self._file = StateFile(path, durable=durable)
         self._claims: dict[str, PreparedClaim] | None = None
         self._boot_id = ""
@@ -64,7 +63,7 @@ class Checkpoint:
         Raises:
             CheckpointError: the file is damaged.
         """
-        if self._path.exists():
+        if self._file.path.exists():
             claims = self.claims()
             if self._boot_id in ("", boot_id):
                 if self._boot_id == "":
@@ -93,10 +92,10 @@ class Checkpoint:
             content = msgspec.json.decode(data)
             second, first = content.get("v2"), content.get("v1")
             if checksum(dumps(_first_body(first))) != content["checksum"]:
-                raise CheckpointError(f"{self._path}: checkpoint is corrupted")
+                raise CheckpointError(f"{self._file.path}: checkpoint is corrupted")
             if second is not None:
                 if checksum(dumps({**second, "checksum": 0})) != second["checksum"]:
-                    raise CheckpointError(f"{self._path}: checkpoint is corrupted")
+                    raise CheckpointError(f"{self._file.path}: checkpoint is corrupted")
                 self._boot_id = second.get("nodeBootID", "")
             source = second if second is not None else first or {}
             return {
@@ -111,7 +110,7 @@ class Checkpoint:
                 for uid, claim in (source.get("preparedClaims") or {}).items()
             }
         except (msgspec.DecodeError, KeyError, AttributeError, TypeError) as error:
-            raise CheckpointError(f"{self._path}: checkpoint is corrupted: {error!r}") from error
+            raise CheckpointError(f"{self._file.path}: checkpoint is corrupted: {error!r}") from error
 
     def _write(self, claims: dict[str, PreparedClaim]) -> None:
         ordered = sorted(claims.items())

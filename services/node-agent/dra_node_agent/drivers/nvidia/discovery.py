@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import sys
 import uuid
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
@@ -392,7 +393,7 @@ def _copy(gpu: Gpu, uuid: str) -> Gpu:
 
 
 def _uuid(handle: Any) -> str:
-    return _text(pynvml.nvmlDeviceGetUUID(handle))
+    return sys.intern(_text(pynvml.nvmlDeviceGetUUID(handle)))
 
 
 def _profile_name(gpu: Gpu, profile: GiProfile) -> str:

@@ -16,6 +16,7 @@ from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, 
 from dra_node_agent.driverkit.health import Health, HealthBoard
 from dra_node_agent.driverkit.locks import FileLock, LockTimeout
 from dra_node_agent.driverkit.metadata import V1ALPHA1, MetadataWriter
+from dra_node_agent.driverkit.resources import DriverResources
 from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
@@ -167,15 +168,15 @@ class NvidiaDriver:
         _log.info("unprepared", claim=str(claim))
 
     async def _publish(self) -> None:
-        self.server.publish(
-            self._announcer.resources(
-                self._node, self.state.per_gpu, self._taints.by_device, self.state.partitioned
-            )
-        )
+        self.server.publish(self._resources(), self._resources)
         if self._board is not None:
             await self._board.set(
                 [self._health(name) for devices in self.state.per_gpu.values() for name in devices]
             )
+
+    def _resources(self) -> DriverResources:
+        state = self.state
+        return self._announcer.resources(self._node, state.per_gpu, self._taints.by_device, state.partitioned)
 
     def _health(self, name: str) -> Health:
         found = self._taints.of(name)

@@ -30,7 +30,7 @@ class MpsDaemons:
     """
 
     def __init__(self, directory: Path, library: DeviceLibrary) -> None:
-        self._directory = directory
+        self._directory = str(directory)
         self._library = library
 
     def start(
@@ -43,7 +43,7 @@ class MpsDaemons:
             DiscoveryError: NVML refused the exclusive mode.
         """
         daemon = self._id(claim_uid, uuids)
-        root = self._directory / daemon
+        root = Path(self._directory) / daemon
         limits = config.pinned_limits(uuids)
         for part in ("shm", "pipe", "log"):
             (root / part).mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ class MpsDaemons:
 
     def stop(self, claim_uid: str) -> None:
         """Stop all daemons of a claim and remove what they leave."""
-        for root in self._directory.glob(f"{claim_uid}-*"):
+        for root in Path(self._directory).glob(f"{claim_uid}-*"):
             shutil.rmtree(root)
 
     def _id(self, claim_uid: str, uuids: list[str]) -> str:

@@ -29,7 +29,7 @@ class DeviceTaints:
     """The taints of one node's devices, by device name."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = str(path)
         self._boot_id = ""
         self._taints: dict[str, tuple[DeviceTaint, ...]] = {}
 
@@ -37,12 +37,12 @@ class DeviceTaints:
         """Take over what the last process left, unless the machine was booted since."""
         self._boot_id = boot_id
         try:
-            left = msgspec.json.decode(self._path.read_bytes(), type=_File)
+            left = msgspec.json.decode(Path(self._path).read_bytes(), type=_File)
         except FileNotFoundError:
             return
         except (OSError, msgspec.DecodeError) as error:
             _log.warning(
-                "taints of devices are unreadable, starting without", path=str(self._path), error=str(error)
+                "taints of devices are unreadable, starting without", path=self._path, error=str(error)
             )
             return
         if left.node_boot_id == boot_id:
@@ -78,10 +78,10 @@ class DeviceTaints:
         xids = {name: taint for name, taints in self._taints.items() for taint in taints if taint.key == XID}
         try:
             write_atomically(
-                self._path, msgspec.json.encode(_File(self._boot_id, xids)), durable=False
+                Path(self._path), msgspec.json.encode(_File(self._boot_id, xids)), durable=False
             )  # A power cut is a boot.
         except OSError as error:
-            _log.warning("taints of devices not written", path=str(self._path), error=str(error))
+            _log.warning("taints of devices not written", path=self._path, error=str(error))
 
 
 def _same(one: DeviceTaint, other: DeviceTaint) -> bool:

@@ -109,12 +109,17 @@ class CheckpointFile:
             raise CheckpointError("received empty string instead of checkpointName")
         if not directory.is_absolute():
             raise CheckpointError(f"checkpoint directory {str(directory)!r} is no absolute path")
-        self.path = directory / name
+        self._path = str(directory / name)
         self._durable = durable
         self._wanted = 0
         self._written = 0
         self._turn = asyncio.Lock()
         self._disk = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        return Path(self._path)
 
     def load_or_create(self) -> tuple[ClaimState, ...]:
         """The claims of the last store; none where there is no file, which is then made.

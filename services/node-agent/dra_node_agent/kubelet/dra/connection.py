@@ -216,23 +216,30 @@ class DriverConnection:
             raise NoHealth(f"driver {self.driver} offers no health service")
         # Both versions have the same messages.
         request, answer = health_v1_pb2.NodeWatchResourcesRequest(), health_v1_pb2.NodeWatchResourcesResponse
+        reports = wire.stream(self._channel, f"/{service}/NodeWatchResources", request, answer)
         try:
-            async for report in wire.stream(self._channel, f"/{service}/NodeWatchResources", request, answer):
-                yield [
-                    device_health(
-                        entry.device.pool_name,
-                        entry.device.device_name,
-                        entry.health,
-                        entry.health_check_timeout_seconds,
-                        entry.message,
-                    )
-                    for entry in report.devices
-                ]
+            while True:
+                yield _devices(await anext(reports))
+        except StopAsyncIteration:
+            return
         except wire.CallError as error:
             # Drivers of 1.37 offer the service in any case, and say so here where they report nothing.
             promised = self._kubernetes < V1_37 and HEALTH_V1ALPHA1 in self._services
             missing = error.code == "Unimplemented" and not promised
             raise (NoHealth if missing else DriverError)(str(error)) from error
+
+
+def _devices(report: health_v1_pb2.NodeWatchResourcesResponse) -> list[DeviceHealth]:
+    return [
+        device_health(
+            entry.device.pool_name,
+            entry.device.device_name,
+            entry.health,
+            entry.health_check_timeout_seconds,
+            entry.message,
+        )
+        for entry in report.devices
+    ]
 
 
 def _downgrade(claims: Sequence[dra_v1_pb2.Claim]) -> list[dra_v1beta1_pb2.Claim]:

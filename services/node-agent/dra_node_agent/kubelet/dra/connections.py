@@ -230,6 +230,7 @@ class DriverConnections:
                 async for devices in connection.health():
                     self._health_is_back(driver)
                     await handle(driver, devices)
+                    del devices  # Not kept until the next report, on thousands of nodes.
                 self._health_ended(driver)
             except NoHealth:
                 self._health_ended(driver)

@@ -1,5 +1,6 @@
 """What drivers say of their devices' health (pkg/kubelet/cm/dra/healthinfo.go)."""
 
+import sys
 from collections.abc import Iterable
 from datetime import datetime
 from enum import StrEnum
@@ -57,8 +58,8 @@ class DeviceHealth(msgspec.Struct, frozen=True, rename="pascal"):
 def device_health(pool: str, device: str, health: int, timeout_seconds: int, message: str) -> DeviceHealth:
     """A device's health as the protocol reports it; a timeout of zero or less means the default."""
     return DeviceHealth(
-        pool_name=pool,
-        device_name=device,
+        pool_name=sys.intern(pool),
+        device_name=sys.intern(device),
         health=health_from_wire(health),
         health_check_timeout=float(timeout_seconds) if timeout_seconds > 0 else DEFAULT_TIMEOUT,
         message=truncate_message(message),
@@ -80,7 +81,7 @@ class HealthInfoCache:
     """
 
     def __init__(self, path: Path | None, clock: Clock | None = None) -> None:
-        self._path = path
+        self._path = str(path) if path is not None else None
         self._clock = clock or SystemClock()
         self._drivers: _States = {}
         if path is not None and path.exists():
@@ -151,9 +152,9 @@ class HealthInfoCache:
         if self._path is None:
             return
         try:
-            write_atomically(self._path, msgspec.json.encode(self._drivers), durable=False)
+            write_atomically(Path(self._path), msgspec.json.encode(self._drivers), durable=False)
         except OSError as error:
-            _log.warning("health file not written", path=str(self._path), error=str(error))
+            _log.warning("health file not written", path=self._path, error=str(error))
 
     def _stale(self, device: DeviceHealth) -> bool:
         if device.last_updated is None:

@@ -112,7 +112,7 @@ class DraManager:
         self._optional_operations = features.enabled("DRAOptionalNodeOperations")
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._on_phase = on_phase
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, asyncio.Lock] | None = None
         CLAIMS_IN_USE.add(self.cache.in_use)
         watch_health = features.enabled("ResourceHealthStatus")
         self.connections = DriverConnections(
@@ -338,6 +338,8 @@ class DraManager:
         # One pod at a time changes a claim: a pod that joins must not meet another's unprepare halfway.
         async with contextlib.AsyncExitStack() as stack:
             for key in sorted(set(keys)):
+                if self._locks is None:
+                    self._locks = WeakValueDictionary()
                 lock = self._locks.get(key)
                 if lock is None:
                     self._locks[key] = lock = asyncio.Lock()

@@ -49,9 +49,13 @@ async def stream(channel: Any, method: str, request: Message, answer: type[M]) -
         CallError: the stream broke, or something in it is no ``answer``.
     """
     answers = channel.unary_stream(method)(request.SerializeToString())
+    data = aiter(answers)
     try:
-        async for data in answers:
-            yield _decoded(answer, data)
+        while True:
+            # Without a name for it nothing keeps an answer while the next one is waited for, on thousands of nodes.
+            yield _decoded(answer, await anext(data))
+    except StopAsyncIteration:
+        return
     except aio.AioRpcError as error:
         raise call_error(error) from error
     finally:

@@ -47,14 +47,12 @@ class RegistrationServer:
     def __init__(self, socket: str, handler: ClientHandler, clock: Clock) -> None:
         if not os.path.isabs(socket):
             raise DeviceError(f"bad socketPath, must be an absolute path: {socket}")
-        path = Path(socket)
-        self.directory = path.parent
+        self.directory = Path(socket).parent
         self._handler = handler
         self._clock = clock
         self._clients: dict[str, PluginClient] = {}
-        # Next to the directory: what lies in it is plugins' and the kubelet's known files.
-        behind = self.directory.with_name(f".{self.directory.name}.sock")
-        self._server = OnDemandServer(path, behind, self._add)
+        self._socket_path = socket
+        self._server: OnDemandServer | None = None
         self._tasks = Tasks()
         self._serving = Tasks()
         self._opened = self._stopped = False
@@ -88,10 +86,13 @@ class RegistrationServer:
 
     async def _open(self) -> None:
         self._opened = True
+        # Next to the directory: what lies in it is plugins' and the kubelet's known files.
+        behind = self.directory.with_name(f".{self.directory.name}.sock")
+        server = self._server = OnDemandServer(Path(self._socket_path), behind, self._add)
         try:
-            await self._server.start()
+            await server.start()
         except OSError:
-            self._serving.start(self._listen())
+            self._serving.start(self._listen(server))
 
     async def stop(self) -> None:
         """Disconnect all plugins, and stop listening."""
@@ -99,13 +100,14 @@ class RegistrationServer:
         for resource, client in list(self._clients.items()):
             await self._disconnect(resource, client)
         await self._serving.close()
-        await self._server.close()
+        if self._server is not None:
+            await self._server.close()
         await self._tasks.close()
 
-    async def _listen(self) -> None:
+    async def _listen(self, server: OnDemandServer) -> None:
         while True:
             try:
-                await self._server.start()
+                await server.start()
                 return
             except OSError as error:
                 _log.error("device plugins can't register, trying again", error=str(error))
