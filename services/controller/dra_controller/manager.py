@@ -11,9 +11,11 @@ from types import TracebackType
 from typing import Self
 
 import prometheus_client
+from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector, LeadershipLost
 from dra_shared.client.rest import Client
+from dra_shared.client.sharing import WithoutDetails
 from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
@@ -121,7 +123,9 @@ class ControllerManager:
         """One term: everything starts from what the API server says."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
-        informers = InformerFactory(self._client, self._clock, relist_seconds=relist)
+        # Controllers read names, nodes and taints of devices from it; who needs the rest asks for it.
+        trims = {RESOURCE_SLICES.kind: WithoutDetails()}
+        informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)
         context = Context(
             self._client,
             informers,

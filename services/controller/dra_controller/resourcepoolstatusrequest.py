@@ -40,7 +40,6 @@ class ResourcePoolStatusRequestController(QueueController):
         requests = self.watch(RESOURCE_POOL_STATUS_REQUESTS)
         self._requests = requests.store
         slices = self.watch(RESOURCE_SLICES)
-        self._slices = slices.store
         self._claims = self.watch(RESOURCE_CLAIMS).store
         rules = taint_rules(context.features) if context.features.version >= V1_37 else None
         self._rules = self.watch(rules).store if rules is not None else None
@@ -92,9 +91,10 @@ class ResourcePoolStatusRequestController(QueueController):
             return
         started = self._clock.monotonic()
         rules = self._rules.list() if self._rules is not None else ()
-        status = pool_status(
-            request, self._slices.list(), self._claims.list(), rules, self._clock.now(), self._features
-        )
+        # The informer's slices have no attributes, which summaries need: requests are few.
+        selector = f"spec.driver={request.spec.driver}"
+        slices = (await self._client.list(RESOURCE_SLICES, field_selector=selector)).items
+        status = pool_status(request, slices, self._claims.list(), rules, self._clock.now(), self._features)
         incomplete = [pool.validation_error or "" for pool in status.pools if pool.total_devices is None]
         if incomplete:
             # As upstream: no answer before the driver has published all slices. The next slice brings us back.

@@ -11,7 +11,7 @@ listing again, which ``relist_seconds`` asks for.
 import asyncio
 import random
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 import httpx
@@ -58,6 +58,7 @@ class Informer(Generic[T]):
         clock: Clock | None = None,
         rng: random.Random | None = None,
         relist_seconds: float | None = None,
+        trim: Callable[[T], None] | None = None,
     ) -> None:
         self.resource = resource
         self.store: Store[T] = Store()
@@ -72,7 +73,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._relist_seconds = relist_seconds
         self._removed: OrderedDict[str, str] = OrderedDict()
-        self._share = sharing(resource.type)
+        self._share = trim or sharing(resource.type)
 
     @property
     def resource_version(self) -> str | None:
@@ -269,11 +270,18 @@ class InformerFactory:
     """One informer a resource, shared by everything in a process, all run together."""
 
     def __init__(
-        self, client: Client, clock: Clock | None = None, *, relist_seconds: float | None = None
+        self,
+        client: Client,
+        clock: Clock | None = None,
+        *,
+        relist_seconds: float | None = None,
+        trims: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
+        """``trims`` drop, by kind, what nobody reads of objects that were just decoded."""
         self._client = client
         self._clock = clock
         self._relist_seconds = relist_seconds
+        self._trims = trims or {}
         self._informers: dict[tuple[str, str, str], Informer[Any]] = {}
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
@@ -281,7 +289,11 @@ class InformerFactory:
         key = (resource.group, resource.version, resource.plural)
         if key not in self._informers:
             self._informers[key] = Informer(
-                self._client, resource, clock=self._clock, relist_seconds=self._relist_seconds
+                self._client,
+                resource,
+                clock=self._clock,
+                relist_seconds=self._relist_seconds,
+                trim=self._trims.get(resource.kind),
             )
         return self._informers[key]
 

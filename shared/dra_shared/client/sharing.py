@@ -5,14 +5,29 @@ most of what services remember. client-go's SetTransform is for the same.
 """
 
 from collections.abc import Callable
-from typing import Any
+from sys import intern
+from typing import Any, Final, TypeVar
+
+from msgspec.structs import force_setattr
 
 from dra_shared.api.meta import Object
 from dra_shared.api.node import Node
-from dra_shared.api.resource import ResourceSlice
+from dra_shared.api.resource import Device, ResourceSlice
 
 # What has more values than that, as UUIDs do, is different everywhere.
 _VALUES, _NAMES = 64, 1024
+# What all nodes of a version and machine have in common of their nodeInfo.
+_INFO = (
+    "architecture",
+    "container_runtime_version",
+    "kernel_version",
+    "kubelet_version",
+    "operating_system",
+    "os_image",
+)
+_NOTHING: Final[dict[str, Any]] = {}
+
+T = TypeVar("T")
 
 
 class _Parts:
@@ -36,25 +51,102 @@ class _Parts:
                 known[value] = value
 
 
+class _Equal:
+    """Values that are the same in many objects, as texts and times are; forgotten when there are too many of them."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}
+        self._maps: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
+
+    def one(self, value: T) -> T:
+        """The known one that equals the value, or the value itself."""
+        if len(self._known) >= _NAMES:
+            self._known = {}
+        known: T = self._known.setdefault(value, value)
+        return known
+
+    def map(self, value: dict[str, Any]) -> dict[str, Any]:
+        """The same for a map."""
+        if len(self._maps) >= _NAMES:
+            self._maps = {}
+        return self._maps.setdefault(tuple(value.items()), value)
+
+    def each(self, values: tuple[T, ...]) -> tuple[T, ...]:
+        """The same for members, and for all of them together."""
+        return self.one(tuple(self.one(value) for value in values))
+
+
 class _SliceSharing:
     def __init__(self) -> None:
         self._attributes, self._capacities = _Parts(), _Parts()
+        self._equal = _Equal()
 
-    def __call__(self, slice_: Any) -> None:
+    def __call__(self, slice_: ResourceSlice) -> None:
+        _share_metadata(slice_)
+        force_setattr(slice_.spec, "driver", intern(slice_.spec.driver))
         for device in slice_.spec.devices:
-            self._attributes.share(device.attributes)
+            attributes = {intern(name): value for name, value in device.attributes.items()}
+            self._attributes.share(attributes)
             self._capacities.share(device.capacity)
+            force_setattr(device, "attributes", attributes)
+            force_setattr(device, "capacity", self._equal.map(device.capacity))
+            force_setattr(device, "name", intern(device.name))
+
+
+class WithoutDetails:
+    """Slices for who reads nothing of devices' attributes, capacity and counters: those of equal nodes are the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, ...], tuple[Device, ...]] = {}
+
+    def __call__(self, slice_: ResourceSlice) -> None:
+        """Drop these, and keep devices once that have nothing but a name then."""
+        spec = slice_.spec
+        _share_metadata(slice_)
+        force_setattr(spec, "driver", intern(spec.driver))
+        for device in spec.devices:
+            force_setattr(device, "attributes", _NOTHING)
+            force_setattr(device, "capacity", _NOTHING)
+            force_setattr(device, "consumes_counters", ())
+        names = tuple(device.name for device in spec.devices)
+        known = self._known.get(names)
+        if known is None:
+            known = tuple(Device(name=name) for name in names)
+            if len(self._known) < _NAMES:
+                self._known[names] = known
+        if spec.devices == known:
+            force_setattr(spec, "devices", known)
 
 
 class _NodeSharing:
     def __init__(self) -> None:
-        self._texts, self._amounts = _Parts(), _Parts()
+        self._texts = _Parts()
+        self._equal = _Equal()
 
-    def __call__(self, node: Any) -> None:
-        self._texts.share(node.metadata.labels)
-        self._texts.share(node.metadata.annotations)
-        self._amounts.share(node.status.capacity)
-        self._amounts.share(node.status.allocatable)
+    def __call__(self, node: Node) -> None:
+        meta, status, equal = node.metadata, node.status, self._equal
+        _share_metadata(node)
+        labels = {intern(name): value for name, value in meta.labels.items()}
+        self._texts.share(labels)
+        self._texts.share(meta.annotations)
+        force_setattr(meta, "labels", labels)
+        force_setattr(meta, "annotations", equal.map(meta.annotations))
+        force_setattr(status, "capacity", equal.map(status.capacity))
+        force_setattr(status, "allocatable", equal.map(status.allocatable))
+        force_setattr(status, "conditions", equal.each(status.conditions))
+        force_setattr(status, "addresses", tuple(equal.one(address) for address in status.addresses))
+        force_setattr(status, "declared_features", equal.one(status.declared_features))
+        force_setattr(status, "daemon_endpoints", equal.one(status.daemon_endpoints))
+        for name in _INFO:
+            force_setattr(status.node_info, name, intern(getattr(status.node_info, name)))
+
+
+def _share_metadata(obj: Object) -> None:
+    force_setattr(obj, "api_version", intern(obj.api_version))
+    force_setattr(obj, "kind", intern(obj.kind))
+    for owner in obj.metadata.owner_references:
+        force_setattr(owner, "api_version", intern(owner.api_version))
+        force_setattr(owner, "kind", intern(owner.kind))
 
 
 _SHARING: dict[type[Object], Callable[[], Callable[[Any], None]]] = {

@@ -5,7 +5,7 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
-from dra_shared.client.sharing import sharing
+from dra_shared.client.sharing import WithoutDetails, sharing
 
 
 def _slice(number: int) -> ResourceSlice:
@@ -60,3 +60,58 @@ def test_nodes_share_the_values_of_labels() -> None:
 
 def test_other_kinds_share_nothing() -> None:
     assert sharing(Pod) is None
+
+
+def _node(number: int) -> Node:
+    name = "-".join(("n", str(number)))
+    condition = {"type": "Ready", "status": "True", "message": " ".join(("kubelet", "is", "ready"))}
+    status = {
+        "capacity": {"cpu": str(60 + 4)},
+        "allocatable": {"cpu": str(60 + 4)},
+        "conditions": [condition],
+        "addresses": [
+            {"type": "InternalIP", "address": ".".join("1111")},
+            {"type": "Hostname", "address": name},
+        ],
+        "nodeInfo": {"osImage": " ".join("ab"), "machineID": name},
+    }
+    return convert(NODES, {"metadata": {"name": name, "labels": {"zone": "-".join("ab")}}, "status": status})
+
+
+def test_equal_parts_of_nodes_statuses_are_one_and_nodes_stay_as_they_were() -> None:
+    share = sharing(Node)
+    assert share is not None
+    nodes = [_node(number) for number in range(3)]
+    for node in nodes:
+        share(node)
+    assert nodes == [_node(number) for number in range(3)]
+    parts = [
+        (
+            id(n.status.capacity),
+            id(n.status.conditions),
+            id(n.status.addresses[0]),
+            id(n.status.node_info.os_image),
+        )
+        for n in nodes
+    ]
+    assert len(set(parts)) == 1
+    assert nodes[0].status.allocatable is nodes[0].status.capacity
+
+
+def test_slices_of_equal_nodes_have_the_same_devices_without_details() -> None:
+    trim = WithoutDetails()
+    first, second = _slice(1), _slice(2)
+    trim(first)
+    trim(second)
+    (device,) = first.spec.devices
+    assert (device.name, device.attributes, device.capacity) == ("gpu-0", {}, {})
+    assert first.spec.devices is second.spec.devices
+
+
+def test_a_tainted_device_stays_its_own_without_details() -> None:
+    trim = WithoutDetails()
+    taint = {"key": "k", "effect": "NoExecute"}
+    spec = {"driver": "gpu", "devices": [{"name": "gpu-0", "taints": [taint]}]}
+    tainted = convert(RESOURCE_SLICES, {"metadata": {"name": "t"}, "spec": spec})
+    trim(tainted)
+    assert [one.key for one in tainted.spec.devices[0].taints] == ["k"]

@@ -11,7 +11,7 @@ from dra_apiserver.storage.records import DELETED, Change, Event, Record
 
 RING_EVENTS = 8192
 RING_BYTES = 64 << 20
-KEPT_BYTES = 64 << 20
+KEPT_BYTES = 4 << 20
 
 
 class Pending:
@@ -196,14 +196,14 @@ class Collection:
 
     def keep(self, event: Event, place: Hashable, made: bytes) -> None:
         """Keep in the cache of an event of the ring what is derived from it; too much of that drives all else out."""
-        event.cache[place] = made
+        event.remember(place, made)
         event.kept += len(made)
         self._kept += len(made)
         if self._kept > KEPT_BYTES:
             for other in self._events:
                 if other is not event:
                     self._kept -= other.kept
-                    other.kept, other.cache = 0, {}
+                    other.forget()
 
     def undo(self, revision: int) -> dict[str, Record | None] | None:
         """Each key that changed after `revision` with what it held then; None where the ring has forgotten it."""

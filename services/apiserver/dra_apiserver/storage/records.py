@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Final
 
 import orjson
@@ -12,6 +13,9 @@ JsonObject = dict[str, Any]
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
+
+_NOTHING: Final[dict[Hashable, Any]] = {}
+"""What nobody derived anything from: one for all, because an empty map takes as much as an event itself."""
 
 Resource = tuple[str, str]
 """(group, plural) of the kind as it is stored."""
@@ -48,8 +52,18 @@ class Event:
         self.revision = record.revision
         self.record = record
         self.previous = previous
-        self.cache: dict[Any, Any] = {}
+        self.cache = _NOTHING
         self.kept = 0
+
+    def remember(self, place: Hashable, made: Any) -> None:
+        """Keep what was derived from it."""
+        if self.cache is _NOTHING:
+            self.cache = {}
+        self.cache[place] = made
+
+    def forget(self) -> None:
+        """Keep nothing of that any more."""
+        self.cache, self.kept = _NOTHING, 0
 
     @property
     def stored(self) -> Record | None:

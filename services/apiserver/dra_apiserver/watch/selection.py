@@ -80,7 +80,8 @@ class Selection:
     def _now(self, event: Event) -> _Traits:
         found: _Traits | None = event.cache.get((self._source, "now"))
         if found is None:
-            found = event.cache[self._source, "now"] = _traits(self._kind, event.record.data)
+            found = _traits(self._kind, event.record.data)
+            event.remember((self._source, "now"), found)
         return found
 
     def _before(self, event: Event) -> _Traits:
@@ -88,5 +89,6 @@ class Selection:
         if found is None:
             # A deleted object's last state selects as the one before it did, except where that is unknown.
             known = event.previous or event.record
-            found = event.cache[self._source, "before"] = _traits(self._kind, known.data)
+            found = _traits(self._kind, known.data)
+            event.remember((self._source, "before"), found)
         return found
