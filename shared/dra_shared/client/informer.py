@@ -277,7 +277,7 @@ class InformerFactory:
         relist_seconds: float | None = None,
         trims: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
-        """``trims`` drop, by kind, what nobody reads of objects that were just decoded."""
+        """``trims`` drop, by kind, what is not read of objects that were just decoded."""
         self._client = client
         self._clock = clock
         self._relist_seconds = relist_seconds

@@ -107,7 +107,7 @@ class SlicePublisher:
         """Want exactly these slices from now on.
 
         Args:
-            again: gives the same resources again, so that they need not be kept for as long as nobody touches a slice.
+            again: gives the same resources again, so that they need not be kept until somebody else touches a slice.
         """
         self._wanted = _Wanted(resources, again)
         self._synced.clear()

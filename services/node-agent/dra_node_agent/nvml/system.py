@@ -154,7 +154,7 @@ class SimulatedGpu:
     def __init__(self, index: int, model: GpuModel, seed: str, mig_enabled: bool = False) -> None:
         self.index = index
         self.model = model
-        # Interned, as whoever asks NVML for it gets a copy.
+        # Interned, as each question to NVML is answered with a copy.
         self.uuid = sys.intern(f"GPU-{_uuid(seed, 'gpu', str(index))}")
         self.fabric: FabricMember | None = None
         self._place(index)
