@@ -15,7 +15,7 @@ MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
 _NOTHING: Final[dict[Hashable, Any]] = {}
-"""The cache of an event from which nothing was derived: one for all, because an empty map takes as much as an event itself."""
+"""The cache of events from which nothing was derived: one for all, as an empty map takes as much as an event."""
 
 Resource = tuple[str, str]
 """(group, plural) of the kind as it is stored."""
