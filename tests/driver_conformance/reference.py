@@ -28,7 +28,9 @@ from dra_node_agent.proto import (
 from dra_shared.client.rest import Client
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37
 from dralab.conformance.driverprocess import Ended, Usage
-from grpc import StatusCode, aio
+from grpc import aio
+
+from tests.driver_conformance.servicers import DraServicer, HealthServicer, Refused, RegistrationServicer
 
 Json = dict[str, Any]
 
@@ -36,10 +38,6 @@ _API = "/apis/resource.k8s.io/v1"
 _SHARED = "board"
 _TYPE = "partition"
 _METADATA = ("metadata.resource.k8s.io/v1beta1", "metadata.resource.k8s.io/v1alpha1")
-
-
-class Refused(Exception):
-    """A claim cannot be prepared; the message is the driver's answer."""
 
 
 class Reference:
@@ -95,12 +93,12 @@ class Reference:
 
     async def serve(self) -> None:
         server = self._server = aio.server(options=(("grpc.so_reuseport", 0),))
-        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1_pb2), server)
+        dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(DraServicer(self, dra_v1_pb2), server)
         if self.serves_beta:
-            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(_Dra(self, dra_v1beta1_pb2), server)
-        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
-        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(_Health(self), server)
-        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
+            dra_v1beta1_pb2_grpc.add_DRAPluginServicer_to_server(DraServicer(self, dra_v1beta1_pb2), server)
+        health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server(HealthServicer(self), server)
+        health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(HealthServicer(self), server)
+        registration_v1_pb2_grpc.add_RegistrationServicer_to_server(RegistrationServicer(self), server)
         for socket in (self.socket, self.registration_socket):
             self.listen(server, socket)
         await server.start()
@@ -217,20 +215,29 @@ class Reference:
         contents = self.contents()
         found = await self.own_slices()
         generation = max((one["spec"]["pool"].get("generation", 1) for one in found), default=1)
-        kept: list[Json] = []
+        good = {id(one): self.is_current(one, contents) for one in found}
+        if any(self.place(one) >= 0 and not good[id(one)] for one in found):
+            # The whole pool is published again: old and new slices must not be taken for one pool.
+            generation, good = generation + 1, {}
+        kept = [one for one in found if good.get(id(one))]
         for one in found:
-            place = int(one["metadata"]["name"].split("-")[0]) if one["metadata"]["name"][0].isdigit() else -1
-            pool = one["spec"]["pool"]
-            good = 0 <= place < len(contents) and pool["resourceSliceCount"] == len(contents)
-            if good and self.same(one["spec"], contents[place]):
-                kept.append(one)
-            else:
+            if one not in kept:
                 await self.send("DELETE", f"{_API}/resourceslices/{one['metadata']['name']}")
-        have = {int(one["metadata"]["name"].split("-")[0]) for one in kept}
+        have = {self.place(one) for one in kept}
         for place, content in enumerate(contents):
             if place not in have:
                 body = self.slice(place, content, generation, len(contents), owner)
                 await self.send("POST", f"{_API}/resourceslices", body)
+
+    def place(self, found: Json) -> int:
+        """Which of the contents a slice has; -1 where it is none of the driver's own."""
+        name: str = found["metadata"]["name"]
+        return int(name.split("-")[0]) if name[0].isdigit() else -1
+
+    def is_current(self, found: Json, contents: Sequence[Json]) -> bool:
+        place = self.place(found)
+        complete = found["spec"]["pool"]["resourceSliceCount"] == len(contents)
+        return 0 <= place < len(contents) and complete and self.same(found["spec"], contents[place])
 
     async def own_slices(self) -> list[Json]:
         selector = f"spec.nodeName={self.node},spec.driver={self.name}"
@@ -542,57 +549,3 @@ class LocalDriver:
     def usage(self) -> Usage | None:
         driver = self._running["0"]
         return Usage(len(driver.files), driver.threads, driver.memory)
-
-
-class _Dra(dra_v1_pb2_grpc.DRAPluginServicer):
-    def __init__(self, driver: Reference, messages: Any) -> None:
-        self._driver, self._messages = driver, messages
-
-    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
-        response = self._messages.NodePrepareResourcesResponse()
-        try:
-            answers = await self._driver.prepare(request.claims)
-        except Refused as error:
-            await context.abort(StatusCode.UNKNOWN, str(error))
-        for uid, answer in answers.items():
-            entry = response.claims[uid]
-            if isinstance(answer, str):
-                entry.error = answer
-                continue
-            for device in answer:
-                message = entry.devices.add()
-                device = self._driver.message(self._messages, device)
-                known = message.DESCRIPTOR.fields_by_name
-                for field, value in device.items():
-                    if field in known and isinstance(value, list):
-                        getattr(message, field).extend(value)
-                    elif field in known and value is not None:
-                        setattr(message, field, value)
-        return response
-
-    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
-        response = self._messages.NodeUnprepareResourcesResponse()
-        for uid, error in (await self._driver.unprepare(request.claims)).items():
-            response.claims[uid].error = error
-        return response
-
-
-class _Registration(registration_v1_pb2_grpc.RegistrationServicer):
-    def __init__(self, driver: Reference) -> None:
-        self._driver = driver
-
-    async def GetInfo(self, request: Any, context: Any) -> Any:
-        return self._driver.info()
-
-    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
-        await self._driver.notified(request)
-        return registration_v1_pb2.RegistrationStatusResponse()
-
-
-class _Health(health_v1_pb2_grpc.DRAResourceHealthServicer):
-    def __init__(self, driver: Reference) -> None:
-        self._driver = driver
-
-    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
-        async for devices in self._driver.reports():
-            yield health_v1_pb2.NodeWatchResourcesResponse(devices=devices)

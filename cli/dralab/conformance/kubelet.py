@@ -6,7 +6,7 @@ The steps are those of pkg/kubelet/pluginmanager and pkg/kubelet/cm/dra/plugin; 
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -162,7 +162,7 @@ async def serves(registration: Registration, service: str) -> bool:
         return True
 
 
-async def health_reports(registration: Registration, service: str) -> AsyncIterator[Sequence[Any]]:
+async def health_reports(registration: Registration, service: str) -> AsyncGenerator[Sequence[Any]]:
     """The reports of a new health stream, device by device.
 
     Raises:
@@ -173,3 +173,16 @@ async def health_reports(registration: Registration, service: str) -> AsyncItera
         request, answer = health_v1_pb2.NodeWatchResourcesRequest(), health_v1_pb2.NodeWatchResourcesResponse
         async for report in wire.stream(channel, f"/{service}/NodeWatchResources", request, answer):
             yield report.devices
+
+
+async def streams(registration: Registration, service: str) -> bool:
+    """Whether the driver implements that health service, whatever it reports."""
+    try:
+        async with asyncio.timeout(_ASK):
+            async for _ in health_reports(registration, service):
+                break
+    except wire.CallError as error:
+        return error.code != "Unimplemented"
+    except TimeoutError:
+        pass
+    return True

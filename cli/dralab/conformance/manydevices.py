@@ -4,11 +4,12 @@ Where the command has ``{devices}`` it is how many the driver shall have, as the
 """
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from dralab.conformance.check import NotOffered, Unmet
-from dralab.conformance.claims import Result, devices_of
+from dralab.conformance.claims import Claim, Device, Result, devices_of
 from dralab.conformance.session import Session, incomplete
 
 Json = dict[str, Any]
@@ -23,12 +24,18 @@ class Many:
         slices: how many slices they are in.
         writes: how many writes there were once all were published, and nothing happened.
         prepared: what went wrong when the last one was prepared.
+        generations: the generation of each pool before, and with thousands of devices, where its slices changed.
+        shrunk: what is wrong with the slices once the driver has few devices again.
+        lost: what went wrong with a claim whose device is not there any more.
     """
 
     problem: str = ""
     slices: int = 0
     writes: int = 0
     prepared: str = ""
+    generations: dict[str, tuple[int, int]] = field(default_factory=dict)
+    shrunk: str = ""
+    lost: str = ""
 
 
 async def many(session: Session) -> Many:
@@ -41,29 +48,101 @@ async def many(session: Session) -> Many:
     if not session.driver.scales:
         raise NotOffered("the command has no {devices}, which says how many devices the driver has")
     usual, known = session.driver.devices, len(session.devices)
+    few = session.slices
+    began = len(session.world.requests.answered)
     session.driver.devices = session.pace.devices
+    seen = Many()
     try:
         await session.restart(kill=False)
-        return await _observed(session)
+        seen.problem = await _published(session, session.pace.devices)
+        if seen.problem:
+            return seen
+        seen.generations = _generations(few, session.slices)
+        await _observe(session, seen)
+        async with session.claim([Result(_one_more(few, session.devices))]) as claim:
+            answer = await session.attempt(claim)
+            seen.prepared = answer if isinstance(answer, str) else ""
+            session.driver.devices = usual
+            if not seen.prepared:
+                seen.lost = await _without_its_device(session, claim)
     except Unmet as problem:
-        return Many(problem=str(problem))
+        seen.problem = str(problem)
     finally:
-        session.driver.devices = usual
-        await session.restart(kill=False)
-        await _published(session, known)
+        await _as_before(session, seen, usual, known)
+        session.of_large_node.extend(session.world.requests.answered[began:])
+    return seen
 
 
-async def _observed(session: Session) -> Many:
-    if problem := await _published(session, session.pace.devices):
-        return Many(problem=problem)
-    found = Many(slices=len(session.slices))
+async def _observe(session: Session, seen: Many) -> None:
+    seen.slices = len(session.slices)
     writes = session.writes()
     await asyncio.sleep(session.pace.quiet)
-    found.writes = session.writes() - writes
-    usable = [device for device in session.devices if not device.spec.get("consumesCounters")]
-    async with session.claim([Result((usable or session.devices)[-1])]) as claim:
-        answer = await session.attempt(claim)
-        found.prepared = answer if isinstance(answer, str) else ""
+    seen.writes = session.writes() - writes
+
+
+async def _without_its_device(session: Session, claim: Claim) -> str:
+    """Start the driver without the claim's device, and unprepare the claim; gives what goes wrong."""
+    few = session.driver.devices
+    try:
+        await session.restart(kill=False)
+    except Unmet as problem:
+        # With the device the claim can be undone, and the driver goes on without it.
+        session.driver.devices = session.pace.devices
+        await session.back()
+        await session.undo(claim)
+        session.driver.devices = few
+        return str(problem)
+    left = await session.undo(claim)
+    if left:
+        session.driver.devices = session.pace.devices
+        await session.restart(kill=False)
+        await session.undo(claim)
+        session.driver.devices = few
+    return left
+
+
+async def _as_before(session: Session, seen: Many, usual: int, known: int) -> None:
+    """Have the driver run with its few devices, as before."""
+    if session.driver.devices != usual or seen.problem or seen.prepared or seen.lost:
+        session.driver.devices = usual
+        await session.restart(kill=False)
+    seen.shrunk = await _published(session, known)
+    if not seen.shrunk and (old := _outdated(session.slices)):
+        seen.shrunk = f"{len(old)} slices of an older generation are still there"
+
+
+def _one_more(few: Sequence[Json], devices: Sequence[Device]) -> Device:
+    """The last device that there are only thousands of."""
+    known = {device.key for device in devices_of(few)}
+    usable = [device for device in devices if not device.spec.get("consumesCounters")]
+    more = [device for device in usable if device.key not in known]
+    return (more or usable or devices)[-1]
+
+
+def _outdated(slices: Sequence[Json]) -> list[Json]:
+    newest: dict[str, int] = {}
+    for pool in (one["spec"]["pool"] for one in slices):
+        newest[pool["name"]] = max(newest.get(pool["name"], 0), pool.get("generation", 0))
+    return [
+        one
+        for one in slices
+        if one["spec"]["pool"].get("generation", 0) < newest[one["spec"]["pool"]["name"]]
+    ]
+
+
+def _generations(few: Sequence[Json], many: Sequence[Json]) -> dict[str, tuple[int, int]]:
+    """The generations of pools that are of more slices now."""
+    found = {}
+    for name in {one["spec"]["pool"]["name"] for one in few}:
+        old, new = (
+            [one["spec"]["pool"] for one in slices if one["spec"]["pool"]["name"] == name]
+            for slices in (few, many)
+        )
+        if len(new) > len(old):
+            found[name] = (
+                max(pool.get("generation", 0) for pool in old),
+                max(pool.get("generation", 0) for pool in new),
+            )
     return found
 
 

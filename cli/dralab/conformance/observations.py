@@ -19,6 +19,7 @@ from dralab.conformance.world import RESOURCE
 
 Json = dict[str, Any]
 
+_LOOKS = 20
 #: What a slice with one plain device must not have.
 _OF_DEVICES = frozenset({"devices", "sharedCounters", "partitionTypeAttribute"})
 
@@ -34,9 +35,28 @@ class Quiet:
 
 async def quiet(session: Session) -> Quiet:
     """Watch the slices."""
-    writes, before = session.writes(), await session.look()
+    writes, before = session.writes(), await _whole(session)
     await asyncio.sleep(session.pace.quiet)
-    return Quiet(session.writes() - writes, before, await session.look())
+    return Quiet(session.writes() - writes, before, await _whole(session))
+
+
+async def steady(session: Session) -> list[list[Json]]:
+    """The slices, looked at three times while nothing happens."""
+    looks = [await _whole(session)]
+    for _ in range(2):
+        await asyncio.sleep(session.pace.quiet / 2)
+        looks.append(await _whole(session))
+    return looks
+
+
+async def _whole(session: Session) -> list[Json]:
+    """The slices when all of them are there: not in the middle of a change, unless that has no end."""
+    for _ in range(_LOOKS):
+        found = await session.look()
+        if found and not incomplete(found):
+            break
+        await asyncio.sleep(session.pace.poll)
+    return found
 
 
 @dataclass
@@ -124,6 +144,7 @@ class Outage:
 
 async def outage(session: Session) -> Outage:
     """Answer all requests of the driver's with 503 for a while; a claim is unprepared meanwhile."""
+    await session.unstuck("an outage of the API server")
     async with session.claim(prepare=True) as claim:
         seen = Outage()
         with session.world.requests.failing(lambda visit: True):

@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 from dra_node_agent.cdi import Spec
-from dra_node_agent.kubelet.dra.connection import DriverError
+from dra_node_agent.kubelet.dra.connection import DriverError, health_service
+from dra_node_agent.kubelet.dra.wire import CallError
 
 from dralab.conformance.check import NotOffered, Unmet
-from dralab.conformance.claims import Result
+from dralab.conformance.claims import Device, Result
 from dralab.conformance.driverprocess import Ended
+from dralab.conformance.kubelet import health_reports
 from dralab.conformance.session import Session, cdi_ids, plain
 from dralab.conformance.traffic import about
 
 Json = dict[str, Any]
 
 _SETTLING = 20
+_FIRST_REPORT = 2.0
 
 
 @dataclass
@@ -34,6 +37,7 @@ class Restarted:
         missing: CDI ids of the first claim that were not defined after the restart, before it was prepared again.
         unprepared: what went wrong when the second claim was unprepared without being prepared again.
         left: CDI files of the second claim that are still there.
+        devices: those of the claims.
         slices_before, slices_after: the slices once all are published again.
     """
 
@@ -47,6 +51,7 @@ class Restarted:
     second: bool = False
     unprepared: str = ""
     left: set[str] = field(default_factory=set)
+    devices: list[Device] = field(default_factory=list)
     slices_before: list[Json] = field(default_factory=list)
     slices_at_exit: list[Json] = field(default_factory=list)
     slices_after: list[Json] = field(default_factory=list)
@@ -64,10 +69,12 @@ async def stopped(session: Session) -> Restarted:
 
 async def _restarted(session: Session, *, kill: bool) -> Restarted:
     session.need_restarts()
+    await session.unstuck("a restart")
     seen = Restarted(slices_before=await session.look())
     devices = session.pick()
     with contextlib.suppress(NotOffered):
         devices = session.pick(2)
+    seen.devices = devices
     async with contextlib.AsyncExitStack() as stack:
         claims = [await stack.enter_async_context(session.claim([Result(device)])) for device in devices]
         first = await session.ready(claims[0])
@@ -80,7 +87,7 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
         if kill:
             await session.driver.kill()
         else:
-            seen.ended = await session.driver.stop(session.pace.stop)
+            seen.ended = await _stop_as_kubelets_see_it(session)
         seen.sockets = session.kubelet.sockets()
         seen.slices_at_exit = await session.look()
         try:
@@ -99,6 +106,21 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
             seen.unprepared = await session.undo(claims[1])
             seen.left = session.cdi.names() & of_second
     return seen
+
+
+async def _stop_as_kubelets_see_it(session: Session) -> Ended:
+    """Stop the driver while a health stream is open, as it always is with a kubelet."""
+    service = health_service(session.registration.versions, session.version)
+    stream = health_reports(session.registration, service) if service else None
+    try:
+        if stream is not None:
+            with contextlib.suppress(TimeoutError, CallError, StopAsyncIteration):
+                async with asyncio.timeout(_FIRST_REPORT):
+                    await anext(stream)
+        return await session.driver.stop(session.pace.stop)
+    finally:
+        if stream is not None:
+            await stream.aclose()
 
 
 async def _settle(session: Session) -> None:
@@ -131,6 +153,7 @@ async def interrupted(session: Session) -> list[Interrupted]:
 
 async def _interrupt(session: Session, moment: str) -> Interrupted:
     seen = Interrupted(moment)
+    await session.unstuck(f"a crash when it {moment}")
     async with session.claim() as claim:
         files = session.cdi.names()
         if moment == "reads the claim":
@@ -193,6 +216,7 @@ async def damaged(session: Session) -> Damaged:
         NotOffered: it writes nothing below the plugins' directory when a claim is prepared.
     """
     session.need_restarts()
+    await session.unstuck("a damaged checkpoint")
     async with session.claim() as claim:
         before = _written(session)
         await session.ready(claim)
@@ -256,6 +280,7 @@ async def instances(session: Session) -> Instances:
     if not session.driver.instances:
         raise NotOffered("the command has no {pod_uid}, which gives each instance sockets of its own")
     seen = Instances()
+    await session.unstuck("a rolling update")
     async with session.claim(prepare=True) as claim:
         answer = plain(await session.ready(claim))
         old = session.registration

@@ -5,10 +5,13 @@ What several checks look at, such as a restart, is observed once: :meth:`Session
 
 import asyncio
 import contextlib
+import shutil
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
+from dra_apiserver.traffic import Visit
 from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_shared.client.errors import ApiError
@@ -27,6 +30,10 @@ from dralab.conformance.world import NAMESPACE, World
 T = TypeVar("T")
 Json = dict[str, Any]
 
+_PROBED = 2
+#: How often it may be stuck.
+_STUCK = 24
+
 
 class Session:
     """One run of the suite against one driver.
@@ -35,7 +42,9 @@ class Session:
         parameters: opaque parameters that the driver takes; None where the user gave none.
         metrics_url: where the driver serves its metrics; empty where the user gave none.
 
-    ``deaths`` are the checks during which the driver ended, ``excused`` parts of its log in which it may panic.
+    ``works`` is whether the driver has prepared a claim, ``deaths`` are the checks during which it ended, ``stuck``
+    those before which it prepared nothing any more, ``excused`` parts of its log in which it may panic,
+    ``of_large_node`` its requests with thousands of devices.
     """
 
     def __init__(
@@ -59,8 +68,11 @@ class Session:
         self.claims = Claims(world)
         self.slices: list[Json] = []
         self.devices: list[Device] = []
+        self.works = False
         self.deaths: list[str] = []
+        self.stuck: list[str] = []
         self.excused: list[str] = []
+        self.of_large_node: list[Visit] = []
         self.start_problem = self.notify_problem = self.publish_problem = ""
         self.writes_at_start = 0
         self._registration: Registration | None = None
@@ -180,6 +192,42 @@ class Session:
             await self.kubelet.notify(self.registration.socket)
         except Exception as error:
             raise Unmet(f"the driver does not come back: {error}") from error
+
+    async def probe(self) -> str:
+        """Prepare and unprepare claims of the devices that checks use most; gives what goes wrong."""
+        for device in together(self.devices, self.counters())[:_PROBED]:
+            async with self.claim([Result(device)]) as claim:
+                answer = await self.attempt(claim)
+                if problem := answer if isinstance(answer, str) else await self.undo(claim):
+                    return problem
+        return ""
+
+    async def unstuck(self, before: str) -> bool:
+        """Start a driver from nothing that has prepared claims and does not any more; gives whether it is one."""
+        if not self.works or len(self.stuck) >= _STUCK or not self.driver.alive():
+            return False
+        try:
+            # Twice, as a machine that is busy may take longer for once.
+            if not (await self.probe() and (problem := await self.probe())):
+                return False
+            self.stuck.append(f"before {before}: {problem}")
+            await self.fresh()
+        except (Unmet, NotOffered, DriverError, ApiError):
+            return False
+        return True
+
+    async def fresh(self) -> None:
+        """Start the driver again, without all that it has written to the node.
+
+        Raises:
+            NotOffered: it was started by somebody else.
+            Unmet: it does not come back.
+        """
+        self.need_restarts()
+        await self.driver.kill()
+        for folder in (self.kubelet.plugins, self.kubelet.registry, self.cdi.directory):
+            await asyncio.to_thread(_empty, folder)
+        await self.back()
 
     def need_restarts(self) -> None:
         """Raise NotOffered where the driver must not be ended."""
@@ -354,3 +402,11 @@ def plain(answer: Any) -> list[tuple[Any, ...]]:
         (one.pool_name, one.device_name, sorted(one.request_names), sorted(one.cdi_device_ids), one.share_id)
         for one in answer.devices
     )
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)

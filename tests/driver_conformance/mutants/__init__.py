@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tests.driver_conformance.mutants import calls, files, large, later, life, slices, versions
+from tests.driver_conformance.mutants import calls, files, large, later, leftbehind, life, slices, versions
 from tests.driver_conformance.mutants.mutant import Mutant
 
 MUTANTS: Sequence[type[Mutant]] = [
@@ -13,6 +13,18 @@ MUTANTS: Sequence[type[Mutant]] = [
     *later.MUTANTS,
     *versions.MUTANTS,
     *large.MUTANTS,
+    *leftbehind.MUTANTS,
 ]
 
-__all__ = ["MUTANTS", "Mutant", "calls", "files", "large", "later", "life", "slices", "versions"]
+__all__ = [
+    "MUTANTS",
+    "Mutant",
+    "calls",
+    "files",
+    "large",
+    "later",
+    "leftbehind",
+    "life",
+    "slices",
+    "versions",
+]

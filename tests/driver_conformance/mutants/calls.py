@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json, Refused
+from tests.driver_conformance.reference import Json
+from tests.driver_conformance.servicers import Refused
 
 
 class OncePrepared(Mutant):

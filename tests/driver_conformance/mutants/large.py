@@ -1,7 +1,8 @@
 """Bugs that show on nodes with thousands of devices alone."""
 
 from tests.driver_conformance.mutants.mutant import CPU, KUBERNETES, Mutant
-from tests.driver_conformance.reference import Json, Refused
+from tests.driver_conformance.reference import Json
+from tests.driver_conformance.servicers import Refused
 
 _LARGE = 100
 _NRI = "https://github.com/containers/nri-plugins"

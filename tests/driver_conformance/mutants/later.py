@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
-from tests.driver_conformance.reference import Json, Refused
+from tests.driver_conformance.reference import Json
+from tests.driver_conformance.servicers import Refused
 
 _ROCM = "https://github.com/ROCm/k8s-gpu-dra-driver"
 _KUBEVIRT = "https://github.com/kubevirt/kubevirt"

@@ -148,6 +148,7 @@ async def _old_version(session: Session) -> None:
     promise="Parameters that are no object of the expected shape are an error of the claim alone.",
     source=_TYPES + " (parameters can contain arbitrary data)",
     cost="Any user who may create a claim can take the node's devices down, again and again.",
+    rests_on=("prepare.half-failed",),
 )
 async def _odd_values(session: Session) -> None:
     deep: Any = {}

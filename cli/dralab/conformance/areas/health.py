@@ -11,16 +11,23 @@ from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.version import V1_37
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dralab.conformance.driverprocess import Usage
 from dralab.conformance.kubelet import HEALTH_SERVICES, health_reports
 from dralab.conformance.restarts import killed
 from dralab.conformance.session import Session
 
-AREA = Area("health", rests_on=("health.service",), gate="ResourceHealthStatus")
+AREA = Area(
+    "health",
+    rests_on=("registration.endpoint", "registration.versions-served", "health.service"),
+    gate="ResourceHealthStatus",
+)
 
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
 _CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
 _SOON = 5.0
+_STREAMS, _SPARE = 16, 8
+_HELD, _NOTICED = 0.05, 12.0
 
 
 @dataclass
@@ -67,15 +74,17 @@ async def reports(session: Session) -> Reports:
     return seen
 
 
-async def first_report(session: Session) -> _Opened:
-    """Open a stream for its first report."""
+async def first_report(session: Session, then: float = 0.0) -> _Opened:
+    """Open a stream for its first report, and leave it open so many seconds more."""
     service = _service(session)
     loop = asyncio.get_running_loop()
     began = loop.time()
     try:
         async with asyncio.timeout(_SOON):
             async for devices in health_reports(session.registration, service):
-                return _Opened(list(devices), seconds=loop.time() - began)
+                opened = _Opened(list(devices), seconds=loop.time() - began)
+                await asyncio.sleep(then)
+                return opened
     except TimeoutError:
         return _Opened(problem=f"no report within {_SOON:g} s")
     except CallError as error:
@@ -144,6 +153,7 @@ async def _every_device(session: Session) -> None:
     promise="Pool and name in a report are those of the slices.",
     source=_PROTO,
     cost="The report is for no device; the kubelet's cache fills up.",
+    rests_on=("slices.published",),
 )
 async def _known_devices(session: Session) -> None:
     known = {device.key for device in session.devices}
@@ -217,6 +227,43 @@ async def _resumed(session: Session) -> None:
     again = await first_report(session)
     if again.problem:
         raise Breach(again.problem)
+
+
+@AREA.check(
+    "closed",
+    "streams that end leave nothing",
+    promise="A stream that the kubelet gives up ends in the driver too, and its thread and file are free again.",
+    source="https://github.com/Project-HAMi/ascend-device-plugin/issues/125 (its like in device plugins); "
+    "https://grpc.io/docs/guides/cancellation/",
+    cost="After some restarts of the kubelet the driver answers no call any more.",
+    rests_on=("health.first-report", "health.resumed", "prepare.succeeds", "unprepare.succeeds"),
+)
+async def _closed(session: Session) -> None:
+    before = session.driver.usage()
+    for number in range(_STREAMS):
+        opened = await first_report(session, then=_HELD)
+        if opened.problem:
+            raise Breach(f"stream {number + 1}, after the others were given up: {opened.problem}")
+    if problem := await session.probe():
+        raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
+    loop = asyncio.get_running_loop()
+    # A thread may notice the end of its stream when it has the next report to send.
+    end = loop.time() + min(_NOTICED, session.pace.health)
+    while left := _more(before, session.driver.usage()):
+        if loop.time() > end:
+            raise Breach(f"after {_STREAMS} streams that were given up: {left}")
+        await asyncio.sleep(session.pace.poll * 5)
+
+
+def _more(before: Usage | None, after: Usage | None) -> str:
+    """What the driver has more than before; empty for nothing, and where that cannot be seen."""
+    if before is None or after is None:
+        return ""
+    if after.threads > before.threads + _SPARE:
+        return f"{before.threads} threads before, {after.threads} now"
+    return (
+        f"{before.files} open files before, {after.files} now" if after.files > before.files + _SPARE else ""
+    )
 
 
 @AREA.check(

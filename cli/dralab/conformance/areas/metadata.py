@@ -231,7 +231,7 @@ async def _devices(session: Session) -> None:
     source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (DeviceMetadata)",
     cost="A program has to ask the API server, which it may not, for what the scheduler knew.",
     recommended=True,
-    rests_on=("metadata.devices",),
+    rests_on=("metadata.devices", "slices.steady"),
 )
 async def _attributes(session: Session) -> None:
     seen = await session.once(described)

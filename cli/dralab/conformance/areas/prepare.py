@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from dra_node_agent.kubelet.dra.connection import DriverError
 
 from dralab.conformance.check import Area, Breach, Stage, Unmet
-from dralab.conformance.claims import Device, Result
+from dralab.conformance.claims import Device, Result, config
 from dralab.conformance.observations import one_claim, outage
 from dralab.conformance.restarts import interrupted, killed, stopped
 from dralab.conformance.session import Session, cdi_ids, plain
@@ -19,6 +20,8 @@ AREA = Area("prepare", rests_on=("registration.versions", "registration.versions
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/manager.go"
 _PLUGIN = "staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go"
+Json = dict[str, Any]
+
 _SLOW = 10.0
 _PARALLEL = 8
 
@@ -278,23 +281,44 @@ async def _unknown_device(session: Session) -> None:
 @AREA.check(
     "half-failed",
     "a claim that fails leaves nothing behind",
-    promise="Of a claim with a device that cannot be prepared nothing stays prepared: no CDI file.",
-    source="KEP-4381; https://github.com/cncf-tags/container-device-interface",
-    cost="Devices of failed pods stay configured, and files pile up.",
+    promise="Of a claim with a device or configuration that is refused nothing stays once it is unprepared: no CDI"
+    " file, and its devices are prepared for the next claim.",
+    source="KEP-4381; https://github.com/cncf-tags/container-device-interface;"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
+    cost="Devices of failed pods stay configured and cannot be had by others, and files pile up.",
     rests_on=(
         "unprepare.succeeds",
         "cdi.gone",
     ),
 )
 async def _half_failed(session: Session) -> None:
+    device = session.pick()[0]
+    unknown = config(session.name, {"apiVersion": "conformance.dralab.dev/v1", "kind": "Unknown"})
+    refused = [
+        await _left_behind(
+            session, "a device that is not there", [Result(device), Result(_absent(session), "r1")]
+        ),
+        await _left_behind(session, "an unknown configuration", [Result(device)], [unknown]),
+    ]
+    if not any(refused):
+        raise Unmet("a claim with an unknown device is prepared, and one with an unknown configuration, too")
+
+
+async def _left_behind(
+    session: Session, why: str, results: Sequence[Result], configs: Sequence[Json] = ()
+) -> bool:
+    """Whether such a claim is refused; raises Breach where something of it stays."""
     before = session.cdi.names()
-    results = [Result(session.pick()[0]), Result(_absent(session), "r1")]
-    async with session.claim(results) as claim:
+    async with session.claim(results, configs) as claim:
         if not isinstance(await session.attempt(claim), str):
-            raise Unmet("the claim with an unknown device is prepared")
+            return False
         await session.undo(claim)
         if left := session.cdi.names() - before:
-            raise Breach(f"after unprepare there is still {', '.join(sorted(left))}")
+            raise Breach(f"refused for {why}; after unprepare there is still {', '.join(sorted(left))}")
+    async with session.claim(results[:1]) as claim:
+        if isinstance(answer := await session.attempt(claim), str):
+            raise Breach(f"after a claim that was refused for {why}: {answer}")
+    return True
 
 
 @AREA.check(

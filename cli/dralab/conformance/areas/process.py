@@ -30,6 +30,33 @@ async def _alive(session: Session) -> None:
 
 
 @PROCESS.check(
+    "stuck",
+    "nothing stops it from preparing other claims",
+    promise="After each call, whatever came of it, the driver prepares other claims of its devices.",
+    source="KEP-4381; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1278",
+    cost="A device cannot be had by any pod until somebody mends the driver's checkpoint by hand.",
+    rests_on=(
+        "registration.notified",
+        "prepare.half-failed",
+        "prepare.idempotent",
+        "prepare.concurrent",
+        "prepare.cancelled",
+        "prepare.released",
+        "unprepare.succeeds",
+        "unprepare.idempotent",
+        "unprepare.concurrent",
+        "unprepare.prepared-twice",
+        "unprepare.given-up",
+        "unprepare.files-gone",
+        "health.closed",
+    ),
+)
+async def _stuck(session: Session) -> None:
+    if session.stuck:
+        raise Breach(session.stuck[0])
+
+
+@PROCESS.check(
     "outage",
     "it survives an API server that fails",
     promise="While all requests are answered with 503 the driver runs on, and works again afterwards.",
@@ -45,8 +72,9 @@ async def _outage(session: Session) -> None:
 @PROCESS.check(
     "ends",
     "it ends when it is asked to",
-    promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds.",
-    source=_PODS,
+    promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds, also while the kubelet watches"
+    " its health: a server that waits for all calls waits for that stream.",
+    source=_PODS + "; https://github.com/moby/swarmkit/issues/2307 (GracefulStop waits for streams)",
     cost="Each update waits half a minute on each node, and ends with kill -9.",
     stage=Stage.RESTART,
 )

@@ -8,7 +8,7 @@ from dra_node_agent.kubelet.dra.wire import CallError
 from dra_node_agent.kubelet.registration.registrar import DRA_TYPE
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dralab.conformance.kubelet import HEALTH_SERVICES, serves
+from dralab.conformance.kubelet import HEALTH_SERVICES, serves, streams
 from dralab.conformance.restarts import instances, killed, stopped
 from dralab.conformance.session import Session
 
@@ -108,7 +108,7 @@ async def _versions(session: Session) -> None:
 @AREA.check(
     "versions-served",
     "it serves what it announces",
-    promise="Each DRA service in the supported versions is served at the endpoint.",
+    promise="Each service in the supported versions, those for health included, is served at the endpoint.",
     source=_KUBELETPLUGIN,
     cost="The kubelet calls the first service that both know, and each call fails with Unimplemented.",
 )
@@ -119,6 +119,10 @@ async def _versions_served(session: Session) -> None:
                 raise Breach(f"{service} is announced and not implemented")
         except CallError as error:
             raise Unmet(f"a call without claims fails: {error}") from error
+    for service in HEALTH_SERVICES:
+        offered = service in session.registration.versions
+        if offered and not await streams(session.registration, service):
+            raise Breach(f"{service} is announced and not implemented")
 
 
 @AREA.check(

@@ -1,11 +1,13 @@
 """ResourceSlices: what a driver publishes (resource.k8s.io/v1, k8s.io/dynamic-resource-allocation/resourceslice)."""
 
+import itertools
 import re
 from collections import Counter
 from typing import Any
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dralab.conformance.observations import quiet, wiped
+from dralab.conformance.claims import devices_of
+from dralab.conformance.observations import quiet, steady, wiped
 from dralab.conformance.restarts import killed, stopped
 from dralab.conformance.session import Session, incomplete
 from dralab.conformance.traffic import about, is_write
@@ -37,6 +39,7 @@ _OWN_NAMES = {
     promise="Once the driver runs, each of its pools has as many slices of its newest generation as they say.",
     source=_TYPES + " (ResourcePool.resourceSliceCount)",
     cost="The scheduler passes over an incomplete pool: pods stay pending although devices are free.",
+    rests_on=("slices.accepted",),
 )
 async def _published(session: Session) -> None:
     _ = session.registration
@@ -51,13 +54,15 @@ async def _published(session: Session) -> None:
     source="pkg/apis/resource/validation/validation.go",
     cost="A slice that is rejected is missing, and with it its whole pool.",
     stage=Stage.END,
-    rests_on=("thousands.published",),
 )
 async def _accepted(session: Session) -> None:
+    # Those of a large node are named by the check of thousands.
+    others = {id(visit) for visit in session.of_large_node}
     refused = [
         visit
         for visit in session.world.requests.answered
         if about(visit, "resourceslices") and is_write(visit) and visit.code in (400, 422)
+        if id(visit) not in others
     ]
     if refused:
         raise Breach(f"{len(refused)} writes were rejected, such as {refused[0].method} {refused[0].path}")
@@ -295,11 +300,30 @@ async def _served_version(session: Session) -> None:
     source=_CONTROLLER + " (syncPool: only changed slices are updated)",
     cost="Each write wakes every scheduler and every driver; on a thousand nodes it takes the API server down.",
     stage=Stage.BACKGROUND,
+    rests_on=("slices.accepted",),
 )
 async def _quiet(session: Session) -> None:
     seen = await session.once(quiet)
     if seen.writes and _content(seen.before) == _content(seen.after):
         raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
+
+
+@AREA.check(
+    "steady",
+    "devices are described by what stays",
+    promise="While nothing happens to the devices their attributes, capacities and taints stay what they are.",
+    source=_CONTROLLER + "; KEP-4381 (scalability: slices change when hardware does)",
+    cost="A temperature or a counter among the attributes writes each node's slices every few seconds.",
+    stage=Stage.OUTAGE,
+    rests_on=("slices.quiet", "slices.accepted"),
+)
+async def _steady(session: Session) -> None:
+    if not (await session.once(quiet)).writes:
+        return
+    looks = [_content(look) for look in await steady(session)]
+    if all(one != other for one, other in itertools.pairwise(looks)):
+        changed = next((name for name, _ in set(looks[0]) ^ set(looks[1])), "")
+        raise Breach(f"pool {changed} changed {len(looks) - 1} times in {session.pace.quiet:g} s")
 
 
 @AREA.check(
@@ -367,13 +391,31 @@ async def _kept_over_restart(session: Session) -> None:
 
 
 @AREA.check(
+    "in-use",
+    "devices that are in use stay published",
+    promise="A device is in its slice for as long as it is there: the scheduler knows which claim has it.",
+    source="https://github.com/google/dranet/issues/97; " + _TYPES + " (ResourceSlice)",
+    cost="Taints, counters and shares of the device count no more, and a claim of all devices is allocated without it.",
+    stage=Stage.RESTART,
+    rests_on=("slices.complete-after-restart", "slices.steady"),
+)
+async def _in_use(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    published = {device.key for device in devices_of(seen.slices_after)}
+    if hidden := [device.name for device in seen.devices if device.key not in published]:
+        raise Breach(f"while a claim has {', '.join(hidden)} no slice does")
+
+
+@AREA.check(
     "complete-after-restart",
     "pools are complete after a restart",
     promise="A restart ends with the same pools, complete, and with generations that only grow.",
     source=_TYPES + " (ResourcePool)",
     cost="The scheduler uses devices of an outdated generation, or none.",
     stage=Stage.RESTART,
-    rests_on=("slices.published",),
+    rests_on=("slices.published", "slices.steady"),
 )
 async def _complete_after_restart(session: Session) -> None:
     seen = await session.once(killed)

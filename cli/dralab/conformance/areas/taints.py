@@ -37,7 +37,7 @@ async def _keys(session: Session) -> None:
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (timeAdded)",
     cost="Pods with tolerationSeconds are never evicted, as each update begins the time again.",
     stage=Stage.RESTART,
-    rests_on=("slices.kept-over-restart",),
+    rests_on=("slices.kept-over-restart", "slices.steady", "slices.in-use"),
 )
 async def _times(session: Session) -> None:
     _taints(session.slices)

@@ -1,6 +1,6 @@
 """Nodes with thousands of devices: CPUs, virtual functions, partitions."""
 
-from dralab.conformance.check import Area, Breach, Stage, Unmet
+from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.manydevices import Many, many
 from dralab.conformance.session import Session
 
@@ -56,7 +56,7 @@ async def _packed(session: Session) -> None:
     promise="Once all are published nothing is written: a device stays in its slice.",
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go (syncPool)",
     cost="Devices that move between slices on a large node write all of them again and again.",
-    rests_on=("thousands.published", "slices.quiet"),
+    rests_on=("thousands.published", "slices.quiet", "slices.steady"),
 )
 async def _quiet(session: Session) -> None:
     seen = await _published_by(session)
@@ -76,6 +76,58 @@ async def _prepared(session: Session) -> None:
     seen = await _published_by(session)
     if seen.prepared:
         raise Breach(seen.prepared)
+
+
+@AREA.check(
+    "generation",
+    "the pool's generation grows with them",
+    promise="A change of more than one slice comes with a higher generation in all slices of the pool.",
+    source=f"{_TYPES} (ResourcePool.generation); https://github.com/kubernetes/kubernetes/pull/127645",
+    cost="The scheduler takes slices of before and after for one pool, and allocates devices that are not there.",
+    rests_on=(
+        "thousands.published",
+        "slices.one-generation",
+        "slices.kept-over-restart",
+        "slices.stay-at-exit",
+    ),
+)
+async def _generation(session: Session) -> None:
+    seen = await _published_by(session)
+    if not seen.generations:
+        raise NotOffered("no pool has more slices than before")
+    for pool, (before, after) in seen.generations.items():
+        if after <= before:
+            raise Breach(f"pool {pool} has other slices, and generation {before} as before")
+
+
+@AREA.check(
+    "shrunk",
+    "devices that are gone are not published any more",
+    promise="A driver that starts with fewer devices publishes these alone, in a complete pool.",
+    source=f"{_TYPES} (ResourcePool); KEP-4381 (obsolete slices are deleted)",
+    cost="Claims are allocated devices that are gone; or none, as the pool stays incomplete.",
+    rests_on=("thousands.published", "slices.leftovers", "slices.in-use"),
+)
+async def _shrunk(session: Session) -> None:
+    seen = await _published_by(session)
+    if seen.shrunk:
+        raise Breach(seen.shrunk)
+
+
+@AREA.check(
+    "lost",
+    "a claim whose device is gone is unprepared",
+    promise="A driver starts although a prepared claim's device is not there any more, and unprepares the claim.",
+    source="https://github.com/ROCm/k8s-gpu-dra-driver/pull/78 (one stale entry took every GPU of the node down)",
+    cost="A GPU that fell off the bus takes all others of its node along, and its pod cannot be deleted.",
+    rests_on=("thousands.published", "thousands.prepared", "unprepare.succeeds", "unprepare.after-restart"),
+)
+async def _lost(session: Session) -> None:
+    seen = await _published_by(session)
+    if seen.prepared:
+        raise Unmet(seen.prepared)
+    if seen.lost:
+        raise Breach(seen.lost)
 
 
 async def _published_by(session: Session) -> Many:

@@ -10,6 +10,7 @@ from dralab.conformance.claims import Result
 from dralab.conformance.observations import outage
 from dralab.conformance.restarts import Restarted, interrupted, killed, stopped
 from dralab.conformance.session import Session, cdi_ids
+from dralab.conformance.traffic import about
 
 AREA = Area("unprepare", rests_on=("prepare.succeeds", "unprepare.succeeds"))
 
@@ -17,6 +18,7 @@ _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/manager.go"
 _PLUGIN = "staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go"
 _PARALLEL = 8
+_TURN = 0.3
 
 
 @AREA.check(
@@ -192,6 +194,82 @@ async def _then_prepare(session: Session) -> None:
 
 
 @AREA.check(
+    "prepared-twice",
+    "a claim that was prepared twice is unprepared",
+    promise="However often a claim was prepared, one call unprepares it, and its device is free.",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/754; " + _PROTO,
+    cost="After a restart of the kubelet, which asks again, the pod stays in Terminating and its device is lost.",
+    rests_on=("prepare.idempotent", "prepare.released"),
+)
+async def _prepared_twice(session: Session) -> None:
+    device = session.pick()[0]
+    async with session.claim([Result(device)], prepare=True) as claim:
+        await session.ready(claim)
+        if problem := await session.undo(claim):
+            raise Breach(problem)
+    async with session.claim([Result(device)]) as claim:
+        if isinstance(answer := await session.attempt(claim), str):
+            raise Breach(f"unprepared with success; the next claim: {answer}")
+
+
+@AREA.check(
+    "files-gone",
+    "its files may be gone",
+    promise="A claim whose CDI file is gone, as after a reboot, is unprepared.",
+    source="https://github.com/kubernetes/kubernetes/issues/141433 (CDI files do not survive a reboot);"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/951",
+    cost="After a reboot, pods of before it stay in Terminating, and their devices are lost.",
+)
+async def _files_gone(session: Session) -> None:
+    async with session.claim() as claim:
+        before = session.cdi.names()
+        await session.ready(claim)
+        own = session.cdi.names() - before
+        if not own:
+            raise NotOffered("the claim has no file of its own")
+        for name in own:
+            (session.cdi.directory / name).unlink()
+        if problem := await session.undo(claim):
+            raise Breach(problem)
+
+
+@AREA.check(
+    "given-up",
+    "it has the last word over a preparation that was given up",
+    promise="Once a claim is unprepared a preparation that the kubelet has given up before leaves nothing: no CDI file,"
+    " and the device is free.",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1162",
+    cost="The device of a pod that was deleted while it started stays with a claim that is never unprepared again.",
+    rests_on=("prepare.cancelled", "prepare.released", "unprepare.never-prepared"),
+)
+async def _given_up(session: Session) -> None:
+    device = session.pick()[0]
+    before = session.cdi.names()
+    async with session.claim([Result(device)]) as claim:
+        with session.world.requests.held(lambda visit: about(visit, "resourceclaims")) as hold:
+            call = asyncio.create_task(session.attempt(claim))
+            reached = asyncio.create_task(hold.reached.wait())
+            await asyncio.wait([call, reached], timeout=1.0, return_when=asyncio.FIRST_COMPLETED)
+            given_up = hold.reached.is_set()
+            for task in (call, reached):
+                task.cancel()
+            await asyncio.gather(call, reached, return_exceptions=True)
+            undone = asyncio.create_task(session.undo(claim))
+            # Where calls take turns it is answered after the preparation has ended.
+            await asyncio.wait([undone], timeout=_TURN)
+        if problem := await undone:
+            raise Unmet(f"the claim is not unprepared: {problem}")
+        if not given_up:
+            raise NotOffered("the driver reads no claim when it prepares one")
+        await asyncio.sleep(min(1.0, session.pace.quiet))
+        if left := session.cdi.names() - before:
+            raise Breach(f"after unprepare there is still {', '.join(sorted(left))}")
+        async with session.claim([Result(device)]) as other:
+            if isinstance(answer := await session.attempt(other), str):
+                raise Breach(f"the next claim: {answer}")
+
+
+@AREA.check(
     "without-api",
     "it needs no API server",
     promise="Unprepare works while the API server is away.",
@@ -258,6 +336,7 @@ def _unprepared(seen: Restarted) -> None:
         "cdi.gone",
         "unprepare.never-prepared",
         "unprepare.claim-gone",
+        "unprepare.prepared-twice",
     ),
 )
 async def _killed_meanwhile(session: Session) -> None:

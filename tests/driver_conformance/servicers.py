@@ -1,0 +1,101 @@
+"""The gRPC services of a driver written by hand: what they are asked is answered by :class:`Driver`."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from dra_node_agent.proto import (
+    dra_v1_pb2_grpc,
+    health_v1_pb2,
+    health_v1_pb2_grpc,
+    registration_v1_pb2,
+    registration_v1_pb2_grpc,
+)
+from grpc import StatusCode
+
+Json = dict[str, Any]
+
+
+class Refused(Exception):
+    """A claim cannot be prepared; the message is the driver's answer."""
+
+
+class Driver(Protocol):
+    """What the services need of a driver."""
+
+    async def prepare(self, claims: Sequence[Any]) -> Mapping[str, list[Json] | str]:
+        """Devices, or what went wrong, by UID."""
+        ...
+
+    async def unprepare(self, claims: Sequence[Any]) -> Mapping[str, str]:
+        """What went wrong by UID; empty for nothing."""
+        ...
+
+    def message(self, messages: Any, device: Json) -> Json:
+        """A prepared device in the messages of one version of the service."""
+        ...
+
+    def info(self) -> Any:
+        """The answer to GetInfo."""
+        ...
+
+    async def notified(self, request: Any) -> None:
+        """NotifyRegistrationStatus."""
+        ...
+
+    def reports(self) -> AsyncIterator[list[Any]]:
+        """What a health stream has."""
+        ...
+
+
+class DraServicer(dra_v1_pb2_grpc.DRAPluginServicer):
+    def __init__(self, driver: Driver, messages: Any) -> None:
+        self._driver, self._messages = driver, messages
+
+    async def NodePrepareResources(self, request: Any, context: Any) -> Any:
+        response = self._messages.NodePrepareResourcesResponse()
+        try:
+            answers = await self._driver.prepare(request.claims)
+        except Refused as error:
+            await context.abort(StatusCode.UNKNOWN, str(error))
+        for uid, answer in answers.items():
+            entry = response.claims[uid]
+            if isinstance(answer, str):
+                entry.error = answer
+                continue
+            for device in answer:
+                message = entry.devices.add()
+                device = self._driver.message(self._messages, device)
+                known = message.DESCRIPTOR.fields_by_name
+                for field, value in device.items():
+                    if field in known and isinstance(value, list):
+                        getattr(message, field).extend(value)
+                    elif field in known and value is not None:
+                        setattr(message, field, value)
+        return response
+
+    async def NodeUnprepareResources(self, request: Any, context: Any) -> Any:
+        response = self._messages.NodeUnprepareResourcesResponse()
+        for uid, error in (await self._driver.unprepare(request.claims)).items():
+            response.claims[uid].error = error
+        return response
+
+
+class RegistrationServicer(registration_v1_pb2_grpc.RegistrationServicer):
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def GetInfo(self, request: Any, context: Any) -> Any:
+        return self._driver.info()
+
+    async def NotifyRegistrationStatus(self, request: Any, context: Any) -> Any:
+        await self._driver.notified(request)
+        return registration_v1_pb2.RegistrationStatusResponse()
+
+
+class HealthServicer(health_v1_pb2_grpc.DRAResourceHealthServicer):
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    async def NodeWatchResources(self, request: Any, context: Any) -> AsyncIterator[Any]:
+        async for devices in self._driver.reports():
+            yield health_v1_pb2.NodeWatchResourcesResponse(devices=devices)
