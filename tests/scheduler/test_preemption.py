@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, nominated, quiet, running
@@ -248,3 +249,18 @@ async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_pre
         "0/1 nodes are available: 1 Insufficient cpu. "
         'preemption: running "DynamicResources" filter plugin: claim default/c: selector #0'
     )
+
+
+async def test_attempts_and_victims_are_counted() -> None:
+    def counted() -> list[float]:
+        names = (
+            "scheduler_preemption_attempts_total",
+            "scheduler_preemption_victims_count",
+            "scheduler_preemption_victims_sum",
+        )
+        return [REGISTRY.get_sample_value(name) or 0 for name in names]
+
+    before = counted()
+    lows = (_placed(name, "a", cpu="2") for name in ("one", "two"))
+    await _survivors(node_json("a"), *lows)
+    assert [new - old for new, old in zip(counted(), before, strict=True)] == [1, 1, 2]

@@ -258,6 +258,7 @@ def _preempted(api: FakeApi) -> list[str]:
 
 async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
     """Kubernetes/kubernetes#139980: what has to go goes at once, the rest stays, all pods are nominated."""
+    before = _preemptions()
     nodes = [node_json("a"), node_json("b"), node_json("c")]
     lows = [_low("one", "a"), _low("two", "b"), _low("other", "c", cpu="1", labels={"x": "y"})]
     api = FakeApi(*nodes, *lows, _group("g", None, 3, priority=10))
@@ -279,6 +280,18 @@ async def test_a_gang_makes_room_once_for_all_its_pods() -> None:
         await eventually(lambda: all(_nodes(api, "p0", "p1", "p2")))
         await quiet(api)
         assert _verdict(api, "g") == ("True", "Scheduled", "")
+    assert [new - old for new, old in zip(_preemptions(), before, strict=True)] == [1, 1, 2, 1]
+
+
+def _preemptions() -> list[float]:
+    duration = "scheduler_preemption_evaluation_duration_seconds_count"
+    found = [
+        REGISTRY.get_sample_value("scheduler_workload_preemption_attempts_total", {"result": "Success"}),
+        REGISTRY.get_sample_value("scheduler_workload_preemption_victims_count"),
+        REGISTRY.get_sample_value("scheduler_workload_preemption_victims_sum"),
+        REGISTRY.get_sample_value(duration, {"preemptor": "podgroup", "result": "Success"}),
+    ]
+    return [value or 0 for value in found]
 
 
 @pytest.mark.parametrize(

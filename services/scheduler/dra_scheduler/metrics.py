@@ -44,6 +44,12 @@ INCOMING = Counter(
     "Number of pods added to scheduling queues by event and queue type.",
     ["queue", "event"],
 )
+PREEMPTIONS = Counter("scheduler_preemption_attempts", "Attempts to make room for a pod.")
+VICTIMS = Histogram(
+    "scheduler_preemption_victims",
+    "How many pods had to go for a pod.",
+    buckets=[2**exponent for exponent in range(7)],
+)
 _GROUP_BUCKETS = [0.001 * 2**exponent for exponent in range(15)]
 
 
@@ -209,5 +215,44 @@ def _placements() -> tuple[Counter, Histogram]:
             "Time that it took to try a group on a placement.",
             labels,
             buckets=_GROUP_BUCKETS,
+        ),
+    )
+
+
+def count_group_preemption(result: str, seconds: float | None) -> None:
+    """Count an attempt to make room for a group; ``seconds``: how long it took to choose victims, if there were any.
+
+    ``result`` is the status's code.
+    """
+    attempts, _, durations = _group_preemptions()
+    attempts.labels(result).inc()
+    if seconds is not None:
+        durations.labels("podgroup", result).observe(seconds)
+
+
+def observe_group_victims(number: int) -> None:
+    """Tell how many pods had to go for a group."""
+    _group_preemptions()[1].observe(number)
+
+
+@functools.cache
+def _group_preemptions() -> tuple[Counter, Histogram, Histogram]:
+    # Upstream has them only while GenericWorkload is on, since 1.37.
+    return (
+        Counter(
+            "scheduler_workload_preemption_attempts",
+            "Total preemption attempts initiated by workload (including pod groups) in the cluster till now.",
+            ["result"],
+        ),
+        Histogram(
+            "scheduler_workload_preemption_victims",
+            "Number of pod preemption victims caused by workload preemption.",
+            buckets=[2**exponent for exponent in range(11)],
+        ),
+        Histogram(
+            "scheduler_preemption_evaluation_duration_seconds",
+            "Duration in seconds for identifying the target preemption victims.",
+            ["preemptor", "result"],
+            buckets=[0.001 * 2**exponent for exponent in range(16)],
         ),
     )

@@ -272,6 +272,7 @@ def _profile(base: _Base, profile: Profile) -> _Profile:
         in_pre_bind=base.in_pre_bind,
         activate=base.queue.activate,
         extenders=base.extenders,
+        measured=base.announces,
     )
     made = new_framework(parts, profile)
     return _Profile(profile, made.framework, made.dynamic_resources, recorder)

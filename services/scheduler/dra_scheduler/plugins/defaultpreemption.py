@@ -20,6 +20,7 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Code, Status, error, unresolvable, unschedulable
+from dra_scheduler.metrics import PREEMPTIONS, count_group_preemption
 from dra_scheduler.plugins.budgets import split_by_budgets
 from dra_scheduler.plugins.dryruns import DryRuns
 from dra_scheduler.plugins.evictor import Evictor
@@ -42,7 +43,7 @@ class DefaultPreemption:
     """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
 
     ``args`` says how many nodes that would do are enough, in percent and at least. ``extenders`` may leave fewer.
-    ``for_groups`` makes room for groups.
+    ``for_groups`` makes room for groups. ``measured``: the service's metrics count it.
     """
 
     name = "DefaultPreemption"
@@ -57,6 +58,7 @@ class DefaultPreemption:
         args: DefaultPreemptionArgs | None = None,
         extenders: Extenders | None = None,
         for_groups: GroupPreemption | None = None,
+        measured: bool = False,
     ) -> None:
         args = args or DefaultPreemptionArgs(
             min_candidate_nodes_percentage=10, min_candidate_nodes_absolute=100
@@ -69,6 +71,7 @@ class DefaultPreemption:
         self._budgets = budgets
         self._extenders = extenders or Extenders()
         self._for_groups = for_groups
+        self._measured = measured
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
         if self._evictor.is_running(pod.metadata.uid):
@@ -78,6 +81,8 @@ class DefaultPreemption:
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[str | None, Status]:
+        if self._measured:
+            PREEMPTIONS.inc()
         if pod.spec.preemption_policy == "Never":
             return None, unschedulable("preemption: not eligible due to preemptionPolicy=Never.")
         nominated = self._cache.nominations.node_of(pod.metadata.uid)
@@ -112,6 +117,8 @@ class DefaultPreemption:
         if self._for_groups is None:
             return {}, unschedulable()
         nominated, status = await self._for_groups.run(attempt)
+        if self._measured:
+            count_group_preemption(status.code.value, self._for_groups.took)
         return nominated, Status(status.code, (f"pod group preemption: {status.message}",))
 
     async def _left_by_extenders(self, pod: Pod, candidates: Sequence[_Candidate]) -> list[_Candidate]:

@@ -21,6 +21,7 @@ from dra_shared.log import logger
 from dra_scheduler.framework.groupattempt import GroupAttempt
 from dra_scheduler.framework.nominations import Nominations
 from dra_scheduler.framework.podsinprebind import PodsInPreBind
+from dra_scheduler.metrics import VICTIMS, observe_group_victims
 from dra_scheduler.podstatus import condition_patch
 
 _FAILURES = (ApiError, httpx.HTTPError, OSError, TimeoutError)
@@ -32,6 +33,7 @@ class Evictor:
     """Has victims go; meanwhile the pod that they go for is not tried.
 
     ``activate`` has pods tried again now; ``newest`` gives a pod as the informer has it, by its key.
+    ``measured``: the service's metrics count victims.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Evictor:
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         activate: Callable[[Iterable[str]], None],
         newest: Callable[[str], Pod | None],
+        measured: bool = False,
     ) -> None:
         self._plugin = plugin
         self._nominations = nominations
@@ -56,6 +59,7 @@ class Evictor:
         self._spawn = spawn
         self._activate = activate
         self._newest = newest
+        self._measured = measured
         # For which pods victims are being evicted, each with the last of them once all others were.
         self._running: dict[str, Pod | None] = {}
 
@@ -72,10 +76,14 @@ class Evictor:
 
     def start(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
         """Have the victims evicted from the node, those apart that are on their way out already."""
+        if self._measured:
+            VICTIMS.observe(len(victims))
         self._start(_Cause((pod,), pod.metadata.uid, "pod", "pod", node_name), victims)
 
     def start_for_group(self, group: GroupAttempt, victims: Sequence[Pod]) -> None:
         """Have the victims evicted for the group's pods, wherever they are."""
+        if self._measured:
+            observe_group_victims(len(victims))
         self._start(_Cause(tuple(group.pods), group.uid, group.kind, "pod group", "cluster"), victims)
 
     def _start(self, cause: "_Cause", victims: Sequence[Pod]) -> None:

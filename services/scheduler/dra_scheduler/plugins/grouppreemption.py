@@ -13,6 +13,7 @@ import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.api.scheduling import CompositePodGroup, PodGroup
+from dra_shared.clock import Clock
 
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.framework.cache import Cache
@@ -46,7 +47,10 @@ class _Unit:
 
 
 class GroupPreemption:
-    """Finds the victims and has them evicted."""
+    """Finds the victims and has them evicted.
+
+    ``took`` is how many seconds the last search for them took; None: it came to none.
+    """
 
     def __init__(
         self,
@@ -55,15 +59,19 @@ class GroupPreemption:
         evictor: Evictor,
         framework: Callable[[], Framework],
         budgets: Callable[[], Iterable[PodDisruptionBudget]],
+        clock: Clock,
     ) -> None:
         self._cache = cache
         self._groups = groups
         self._evictor = evictor
         self._framework = framework
         self._budgets = budgets
+        self._clock = clock
+        self.took: float | None = None
 
     async def run(self, attempt: GroupAttempt) -> tuple[dict[str, str], Status]:
         """The nodes that the group's pods are nominated for, by their uids, and how it went."""
+        self.took = None
         if not attempt.preempts:
             return {}, unschedulable("not eligible due to preemptionPolicy=Never.")
         if self._waits(attempt):
@@ -72,6 +80,7 @@ class GroupPreemption:
         if not units:
             return {}, unresolvable("No preemption victims found for incoming preemptor")
         uids = [uid for unit in units for uid in unit.uids]
+        started = self._clock.monotonic()
         self._cache.hide(uids)
         try:
             assignments, status = await attempt.schedule()
@@ -80,6 +89,7 @@ class GroupPreemption:
             victims = await self._victims(units, assignments)
         finally:
             self._cache.reveal(uids)
+            self.took = self._clock.monotonic() - started
         self._evictor.start_for_group(attempt, victims)
         text = f"found a placement for podgroup, preempting {len(victims)} victims"
         return {one.pod.metadata.uid: one.node_name for one in assignments}, Status(Code.SUCCESS, (text,))

@@ -60,7 +60,7 @@ _BINDING_TIMEOUT = seconds(600)
 
 @dataclass(frozen=True)
 class Parts:
-    """What plugins work with."""
+    """What plugins work with. ``measured``: the service's metrics count what they do."""
 
     gates: FeatureGates
     cache: Cache
@@ -79,6 +79,7 @@ class Parts:
     in_pre_bind: PodsInPreBind
     activate: Callable[[Iterable[str]], None]
     extenders: Extenders
+    measured: bool = False
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,9 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         spawn=parts.spawn,
         activate=parts.activate,
         newest=parts.newest_pod,
+        measured=parts.measured,
     )
-    for_groups = GroupPreemption(parts.cache, parts.groups, evictor, framework, parts.budgets)
+    for_groups = GroupPreemption(parts.cache, parts.groups, evictor, framework, parts.budgets, parts.clock)
     args: DefaultPreemptionArgs = profile.args_of(DefaultPreemption.name, DefaultPreemptionArgs)
     return DefaultPreemption(
         parts.cache,
@@ -156,6 +158,7 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
         args=args,
         extenders=parts.extenders,
         for_groups=for_groups,
+        measured=parts.measured,
     )
 
 
