@@ -35,6 +35,8 @@ EXPLAINED = (REPOSITORY / "shared/dra_shared", REPOSITORY / "services/scheduler/
 UPSTREAM = (REPOSITORY / "shared/dra_shared/api", REPOSITORY / "shared/dra_shared/cel")
 LONGEST_FILE = 600
 LONGEST_FUNCTION = 60
+# What keeps a checker quiet and gives no reason.
+_BARE = re.compile(r"# (?:noqa|type: ignore)(?:: ?[A-Z0-9, ]+|\[[a-z, -]+\])?\s*$")
 CODE = ("bench", "cli", "services", "shared", "tests", "tools")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 
@@ -176,6 +178,8 @@ def _check_code(path: Path) -> None:
     text = path.read_text()
     lines = len(text.splitlines())
     assert lines <= LONGEST_FILE, f"{lines} lines: at most {LONGEST_FILE}, split it"
+    bare = [number for number, line in enumerate(text.splitlines(), 1) if _BARE.search(line)]
+    assert not bare, f"lines {bare}: say why a checker is wrong here, after what it shall pass over"
     tree = ast.parse(text)
     long = _long_functions(text, tree)
     assert not long, f"{long}: split these, or say why not in a line '# Long: REASON' above them"
@@ -188,6 +192,20 @@ def _check_module(path: Path, tree: ast.Module) -> None:
         assert ast.get_docstring(tree), "no docstring"
     if _below(path, EXPLAINED) and not _below(path, UPSTREAM):
         assert not list(_unexplained(tree))
+
+
+@pytest.mark.parametrize(
+    ("line", "bare"),
+    [
+        ("x  # noqa: B018", True),
+        ("x  # type: ignore[misc, arg-type]", True),
+        ("x  # noqa: B018  # reads the file", False),
+        ("x  # noqa: B018 - reads the file", False),
+        ("x  # type: ignore[misc]  # a reason", False),
+    ],
+)
+def test_a_checker_is_not_silenced_without_a_reason(line: str, bare: bool) -> None:
+    assert bool(_BARE.search(line)) is bare
 
 
 def test_a_long_function_is_found() -> None:

@@ -16,7 +16,7 @@ def _with_hooks(**hooks: Any) -> dict[str, Any]:
     return {"name": "main", "image": "busybox", "command": ["sh", "-c", _SCRIPT], "lifecycle": hooks}
 
 
-async def test_http_hooks_are_called() -> None:
+async def test_http_hooks_are_called(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bench() as bench:
         asked: list[tuple[str, str]] = []
         probe = bench.runtime.probe
@@ -25,7 +25,7 @@ async def test_http_hooks_are_called() -> None:
             asked.append((kind, rest[1]))
             return await probe(container_id, kind, *rest)
 
-        bench.runtime.probe = watched  # type: ignore[method-assign, assignment]
+        monkeypatch.setattr(bench.runtime, "probe", watched)
         hook = {"httpGet": {"path": "/", "port": 80}}
         bench.create(pod("pod", _with_hooks(postStart=hook, preStop=hook)))
         await until(lambda: bench.phase() == "Running")
