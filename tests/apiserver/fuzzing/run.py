@@ -27,7 +27,6 @@ _TIMEOUT = 60.0
 # kube-apiserver answers these with 500 too, most of them without a reason.
 _UPSTREAM = re.compile(
     r"no endpoints available for service|error trying to reach service|resourceVersion: Invalid value"
-    r"|Precondition failed: UID in precondition"
     r"|Internal error occurred: (?:no preferred addresses found|error dialing backend|failed to allocate a |Get \")"
 )
 DEFINITION = {

@@ -291,3 +291,23 @@ async def test_the_zero_time_is_no_time_of_a_condition(client: httpx.AsyncClient
     answer = await client.patch(f"{RULES}/r/status", json=body, headers=MERGE)
     assert answer.status_code == 422
     assert answer.json()["details"]["causes"][0]["field"] == "status.conditions[0].lastTransitionTime"
+
+
+async def test_an_update_of_what_is_gone_and_would_be_created_is_a_conflict(
+    client: httpx.AsyncClient,
+) -> None:
+    path = "/apis/coordination.k8s.io/v1/namespaces/default/leases/l"
+    lease = {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"name": "l", "namespace": "default", "uid": "u", "resourceVersion": "7"},
+        "spec": {},
+    }
+    answer = await client.put(path, json=lease)
+    assert answer.status_code == 409
+    assert answer.json()["reason"] == "Conflict"
+    assert answer.json()["message"] == (
+        'Operation cannot be fulfilled on leases.coordination.k8s.io "l": StorageError: invalid object, Code: 4, Key: '
+        "/registry/leases/default/l, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: "
+        "UID in precondition: u, UID in object meta: "
+    )

@@ -96,3 +96,25 @@ async def test_a_silent_node_renews_no_lease_until_it_speaks_again(tmp_path: Pat
         await until(lambda: renewed_since(before), clock=clock)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_lease_that_went_with_its_node_is_made_again(tmp_path: Path) -> None:
+    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    async with ApiServer(config, clock) as server, Client(server.url) as client:
+        recorder = Recorder(client, "kubelet", clock=clock)
+        reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
+
+        async def made() -> str:
+            try:
+                return (await client.get(LEASES, "node-0", "kube-node-lease")).metadata.uid
+            except NotFound:
+                return ""
+
+        running = asyncio.create_task(reporter.run())
+        first = await until(made, clock=clock)
+        # As the garbage collector does, when the node is deleted and registers again.
+        await client.delete(LEASES, "node-0", "kube-node-lease")
+        second = await until(made, clock=clock)
+        assert first != second
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from dra_apiserver.api import Api
 from dra_apiserver.equality import copied
-from dra_apiserver.errors import server_error
 from dra_apiserver.handlers.bodies import answer, decoded, write_body
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
@@ -52,10 +51,8 @@ class _Replacement(NamedTuple):
             return None
         obj = self._own()
         meta = obj["metadata"]
-        if meta.get("uid"):
-            raise server_error(
-                f"Precondition failed: UID in precondition: {meta['uid']}, UID in object meta: "
-            )
+        # An object that was there once: a client that has it is to read it again.
+        check_uid(target, meta, {"uid": ""})
         meta.pop("resourceVersion", None)
         return obj
 
