@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from dra_controller.framework import Context
 from dra_controller.resourceclaim import ResourceClaimController
+from dra_controller.resourceclaim.views import SyncError
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dra_shared.claims import POD_CLAIM_ANNOTATION
@@ -94,3 +95,21 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
             await work()
     (entry,) = api.get("pods", "default", "pod")["status"]["resourceClaimStatuses"]
     assert [obj["metadata"]["name"] for obj in api.of("resourceclaims")] == [entry["resourceClaimName"]]
+
+
+async def test_conflicts_without_end_are_tried_again_later() -> None:
+    api = FakeApi({**_POD, "status": {}}, _TEMPLATE)
+    api.refuse = lambda call: (409, "Conflict", "a fault") if call.resource == "pods" else None
+    informers = InformerFactory(api.client(), FakeClock())
+    context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
+    controller = ResourceClaimController(context)
+    for plural in ("resourceclaimtemplates", "pods"):
+        resource = _RESOURCES[plural]
+        for obj in api.of(plural):
+            informers.informer(resource)._apply(convert(resource, obj))
+    key = await controller.queue.get()
+    with pytest.raises(SyncError, match="a fault"):
+        await controller.reconcile(key)
+    # As often as client-go's retry.DefaultRetry.
+    assert len(api.writes("pods")) == 5
+    assert len(api.of("resourceclaims")) == 1

@@ -4,6 +4,7 @@ Mirrors ``syncPod`` and ``handleClaim`` in pkg/controller/resourceclaim/controll
 """
 
 import contextlib
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -36,6 +37,8 @@ from dra_controller.resourceclaim.reservations import is_done
 from dra_controller.resourceclaim.views import SyncError, Views
 
 FIELD_MANAGER = "ResourceClaimController"
+#: Steps of client-go's retry.DefaultRetry.
+_ATTEMPTS = 5
 
 _log = logger(__name__)
 
@@ -217,9 +220,12 @@ class Provisioner:
 
         The write holds only for the state that we decided on. If it changed, another controller may have been faster:
         its claim then stays and ours goes, so that there is one claim an entry however many of us there are.
+
+        Raises:
+            Conflict: it changed each time; the key is tried again, later each time.
         """
         meta = consumer.metadata
-        while made:
+        for attempt in itertools.count(1):
             try:
                 await self._views.client.patch(
                     resource.unread,
@@ -233,6 +239,8 @@ class Provisioner:
                 )
                 return
             except Conflict:
+                if attempt == _ATTEMPTS:
+                    raise
                 consumer = await self._views.client.get(resource, meta.name, meta.namespace)
                 if consumer.metadata.uid != meta.uid:
                     return
@@ -241,6 +249,8 @@ class Provisioner:
                 for entry, name in made.items()
                 if not await self._is_in_status(consumer, entry, name)
             }
+            if not made:
+                return
 
     async def _is_in_status(self, consumer: Pod | PodGroup, entry: str, name: str) -> bool:
         """Whether the consumer has a claim for the entry already; ours is deleted if it is another."""
