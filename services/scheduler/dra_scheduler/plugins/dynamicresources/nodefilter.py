@@ -40,6 +40,8 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
 # After so many seconds a search goes on in a thread; one that is for explanations ends after so many.
 _OFFLOAD_AFTER = 0.1
 _TRACE_LIMIT = 1.0
+# The gate, and the feature that nodes declare.
+_SKIPS = "DRAOptionalNodeOperations"
 
 _Extended = tuple[tuple[DeviceRequest, ...] | None, Mappings]
 
@@ -75,6 +77,7 @@ class NodeFilter:
         # Devices have mappings and overhead then, which count for claims that are allocated already, too.
         self._mapping_since_1_37 = gates.version >= V1_37
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
+        self._skips_operations = gates.enabled(_SKIPS)
 
     def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
         """Whether all claims are available on the node or can be allocated there."""
@@ -128,8 +131,11 @@ class NodeFilter:
         if selector is not None and not matches(selector, node.node):
             unavailable.add(index)
             return None
+        pending = memory.infos[index].allocation
+        if not self._can_skip(claim.status.allocation or pending, node.node):
+            unavailable.add(index)
+            return None
         if claim.status.allocation is None:
-            pending = memory.infos[index].allocation
             return self._check_pending(claim, pending) if pending is not None else None
         if self._conditions:
             try:
@@ -138,6 +144,12 @@ class NodeFilter:
             except BindingFailed:
                 unavailable.add(index)
         return self._check_sharing(pod, claim, claim.status.allocation) if self._node_allocatable else None
+
+    def _can_skip(self, allocation: AllocationResult | None, node: Node) -> bool:
+        """Whether the node's kubelet leaves out the operations that the devices do without, if any do."""
+        if not self._skips_operations or allocation is None or _SKIPS in node.status.declared_features:
+            return True
+        return not any(result.skip_node_operations for result in allocation.devices.results)
 
     def _check_sharing(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
         """A claim that stands for a part of the node cannot be another pod's, too."""

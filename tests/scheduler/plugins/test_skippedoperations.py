@@ -1,0 +1,82 @@
+"""Devices whose node operations are skipped: their claims are for nodes that declare DRAOptionalNodeOperations."""
+
+from typing import Any
+
+import pytest
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
+
+from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
+from tests.scheduler.running import condition, node_of, quiet, running
+from tests.support.fakeapi import FakeApi, Json
+from tests.support.waiting import eventually
+
+FEATURE = "DRAOptionalNodeOperations"
+GATES = FeatureGates(
+    V1_37, DRAOptionalNodeOperations=True, GenericWorkload=True, DRAWorkloadResourceClaims=True
+)
+
+
+def _node(name: str, *features: str) -> Json:
+    node = node_json(name, labels={"node": name})
+    node["status"]["declaredFeatures"] = list(features)
+    return node
+
+
+def _slice() -> Json:
+    return {
+        "kind": "ResourceSlice",
+        "metadata": {"name": "everywhere"},
+        "spec": {
+            "driver": DRIVER,
+            "allNodes": True,
+            "pool": {"name": "p", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "d"}],
+            "skipNodeOperations": ["*"],
+        },
+    }
+
+
+def _pod(name: str, node: str, **more: Any) -> Json:
+    return pod_json(name, claims={"gpu": "c"}, nodeSelector={"node": node}, **more)
+
+
+def _cluster(*more: Json) -> FakeApi:
+    return FakeApi(_node("new", FEATURE), _node("old"), class_json(), _slice(), claim_json("c"), *more)
+
+
+async def test_an_allocated_claim_keeps_pods_off_nodes_that_would_not_skip() -> None:
+    """Though its devices can be reached from there."""
+    api = _cluster()
+    async with running(api, gates=GATES):
+        api.add(_pod("first", "new"))
+        await eventually(lambda: node_of(api, "first"))
+        await quiet(api)
+        results = api.get("resourceclaims", "default", "c")["status"]["allocation"]["devices"]["results"]
+        assert results[0]["skipNodeOperations"] == ["*"]
+        api.add(_pod("second", "old"))
+        api.add(_pod("third", "new"))
+        await eventually(lambda: condition(api, "second") and node_of(api, "third"))
+    assert "1 resourceclaim not available on the node" in condition(api, "second")["message"]
+    assert node_of(api, "second") is None
+
+
+@pytest.mark.parametrize("other", ["new", "old"])
+async def test_so_does_one_that_is_being_allocated_for_the_group(other: str) -> None:
+    """As upstream's podgroup-unschedulable-on-unsupported-node."""
+    group = {
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default", "uid": "uid-g"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    api = _cluster(group)
+    member = {"schedulingGroup": {"podGroupName": "g"}}
+    async with running(api, gates=GATES) as (_, clock):
+        api.add(_pod("second", other, **member))
+        api.add(_pod("first", "new", **member))
+        await quiet(api)
+        await clock.advance(2)
+        await quiet(api)
+    assert (node_of(api, "first"), node_of(api, "second")) == (
+        ("new", "new") if other == "new" else (None, None)
+    )
