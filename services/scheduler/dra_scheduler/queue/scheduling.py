@@ -239,20 +239,19 @@ class SchedulingQueue:
         if not self._waiting:
             return
         candidates: dict[str, QueuedPod] = {}
-        for plugin, waiting in self._by_plugin.items():
-            for interest in self._interests.get(plugin, ()):
-                if not interest.covers(event):
-                    continue
+        interested = self._interested(self._by_plugin, event)
+        for plugin, interests in interested.items():
+            for interest in interests:
                 keys = interest.keys(event) if interest.keys is not None else None
                 if keys is None:
-                    candidates.update(waiting)
+                    candidates.update(self._by_plugin[plugin])
                 else:
                     for key in keys:
                         candidates.update(self._by_key.get(key, {}))
         for entry in candidates.values():
             if priority is not None and (entry.pod.spec.priority or 0) > priority:
                 continue
-            if entry.place is Place.WAITING and self._worth(entry, event):
+            if entry.place is Place.WAITING and _hinted(entry, event, interested):
                 self._retry(entry, event)
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -362,15 +361,28 @@ class SchedulingQueue:
             self._unindex(entry)
 
     def _worth(self, entry: QueuedPod, event: Event) -> bool:
-        return any(
-            interest.covers(event) and (interest.hint is None or interest.hint(entry.pod, event))
-            for plugin in entry.rejected_by
-            for interest in self._interests.get((entry.profile, plugin), ())
-        )
+        plugins = [(entry.profile, plugin) for plugin in entry.rejected_by]
+        return _hinted(entry, event, self._interested(plugins, event))
+
+    def _interested(self, plugins: Iterable[_Plugin], event: Event) -> dict[_Plugin, list[Interest]]:
+        """Those of the plugins that the event may matter to, with their interests in it."""
+        found = {
+            plugin: [i for i in self._interests.get(plugin, ()) if i.covers(event)] for plugin in plugins
+        }
+        return {plugin: interests for plugin, interests in found.items() if interests}
 
     async def _wait(self, seconds: float | None) -> None:
         """Return when the queue changes, or after that time."""
         await wait_for(self._changed.wait(), seconds, self._clock)
+
+
+def _hinted(entry: QueuedPod, event: Event, interested: Mapping[_Plugin, Sequence[Interest]]) -> bool:
+    """Whether a plugin that rejected the pod would have it tried again; `interested` are those that may."""
+    return any(
+        interest.hint is None or interest.hint(entry.pod, event)
+        for plugin in entry.rejected_by
+        for interest in interested.get((entry.profile, plugin), ())
+    )
 
 
 def _take_out(index: dict[_Key, dict[str, QueuedPod]], key: _Key, uid: str) -> None:

@@ -129,6 +129,9 @@ class DynamicResources:
 
     def schedulable_after_claim_change(self, pod: Pod, event: Event) -> bool:
         """The queueing hint for claims."""
+        if not worth_a_try(event.old, event.new, used_by_pod=True):
+            # It matters to no pod, so the pod's claims need not be looked up.
+            return False
         try:
             used = any(claim.metadata.uid == event.new.metadata.uid for claim in self._pod_claims(pod))
         except (ClaimReferenceError, LookupError):
