@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick fuzz endure lint format types layers bench dist docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick fuzz endure endure-servers lint format types layers bench dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -47,6 +47,9 @@ mutants: install-dev ## Try the conformance suite for drivers on every mutant
 
 endure: install-dev ## Kill node agents and device plugins under pods for ten minutes (ENDURE="--minutes 60 --seed 2")
 	@$(BIN)/python -m tests.endurance.run $(ENDURE)
+
+endure-servers: install-dev ## Kill API servers and their PostgreSQL under writers for five minutes (ENDURE="--minutes 60 --old REVISION")
+	@$(BIN)/python -m tests.endurance.servers $(ENDURE)
 
 lint: install-dev ## ruff
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

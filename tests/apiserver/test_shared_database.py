@@ -78,6 +78,21 @@ async def test_an_update_of_an_older_version_is_a_conflict_everywhere(pair: Pair
     assert sorted(answer.status_code for answer in answers) == [201, 409]
 
 
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+async def test_of_two_updates_of_one_version_one_wins_wherever_they_are(pair: Pair, method: str) -> None:
+    # Each server expects the next revision for its own write, which is then that of the other's.
+    current = (await pair[0].post(_MAPS, json=_map("m", count="0"))).json()
+    for number in range(20):
+        changed = {**current, "data": {"count": str(number + 1)}}
+        headers = {"Content-Type": "application/json" if method == "PUT" else "application/merge-patch+json"}
+        body = orjson.dumps(changed)
+        answers = await asyncio.gather(
+            *(client.request(method, f"{_MAPS}/m", content=body, headers=headers) for client in pair)
+        )
+        assert sorted(answer.status_code for answer in answers) == [200, 409]
+        current = (await pair[0].get(f"{_MAPS}/m")).json()
+
+
 async def test_a_watch_follows_both_servers(pair: Pair) -> None:
     one, other = pair
     version = (await one.get(_MAPS)).json()["metadata"]["resourceVersion"]

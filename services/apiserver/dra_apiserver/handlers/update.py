@@ -42,8 +42,10 @@ class _Replacement(NamedTuple):
     obj: JsonObject
 
     def _own(self) -> JsonObject:
-        # What takes long, or calls webhooks, may have to be done more than once.
-        return self.obj if self.write.run is None else copied(self.obj)
+        # What takes long, calls webhooks, or is stored where other servers write may have to be done more than once:
+        # the object of the first attempt has the revision that it would have been, which may be another's by now.
+        once = self.write.run is None and not self.write.api.store.follows
+        return self.obj if once else copied(self.obj)
 
     def new(self) -> JsonObject | None:
         target = self.write.target

@@ -1,0 +1,89 @@
+"""Relays between clients and servers: a balancer, and a connection that can be cut."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_BYTES = 1 << 16
+
+
+class Gate:
+    """Whether bytes pass. While it is shut they wait, as on a network that is cut for a moment."""
+
+    def __init__(self) -> None:
+        self._open = asyncio.Event()
+        self._open.set()
+
+    def shut(self) -> None:
+        self._open.clear()
+
+    def open(self) -> None:
+        self._open.set()
+
+    async def passed(self) -> None:
+        """Return once it is open."""
+        await self._open.wait()
+
+
+class Relay:
+    """Passes each connection that ``listen`` accepts on to one that ``connect`` opens."""
+
+    def __init__(self, connect: Callable[[], Awaitable[_Streams]], gate: Gate | None = None) -> None:
+        self._connect = connect
+        self._gate = gate or Gate()
+        self._server: asyncio.Server | None = None
+
+    async def listen_at(self, path: Path) -> None:
+        """Listen on a unix socket."""
+        self._server = await asyncio.start_unix_server(self._accept, path)
+
+    async def listen(self) -> int:
+        """Listen on a port of loopback; returns it."""
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._gate.passed()
+            behind, onward = await self._connect()
+        except OSError:
+            writer.close()
+            return
+        pumps = [asyncio.create_task(self._pump(*ends)) for ends in ((reader, onward), (behind, writer))]
+        with contextlib.suppress(asyncio.CancelledError):
+            # As with a server that dies: the end of either direction is the end of both.
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        for pump in pumps:
+            pump.cancel()
+        writer.close()
+        onward.close()
+
+    async def _pump(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while piece := await reader.read(_BYTES):
+                await self._gate.passed()
+                writer.write(piece)
+                await writer.drain()
+
+
+def balancer(ports: Sequence[int]) -> Relay:
+    """One port for several servers: each connection goes to the next one that accepts it."""
+    turns = itertools.count()
+
+    async def connect() -> _Streams:
+        first = next(turns)
+        for step in range(len(ports)):
+            with contextlib.suppress(OSError):
+                return await asyncio.open_connection("127.0.0.1", ports[(first + step) % len(ports)])
+        raise ConnectionRefusedError
+
+    return Relay(connect)
