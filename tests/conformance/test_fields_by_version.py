@@ -16,12 +16,13 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Version, release
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 from tests.support.reference import reference_path
 
 Json = dict[str, Any]
 Path_ = tuple[str | int, ...]
+_RELEASES = (V1_34, V1_35, V1_36, V1_37)
 
 _DEVICE: Path_ = ("spec", "devices", 0)
 _REQUEST: Path_ = ("spec", "devices", "requests", 0)
@@ -203,7 +204,7 @@ _CASES = {
 # Fields that the strategies do not drop although tags name a gate; by version.
 _NEVER: dict[str, tuple[Version, ...]] = {
     "AllocationResult.allocationTimestamp": (V1_35, V1_36, V1_37),
-    "DeviceRequestAllocationResult.tolerations": VERSIONS,
+    "DeviceRequestAllocationResult.tolerations": _RELEASES,
     "DeviceSubRequest.tolerations": (V1_34,),
     "ExactDeviceRequest.tolerations": (V1_34,),
 }
@@ -339,7 +340,7 @@ def _as(api: str, obj: Json) -> Json:
     return _flatten(copy.deepcopy(obj)) if api.endswith("v1beta1") else obj
 
 
-@pytest.fixture(params=[(v, on) for v in VERSIONS for on in (True, False)], ids=lambda p: f"{p[0]}-{p[1]}")
+@pytest.fixture(params=[(v, on) for v in _RELEASES for on in (True, False)], ids=lambda p: f"{p[0]}-{p[1]}")
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[_Cluster]:
     version, on = request.param
     tagged = {

@@ -8,11 +8,12 @@ import pytest
 from dra_apiserver.discovery import Discovery
 from dra_apiserver.kinds import catalog
 from dra_shared.features import FeatureGates
-from dra_shared.version import VERSIONS, Version, release
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 from tests.support.reference import reference_path
 
 Json = dict[str, Any]
+_RELEASES = (V1_34, V1_35, V1_36, V1_37)
 
 # The tables have no dependencies for these three, and upstream has: the real 1.35.6 says so in its own gates.json.
 _NEEDS_NOT_IN_TABLE = {
@@ -20,7 +21,7 @@ _NEEDS_NOT_IN_TABLE = {
     "DeclarativeValidationBeta",
     "DeclarativeValidationTakeover",
 }
-_VERSIONS = ("v1", "v1alpha1", "v1alpha2", "v1alpha3", "v1beta1", "v1beta2")
+_API_VERSIONS = ("v1", "v1alpha1", "v1alpha2", "v1alpha3", "v1beta1", "v1beta2")
 
 
 def _table(name: str) -> Json:
@@ -35,7 +36,7 @@ def _everything(version: Version) -> FeatureGates:
     )
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize("version", _RELEASES, ids=str)
 def test_stages_defaults_and_locks(version: Version) -> None:
     known = release(version).gates
     for name, gate in _table("gates.json").items():
@@ -59,24 +60,24 @@ def test_stages_defaults_and_locks(version: Version) -> None:
 
 
 def test_what_gates_need_in_the_newest() -> None:
-    known = release(VERSIONS[-1]).gates
+    known = release(V1_37).gates
     for name, gate in _table("gates.json").items():
         if name in known and name not in _NEEDS_NOT_IN_TABLE:
             assert set(known[name].needs) == set(gate.get("dependsOn", ())), name
 
 
 @pytest.mark.parametrize("runtime_config", ["", "api/all=true"])
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize("version", _RELEASES, ids=str)
 def test_served_kinds(version: Version, runtime_config: str) -> None:
     discovery = Discovery(catalog.registry(runtime_config, _everything(version)))
     for group, about in _table("api-versions.json")["versions"][str(version)].items():
-        for name in _VERSIONS:
+        for name in _API_VERSIONS:
             served = about["served"].get(name)
             wanted = served and (served["servedByDefault"] or runtime_config)
             assert _kinds(discovery, group, name) == (set(served["kinds"]) if wanted else None), (group, name)
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize("version", _RELEASES, ids=str)
 def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
     discovery = Discovery(catalog.registry("api/all=true", FeatureGates(version)))
     for group, about in _table("api-versions.json")["versions"][str(version)].items():
@@ -85,7 +86,7 @@ def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
             assert _kinds(discovery, group, name) == wanted, (group, name)
 
 
-@pytest.mark.parametrize("version", VERSIONS, ids=str)
+@pytest.mark.parametrize("version", _RELEASES, ids=str)
 def test_storage_versions(version: Version) -> None:
     registry = catalog.registry("api/all=true", _everything(version))
     stored = {(one.group, one.plural): one.hashed_version for one in registry}

@@ -1,7 +1,8 @@
 """Starts an API server, sends it the requests on stdin and prints the answers.
 
 Run by its path, so that the packages come from PYTHONPATH. A request is [method, path, headers, body]; an
-answer is [status, body]. The last line printed is {"package": FOLDER, "answers": […]}.
+answer is [status, body]. The last line printed is {"package": FOLDER, "answers": […]}. An argument is the version of
+Kubernetes that the server follows.
 """
 
 import asyncio
@@ -15,22 +16,29 @@ import dra_apiserver
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, Version
 
 
-async def ask(requests: list[tuple[str, str, dict[str, str], Any]]) -> list[tuple[int, Any]]:
+async def ask(
+    requests: list[tuple[str, str, dict[str, str], Any]], gates: FeatureGates
+) -> list[tuple[int, Any]]:
     """The answers of a new API server to the requests, one after the other."""
     answers = []
     with tempfile.TemporaryDirectory() as data:
+        config = Config(port=0, data=Path(data), relaxed=True, runtime_config="api/all=true", features=gates)
         async with (
-            ApiServer(Config(port=0, data=Path(data), relaxed=True, runtime_config="api/all=true")) as server,
+            ApiServer(config) as server,
             httpx.AsyncClient(base_url=server.url, timeout=30) as client,
         ):
             for method, path, headers, body in requests:
                 response = await client.request(method, path, headers=headers, json=body)
-                answers.append((response.status_code, response.json()))
+                json_ = response.headers["content-type"].startswith("application/json")
+                answers.append((response.status_code, response.json() if json_ else response.text))
     return answers
 
 
 if __name__ == "__main__":
-    made = asyncio.run(ask(json.load(sys.stdin)))
+    followed = Version.parse(sys.argv[1]) if sys.argv[1:] else DEFAULT
+    made = asyncio.run(ask(json.load(sys.stdin), FeatureGates(followed)))
     sys.stdout.write(json.dumps({"package": dra_apiserver.__path__[0], "answers": made}) + "\n")

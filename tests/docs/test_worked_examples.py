@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,20 @@ from tests.support.reference import REPOSITORY
 
 PAGE = (REPOSITORY / "docs/architecture.md").read_text()
 ROOM = "services/apiserver/dra_apiserver/kinds/resource/"
+VERSIONS = "shared/dra_shared/version/"
+NO_HEADERS: dict[str, str] = {}
 SCHEMA_DATA = "shared/dra_shared/api/schema/"
 CLAIMS = "/apis/resource.k8s.io/{}/namespaces/default/resourceclaims"
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 Answers = list[tuple[int, Any]]
 
 
-def _ask(packages: Path, *requests: tuple[str, str, dict[str, str], Any]) -> Answers:
+def _ask(
+    packages: Path, *requests: tuple[str, str, dict[str, str], Any], version: Sequence[str] = ()
+) -> Answers:
     path = os.pathsep.join([str(packages / "shared"), str(packages / "services/apiserver")])
     done = subprocess.run(
-        [sys.executable, str(REPOSITORY / "tests/docs/ask.py")],
+        [sys.executable, str(REPOSITORY / "tests/docs/ask.py"), *version],
         input=json.dumps(requests),
         env={**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
@@ -39,6 +44,10 @@ def _ask(packages: Path, *requests: tuple[str, str, dict[str, str], Any]) -> Ans
 
 def _changed(heading: str, folder: Path, *allowed: str) -> Path:
     copy_packages(REPOSITORY, folder)
+    return _changed_more(heading, folder, *allowed)
+
+
+def _changed_more(heading: str, folder: Path, *allowed: str) -> Path:
     changes = hunks(PAGE, heading)
     assert changes
     assert not [change.path for change in changes if not change.path.startswith(allowed)]
@@ -113,36 +122,27 @@ def test_a_new_column(tmp_path: Path) -> None:
     assert (row["Name"], row["State"], row["Devices"]) == ("a", "allocated", 1)
 
 
-_V1_38 = """
-from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37, Version, release
-new, old = release(Version.parse("1.38")), release(V1_37)
-print(new.git_version, FeatureGates(new.version).enabled("DRADerivedAttributes"))
-print("DRASchedulerFilterTimeout" in old.gates, "DRASchedulerFilterTimeout" in new.gates)
-print(*(each.serves("resource.k8s.io/v1beta1", "resourceclaims") for each in (old, new)))
-print(*(each.has_field("resource/v1", "Device", "purpose") for each in (old, new)))
-"""
-
-
 def test_a_new_version_of_kubernetes(tmp_path: Path) -> None:
-    copy_packages(REPOSITORY, tmp_path)
-    version = tmp_path / "shared/dra_shared/version"
+    packages = _changed("Example: a new field of a claim", tmp_path, ROOM, SCHEMA_DATA)
+    _changed_more("Example: Kubernetes 1.38", packages, VERSIONS)
     text = PAGE.partition("### Example: Kubernetes 1.38")[2].partition("```text\n")[2].partition("```")[0]
-    (version / "pages/1.38.txt").write_text(text)
-    module = version / "version.py"
-    known = "VERSIONS = (V1_34, V1_35, V1_36, V1_37)"
-    assert known in module.read_text()
-    new = f"V1_38 = Version(1, 38)\n{known[:-1]}, V1_38)"
-    module.write_text(module.read_text().replace(known, new))
-    done = subprocess.run(
-        [sys.executable, "-c", _V1_38],
-        env={**os.environ, "PYTHONPATH": str(tmp_path / "shared"), "PYTHONDONTWRITEBYTECODE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
+    (packages / VERSIONS / "pages/1.38.txt").write_text(text)
+    requests = (
+        ("GET", "/version", NO_HEADERS, None),
+        ("GET", "/metrics", NO_HEADERS, None),
+        _create("v1", "a", "training"),
+        _create("v1beta1", "b", "training"),
     )
-    assert done.stdout.splitlines() == ["v1.38.0 True", "True False", "True False", "False True"]
+    old, new = (_ask(packages, *requests, version=[one]) for one in ("1.37", "1.38"))
+    assert [answers[0][1]["gitVersion"] for answers in (old, new)] == ["v1.37.0+dralab", "v1.38.0+dralab"]
+    gate = 'kubernetes_feature_enabled{{name="DRADerivedAttributes",stage="{}"}} {}'
+    assert gate.format("ALPHA", 0) in old[1][1]
+    assert gate.format("BETA", 1) in new[1][1]
+    assert ["DRASchedulerFilterTimeout" in answers[1][1] for answers in (old, new)] == [True, False]
+    assert [answers[2][0] for answers in (old, new)] == [400, 201]
+    assert 'unknown field "spec.devices.requests[0].exactly.purpose"' in old[2][1]["message"]
+    # 1.37 serves v1beta1, and 1.38 does not.
+    assert [answers[3][0] for answers in (old, new)] == [400, 404]
 
 
 def test_the_rooms_floors_are_those_of_the_contract() -> None:

@@ -6,10 +6,12 @@ from dra_shared.api.schema import kinds_document, schema_document
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, VERSIONS, Gate, Version, release
 from dra_shared.version.release import changes, page
 
+_UNTIL_1_37 = (V1_34, V1_35, V1_36, V1_37)
+
 
 def test_gates_come_change_and_go() -> None:
     name, wanted = "DRADeviceTaints", ("DynamicResourceAllocation",)
-    assert [release(version).gates[name] for version in VERSIONS] == [
+    assert [release(version).gates[name] for version in _UNTIL_1_37] == [
         Gate("Alpha", False, False, ()),
         Gate("Alpha", False, False, wanted),
         Gate("Beta", True, False, wanted),
@@ -39,31 +41,33 @@ def test_a_page_says_each_thing_once(version: Version) -> None:
 
 
 def test_resources_and_fields_come_and_go() -> None:
-    served = [release(version).serves("scheduling.k8s.io/v1alpha1", "workloads") for version in VERSIONS]
+    served = [release(version).serves("scheduling.k8s.io/v1alpha1", "workloads") for version in _UNTIL_1_37]
     assert served == [False, True, False, False]
-    assert all(release(version).serves("resource.k8s.io/v1", "resourceslices") for version in VERSIONS)
-    had = [release(version).has_field("core/v1", "PodSpec", "workloadRef") for version in VERSIONS]
+    assert all(release(version).serves("resource.k8s.io/v1", "resourceslices") for version in _UNTIL_1_37)
+    had = [release(version).has_field("core/v1", "PodSpec", "workloadRef") for version in _UNTIL_1_37]
     assert had == [False, True, False, False]
-    had = [release(version).has_field("core/v1", "PodSpec", "schedulingGroup") for version in VERSIONS]
+    had = [release(version).has_field("core/v1", "PodSpec", "schedulingGroup") for version in _UNTIL_1_37]
     assert had == [False, False, True, True]
 
 
 def test_a_field_may_be_required_no_longer() -> None:
-    optional = [release(version).is_optional("resource/v1", "ResourceClaim", "spec") for version in VERSIONS]
+    optional = [
+        release(version).is_optional("resource/v1", "ResourceClaim", "spec") for version in _UNTIL_1_37
+    ]
     assert optional == [False, False, False, True]
     assert not release(V1_37).is_optional("resource/v1", "ResourceSlice", "spec")
 
 
 def test_selectors_come_with_a_version() -> None:
     slices = "resource.k8s.io/resourceslices"
-    assert [release(version).selects(slices, "spec.pool.name") for version in VERSIONS] == [False] * 3 + [
+    assert [release(version).selects(slices, "spec.pool.name") for version in _UNTIL_1_37] == [False] * 3 + [
         True
     ]
     assert release(V1_34).selects(slices, "spec.nodeName")
 
 
 def test_a_version_stores_what_older_ones_can_read() -> None:
-    stored = [release(version).storage["resource.k8s.io/resourceclaims"] for version in VERSIONS]
+    stored = [release(version).storage["resource.k8s.io/resourceclaims"] for version in _UNTIL_1_37]
     assert stored == ["v1beta2", "v1", "v1", "v1"]
     assert release(V1_35).storage["scheduling.k8s.io/workloads"] == "v1alpha1"
     assert release(V1_36).storage["scheduling.k8s.io/workloads"] == "v1alpha2"
