@@ -23,7 +23,10 @@ from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError,
 from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.driverkit.statefile import StateFile
 from dra_node_agent.driverkit.store import ClaimStore, Ready, own_results
+from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.resource import (
+    CapacityRequestPolicy,
+    CapacityRequestPolicyRange,
     Counter,
     CounterSet,
     Device,
@@ -41,6 +44,8 @@ from dra_shared.clock import Clock, SystemClock
 __all__ = [
     "METADATA_V1ALPHA1",
     "METADATA_V1BETA1",
+    "CapacityRequestPolicy",
+    "CapacityRequestPolicyRange",
     "CheckpointError",
     "ClaimRef",
     "ClaimStore",
@@ -76,6 +81,9 @@ __all__ = [
     "Mount",
     "NetDevice",
     "NetworkDeviceData",
+    "NodeSelector",
+    "NodeSelectorRequirement",
+    "NodeSelectorTerm",
     "Pool",
     "PoolError",
     "PoolSlice",

@@ -33,7 +33,10 @@ def test_its_own_tests_pass(project: Path) -> None:
 
 
 @pytest.mark.system
-def test_it_is_formatted_and_without_findings(project: Path) -> None:
+@pytest.mark.parametrize("name", ["a-card.acme.io", "npu.acme.example"])
+def test_it_is_formatted_and_without_findings(tmp_path: Path, name: str) -> None:
+    project = tmp_path / "project"
+    assert _new(name, "-o", str(project)) == 0
     _run(project, "ruff", "check", "--no-cache", "--select", "E,F,W,I,B,UP", ".")
     _run(project, "ruff", "format", "--no-cache", "--check", ".")
 

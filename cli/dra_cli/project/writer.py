@@ -13,6 +13,8 @@ _SUFFIX = ".tmpl"
 #: Where files go that have another name here, because tools would take them for this repository's own.
 _PLACES = {"ci.yml": ".github/workflows/ci.yml", "gitignore": ".gitignore"}
 _LONGEST = 63
+# The order of imported names depends on what the driver is called.
+_IMPORT = re.compile(r"^(from \S+\.inventory import )(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Names:
             ("dongle", self.short),
         ):
             text = text.replace(old, new)
-        return text
+        return _IMPORT.sub(lambda found: found[1] + ", ".join(sorted(found[2].split(", "))), text)
 
 
 def write(chosen: Names, folder: Path) -> list[Path]:

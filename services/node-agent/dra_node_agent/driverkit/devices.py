@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
 from dra_shared.api.node import NodeSelector
-from dra_shared.api.resource import CounterSet, Device, DeviceAttribute, DeviceCapacity
+from dra_shared.api.resource import CapacityRequestPolicy, CounterSet, Device, DeviceAttribute, DeviceCapacity
 
 from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 
@@ -48,9 +48,13 @@ def attribute(value: str | bool | int) -> DeviceAttribute:
     return DeviceAttribute(string=value)
 
 
-def capacity(value: int | str) -> DeviceCapacity:
-    """A capacity: a number, or a quantity such as ``16Gi``."""
-    return DeviceCapacity(value=str(value))
+def capacity(value: int | str, policy: CapacityRequestPolicy | None = None) -> DeviceCapacity:
+    """A capacity: a number, or a quantity such as ``16Gi``.
+
+    Args:
+        policy: how much of it a claim may have, where several share the device.
+    """
+    return DeviceCapacity(value=str(value), request_policy=policy)
 
 
 def _parts(things: Sequence[T], size: int) -> Iterator[tuple[Any, ...]]:
