@@ -30,6 +30,7 @@ from dra_cli.main import main
             "up --images none.yaml",
             "dralab: argument --images: cannot read none.yaml: No such file or directory; see dralab up --help\n",
         ),
+        ("up --listen 192.0.2.1", "dralab: argument --listen: '192.0.2.1' is no address of this machine: "),
         ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,6 +66,7 @@ def _size(parser: Parser) -> None:
     )
     parser.add_argument(
         "--listen",
+        type=own_address,
         default="127.0.0.1",
         help="address that the API server listens on; 0.0.0.0 in a container whose port is published",
     )
@@ -83,6 +85,21 @@ def nodes(text: str) -> "Group":
         return group(text)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def own_address(text: str) -> str:
+    """An address of this machine, or a name of one.
+
+    Raises:
+        ArgumentTypeError: nothing can listen on it here.
+    """
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in text else socket.AF_INET) as listener:
+            listener.bind((text, 0))
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise argparse.ArgumentTypeError(f"{text!r} is no address of this machine: {reason}") from None
+    return text
 
 
 def readable(text: str) -> Path:
