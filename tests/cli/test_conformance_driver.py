@@ -21,6 +21,8 @@ def test_checks_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row.split()[0] for row in capsys.readouterr().out.splitlines()] == [
         "admin.prepared",
         "admin.holder-kept",
+        "admin.no-holder",
+        "admin.own-names",
     ]
 
 

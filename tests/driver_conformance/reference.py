@@ -312,7 +312,6 @@ class Reference:
     def ready(self, claim: Json) -> list[Json]:
         """The claim's devices as the driver answers with them."""
         devices = claim["status"]["allocation"]["devices"]
-        color = self.color(devices.get("config") or ())
         known = {one["name"] for one in self.devices()}
         answers = []
         for result in devices["results"]:
@@ -320,6 +319,7 @@ class Reference:
                 continue
             if result["device"] not in known:
                 raise Refused(f"unknown device {result['device']}")
+            color = self.color(self.configs_of(devices.get("config") or (), result["request"]))
             answers.append(self.answer(claim["metadata"]["uid"], result, color))
         for answer in answers:
             answer["shown"] = self.container_path(claim, answer["request_names"][0])
@@ -337,6 +337,12 @@ class Reference:
             "color": color,
             "admin": result.get("adminAccess", False),
         }
+
+    def configs_of(self, configs: Sequence[Json], request: str) -> Sequence[Json]:
+        """Those that are for the request, the claim's last: they count more than the class's."""
+        names = {request, request.partition("/")[0]}
+        own = [one for one in configs if not one.get("requests") or names & set(one["requests"])]
+        return sorted(own, key=lambda one: one["source"] == "FromClaim")
 
     def color(self, configs: Sequence[Json]) -> str:
         color = "grey"

@@ -16,6 +16,7 @@ _NOT_OFFERED = {
     "metrics.bounded",
     "metrics.format",
     "status.accepted",
+    "status.others-kept",
     "status.own-devices",
 }
 

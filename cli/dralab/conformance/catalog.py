@@ -6,8 +6,8 @@ from dralab.conformance.areas import (
     admin,
     allocatable,
     binding,
-    cdi,
-    config,
+    cdidevices,
+    configeffects,
     counters,
     health,
     metadata,
@@ -33,8 +33,10 @@ AREAS: Sequence[Area] = (
     # With those of oddclaims, which are of the same area.
     oddclaims.AREA,
     unprepare.AREA,
-    cdi.AREA,
-    config.AREA,
+    # With those of cdidevices.
+    cdidevices.AREA,
+    # With those of configeffects.
+    configeffects.AREA,
     admin.AREA,
     shares.AREA,
     counters.AREA,

@@ -7,12 +7,13 @@ import asyncio
 import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from dra_shared.client.errors import ApiError
 
 from dralab.conformance.check import Unmet
-from dralab.conformance.claims import Claim
+from dralab.conformance.claims import Claim, Device, Result
 from dralab.conformance.driverprocess import Usage
 from dralab.conformance.session import Session, cdi_ids, incomplete
 from dralab.conformance.world import RESOURCE
@@ -20,6 +21,9 @@ from dralab.conformance.world import RESOURCE
 Json = dict[str, Any]
 
 _LOOKS = 20
+_EACH = 10
+#: How many claims are refused to see what is left of them: more than a driver may have open besides.
+REFUSED = 12
 #: What a slice with one plain device must not have.
 _OF_DEVICES = frozenset({"devices", "sharedCounters", "partitionTypeAttribute"})
 
@@ -40,13 +44,23 @@ async def quiet(session: Session) -> Quiet:
     return Quiet(session.writes() - writes, before, await _whole(session))
 
 
-async def steady(session: Session) -> list[list[Json]]:
-    """The slices, looked at three times while nothing happens."""
-    looks = [await _whole(session)]
+@dataclass
+class Still:
+    """The slices, looked at three times while no claim comes or goes, and how often they were written."""
+
+    writes: int = 0
+    looks: list[list[Json]] = field(default_factory=list)
+
+
+async def still(session: Session) -> Still:
+    """Watch the slices once more, alone, where they were written while claims came and went."""
+    if not (await session.once(quiet)).writes:
+        return Still()
+    writes, looks = session.writes(), [await _whole(session)]
     for _ in range(2):
         await asyncio.sleep(session.pace.quiet / 2)
         looks.append(await _whole(session))
-    return looks
+    return Still(session.writes() - writes, looks)
 
 
 async def _whole(session: Session) -> list[Json]:
@@ -175,25 +189,66 @@ class Cycles:
 
 
 async def cycles(session: Session) -> Cycles:
-    """Prepare and unprepare one claim again and again."""
+    """Prepare and unprepare claims again and again: every few times another one, as what is kept is kept by claim."""
     loop = asyncio.get_running_loop()
     async with session.claim() as claim:
         # Caches and pools are filled before anything is counted.
         for _ in range(session.pace.cycles // 50 + 1):
             await session.ready(claim)
             await session.undone(claim)
-        seen = Cycles(session.driver.usage(), None, 0, files_before=_files(session))
-        end = loop.time() + session.pace.cycling
-        while seen.count < session.pace.cycles and loop.time() < end:
-            answer = await session.attempt(claim)
-            problem = answer if isinstance(answer, str) else await session.undo(claim)
-            seen.count += 1
-            if problem:
-                seen.problem = f"cycle {seen.count}: {problem}"
-                break
-        seen.after = session.driver.usage()
-        seen.files_after = _files(session)
+    seen = Cycles(session.driver.usage(), None, 0, files_before=_files(session))
+    end = loop.time() + session.pace.cycling
+    while seen.count < session.pace.cycles and loop.time() < end and not seen.problem:
+        async with session.claim() as claim:
+            for _ in range(_EACH):
+                answer = await session.attempt(claim)
+                problem = answer if isinstance(answer, str) else await session.undo(claim)
+                seen.count += 1
+                if problem:
+                    seen.problem = f"cycle {seen.count}: {problem}"
+                    break
+    seen.after = session.driver.usage()
+    seen.files_after = _files(session)
     return seen
+
+
+@dataclass
+class RefusedClaims:
+    """Claims that were refused and unprepared: what the driver had open before and after."""
+
+    before: Usage | None
+    after: Usage | None = None
+    files_before: int = 0
+    files_after: int = 0
+    remembered: list[str] = field(default_factory=list)
+
+
+async def refused_claims(session: Session) -> RefusedClaims:
+    """Have claims refused, as they have a device that is not there, and unprepare and delete them.
+
+    Raises:
+        Unmet: such a claim is prepared.
+    """
+    there = session.pick()[0]
+    absent = Device(there.driver, there.pool, {"name": "no-such-device"})
+    results = [Result(there), Result(absent, "r1")]
+    async with session.claim(results) as claim:
+        if not isinstance(await session.attempt(claim), str):
+            raise Unmet("a claim with an unknown device is prepared")
+    seen = RefusedClaims(session.driver.usage(), files_before=_files(session))
+    uids = []
+    for _ in range(REFUSED):
+        async with session.claim(results) as claim:
+            uids.append(claim.uid)
+            await session.attempt(claim)
+    seen.after, seen.files_after = session.driver.usage(), _files(session)
+    kept = b"".join(await asyncio.to_thread(_contents, session.kubelet.plugins))
+    seen.remembered = [uid for uid in uids if uid.encode() in kept]
+    return seen
+
+
+def _contents(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
 
 
 def _files(session: Session) -> int:

@@ -42,9 +42,9 @@ class Session:
         parameters: opaque parameters that the driver takes; None where the user gave none.
         metrics_url: where the driver serves its metrics; empty where the user gave none.
 
-    ``works`` is whether the driver has prepared a claim, ``deaths`` are the checks during which it ended, ``stuck``
-    those before which it prepared nothing any more, ``excused`` parts of its log in which it may panic,
-    ``of_large_node`` its requests with thousands of devices.
+    ``works`` is whether the driver has prepared a claim, ``starts`` how often it was started, ``deaths`` are the
+    checks during which it ended, ``stuck`` those before which it prepared nothing any more, ``excused`` parts of its
+    log in which it may panic, ``of_large_node`` its requests with thousands of devices.
     """
 
     def __init__(
@@ -69,6 +69,7 @@ class Session:
         self.slices: list[Json] = []
         self.devices: list[Device] = []
         self.works = False
+        self.starts = 0
         self.deaths: list[str] = []
         self.stuck: list[str] = []
         self.excused: list[str] = []
@@ -154,6 +155,7 @@ class Session:
         Raises:
             DriverError: it does not register in time, or ends before.
         """
+        self.starts += 1
         await self.driver.start()
         registration = await self.kubelet.find(self.pace.start, alive=self.driver.alive)
         await self.register(registration)

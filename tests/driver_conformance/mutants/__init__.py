@@ -2,7 +2,17 @@
 
 from collections.abc import Sequence
 
-from tests.driver_conformance.mutants import calls, files, large, later, leftbehind, life, slices, versions
+from tests.driver_conformance.mutants import (
+    calls,
+    files,
+    large,
+    later,
+    leftbehind,
+    life,
+    mixedup,
+    slices,
+    versions,
+)
 from tests.driver_conformance.mutants.mutant import Mutant
 
 MUTANTS: Sequence[type[Mutant]] = [
@@ -14,6 +24,7 @@ MUTANTS: Sequence[type[Mutant]] = [
     *versions.MUTANTS,
     *large.MUTANTS,
     *leftbehind.MUTANTS,
+    *mixedup.MUTANTS,
 ]
 
 __all__ = [
@@ -25,6 +36,7 @@ __all__ = [
     "later",
     "leftbehind",
     "life",
+    "mixedup",
     "slices",
     "versions",
 ]

@@ -31,22 +31,27 @@ async def _failure_conditions(session: Session) -> None:
 @AREA.check(
     "set",
     "its conditions become true",
-    promise="For an allocated device the driver writes the device's binding conditions into the claim's status.",
+    promise="For an allocated device the driver sets all of the device's binding conditions in the claim's status, or"
+    " one that says the binding failed, and not both.",
     source=_KEP,
     cost="Pods wait ten minutes, and then for another node.",
 )
 async def _set(session: Session) -> None:
     device = _with_conditions(session)[0]
-    wanted = set(device.spec["bindingConditions"]) | set(device.spec.get("bindingFailureConditions") or ())
+    good, bad = (set(device.spec.get(key) or ()) for key in ("bindingConditions", "bindingFailureConditions"))
     loop = asyncio.get_running_loop()
     async with session.claim([Result(device)]) as claim:
         end = loop.time() + min(_PATIENCE, session.pace.start)
-        while loop.time() < end:
-            found = await _conditions(session, claim.name)
-            if any(one["type"] in wanted and one["status"] == "True" for one in found):
-                return
+        true: set[str] = set()
+        while loop.time() < end and not (good <= true or bad & true):
             await asyncio.sleep(session.pace.poll * 5)
-    raise Breach(f"device {device.name}: none of {', '.join(sorted(wanted))} is true after {_PATIENCE:g} s")
+            found = await _conditions(session, claim.name)
+            true = {one["type"] for one in found if one["status"] == "True"}
+    if good & true and bad & true:
+        raise Breach(f"device {device.name}: {', '.join(sorted((good | bad) & true))} are true at a time")
+    if not (good <= true or bad & true):
+        missing = ", ".join(sorted(good - true))
+        raise Breach(f"device {device.name}: {missing} not true after {_PATIENCE:g} s, and no failure")
 
 
 def _with_conditions(session: Session) -> list[Any]:

@@ -1,6 +1,7 @@
 """Device metadata: files that tell programs in containers what they were given (KEP-5304)."""
 
 import json
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +34,7 @@ class _File:
     target: str
     options: tuple[str, ...]
     text: str
+    mode: int
 
     def documents(self) -> list[Json]:
         """What is in it.
@@ -123,6 +125,37 @@ async def _template(session: Session) -> None:
     found = {file.target for file in files}
     if wanted not in found:
         raise Breach(f"not mounted: {wanted}; mounted: {', '.join(sorted(found))}")
+
+
+@AREA.check(
+    "subrequests",
+    "alternatives are under their request's name",
+    promise="For a device that was allocated for r0/large the path has r0: a container knows no more.",
+    source=_WRITER + " (BaseRequestRef); https://github.com/kubernetes/website/pull/54716",
+    cost="With firstAvailable a program does not find what it was given.",
+    rests_on=("metadata.mounted", "prepare.subrequests"),
+)
+async def _subrequests(session: Session) -> None:
+    await session.once(described)
+    async with session.claim([Result(session.pick()[0], "r0/large")]) as claim:
+        files = _files(session, cdi_ids(await session.ready(claim)))
+    wanted = container_path(session.name, claim.name, None, "r0")
+    found = {file.target for file in files}
+    if wanted not in found:
+        raise Breach(f"not mounted: {wanted}; mounted: {', '.join(sorted(found))}")
+
+
+@AREA.check(
+    "readable",
+    "every user of the container can read them",
+    promise="The files are readable for all: containers need not run as root.",
+    source=_WRITER + " (metadataFilePerms 0644)",
+    cost="Programs of containers that do not run as root cannot read what they were given.",
+)
+async def _readable(session: Session) -> None:
+    for file in (await session.once(described)).files:
+        if not file.mode & stat.S_IROTH:
+            raise Breach(f"{file.host.name} has the mode {stat.S_IMODE(file.mode):o}")
 
 
 @AREA.check(
@@ -274,7 +307,8 @@ def _files(session: Session, ids: list[str]) -> list[_File]:
                 if mount.container_path.startswith(_ROOT):
                     host = Path(mount.host_path)
                     text = host.read_text(errors="replace") if host.is_file() else ""
-                    found[mount.container_path] = _File(host, mount.container_path, mount.options, text)
+                    mode = host.stat().st_mode if host.is_file() else 0
+                    found[mount.container_path] = _File(host, mount.container_path, mount.options, text, mode)
     return list(found.values())
 
 

@@ -4,6 +4,7 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from dralab.conformance.check import Area, Breach, NotOffered
+from dralab.conformance.claims import Claim
 from dralab.conformance.session import Session
 
 AREA = Area("metrics")
@@ -34,8 +35,12 @@ async def _format(session: Session) -> None:
 async def _bounded(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
         for name, labels in await _scraped(session):
-            if claim.uid in labels.values() or claim.name in labels.values():
+            if any(_names(claim, value) for value in labels.values()):
                 raise Breach(f"{name} has {labels}")
+
+
+def _names(claim: Claim, label: str) -> bool:
+    return claim.uid in label or label == claim.name or label.endswith(f"/{claim.name}")
 
 
 async def _scraped(session: Session) -> list[tuple[str, dict[str, str]]]:

@@ -20,7 +20,7 @@ _LONG_NAME = "-".join(["a-long-name"] * 21) + "x"
     promise="A request may have several devices; each is in the answer, under the request's name.",
     source="staging/src/k8s.io/api/resource/v1/types.go (ExactDeviceRequest.count)",
     cost="A pod that pays for two devices of a kind gets one.",
-    rests_on=("prepare.several-devices", "cdi.qualified", "cdi.defined"),
+    rests_on=("prepare.several-devices", "prepare.devices", "cdi.qualified", "cdi.defined"),
 )
 async def _count(session: Session) -> None:
     wanted = session.pick(2)
@@ -43,6 +43,7 @@ async def _count(session: Session) -> None:
     cost="Two teams whose pods have the same names get each other's devices.",
     rests_on=(
         "prepare.several-claims",
+        "prepare.devices",
         "unprepare.succeeds",
         "unprepare.others-kept",
         "cdi.own-claims",

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 
 _SLOW = 10.0
 _PARALLEL = 8
+_POOLS = 4
 
 
 @AREA.check(
@@ -69,6 +70,24 @@ async def _devices(session: Session) -> None:
     given = {(one.pool_name, one.device_name) for one in seen.answer.devices}
     if given != wanted:
         raise Breach(f"allocated {sorted(wanted)}, answered {sorted(given)}")
+    for device in _of_other_pools(session, seen.claim.results[0]["pool"]):
+        async with session.claim([Result(device)]) as claim:
+            answer = await session.attempt(claim)
+            given = (
+                set()
+                if isinstance(answer, str)
+                else {(one.pool_name, one.device_name) for one in answer.devices}
+            )
+            if given and given != {device.key}:
+                raise Breach(f"allocated {device.key}, answered {sorted(given)}")
+
+
+def _of_other_pools(session: Session, pool: str) -> list[Device]:
+    """The first device of each pool but this one."""
+    first: dict[str, Device] = {}
+    for device in session.devices:
+        first.setdefault(device.pool, device)
+    return [device for name, device in first.items() if name != pool][:_POOLS]
 
 
 @AREA.check(
@@ -209,7 +228,7 @@ async def _concurrent(session: Session) -> None:
     promise="Two claims that are prepared at a time get what each would get alone.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go; " + _PLUGIN + " (Serialize)",
     cost="Checkpoints and CDI files overwrite each other when pods start together.",
-    rests_on=("cdi.defined",),
+    rests_on=("cdi.defined", "prepare.devices"),
 )
 async def _concurrent_claims(session: Session) -> None:
     first, second = session.pick(2)
@@ -384,6 +403,7 @@ async def _namesakes(session: Session) -> None:
     promise="A claim that was unprepared and is allocated another device is prepared with that one.",
     source=_PLUGIN + "; KEP-4381 (deallocation)",
     cost="The pod runs on a device that is allocated to somebody else.",
+    rests_on=("prepare.devices",),
 )
 async def _changed_allocation(session: Session) -> None:
     first, second = session.pick(2)

@@ -2,7 +2,7 @@
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.driverprocess import Usage
-from dralab.conformance.observations import cycles, outage
+from dralab.conformance.observations import REFUSED, cycles, outage, refused_claims
 from dralab.conformance.restarts import damaged, stopped
 from dralab.conformance.session import Session
 
@@ -203,6 +203,47 @@ async def _directories(session: Session) -> None:
         raise Unmet(seen.problem)
     if seen.files_after > seen.files_before:
         raise Breach(f"{seen.files_before} files, {seen.files_after} after {seen.count} claims")
+
+
+@RESOURCES.check(
+    "refused",
+    "claims that are refused leave nothing open",
+    promise="Files, threads and folders of a claim that was refused are let go, as those of others are.",
+    source=_LEAKS + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
+    cost="A pod that cannot start is tried again every minute, until the driver can open nothing any more.",
+    rests_on=("prepare.half-failed", "resources.files", "resources.threads", "resources.directories"),
+)
+async def _refused(session: Session) -> None:
+    seen = await session.once(refused_claims)
+    if seen.files_after > seen.files_before:
+        raise Breach(
+            f"{seen.files_before} files, {seen.files_after} after {REFUSED} claims that were refused"
+        )
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    if seen.after.files > seen.before.files + _SPARE_FILES:
+        raise Breach(
+            f"{seen.before.files} open files, {seen.after.files} after {REFUSED} claims that were refused"
+        )
+    if seen.after.threads > seen.before.threads + _SPARE_THREADS:
+        raise Breach(
+            f"{seen.before.threads} threads, {seen.after.threads} after {REFUSED} claims that were refused"
+        )
+
+
+@RESOURCES.check(
+    "forgotten",
+    "its checkpoint forgets claims that were refused",
+    promise="Once a claim that was refused is unprepared the checkpoint has no entry of it.",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
+    cost="The checkpoint grows with each pod that fails, and is read and written ever more slowly.",
+    recommended=True,
+    rests_on=("prepare.half-failed", "resources.refused"),
+)
+async def _forgotten(session: Session) -> None:
+    seen = await session.once(refused_claims)
+    if len(seen.remembered) == REFUSED:
+        raise Breach(f"the UIDs of all {REFUSED} claims are still in the plugin's directory")
 
 
 @LOGS.check(

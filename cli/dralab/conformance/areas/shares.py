@@ -68,8 +68,8 @@ async def _own_names(session: Session) -> None:
     "a claim may have two shares of one device",
     promise="Two results of a claim with one device and two shareIDs are prepared both.",
     source=_KEP,
-    cost="A pod that asks for two shares gets one.",
-    rests_on=("prepare.several-devices",),
+    cost="A pod that asks for two shares gets one, or its containers do not start.",
+    rests_on=("prepare.several-devices", "cdi.defined", "cdi.unique"),
 )
 async def _same_claim(session: Session) -> None:
     device = session.pick(shared=True)[0]
@@ -80,6 +80,9 @@ async def _same_claim(session: Session) -> None:
         requests = {name for one in answer.devices for name in one.request_names}
         if requests and requests != {"r0", "r1"}:
             raise Breach(f"shares for r0 and r1, answered for {sorted(requests)}")
+        ids, defined = set(cdi_ids(answer)), session.cdi.defined()
+        if wrong := sorted(one for one in ids if defined.count(one) != 1):
+            raise Breach(f"{wrong[0]} is defined {defined.count(wrong[0])} times")
 
 
 @AREA.check(

@@ -7,7 +7,7 @@ from typing import Any
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.claims import devices_of
-from dralab.conformance.observations import quiet, steady, wiped
+from dralab.conformance.observations import still, wiped
 from dralab.conformance.restarts import killed, stopped
 from dralab.conformance.session import Session, incomplete
 from dralab.conformance.traffic import about, is_write
@@ -299,12 +299,12 @@ async def _served_version(session: Session) -> None:
     promise="Slices are written when devices change, and not otherwise.",
     source=_CONTROLLER + " (syncPool: only changed slices are updated)",
     cost="Each write wakes every scheduler and every driver; on a thousand nodes it takes the API server down.",
-    stage=Stage.BACKGROUND,
+    stage=Stage.OUTAGE,
     rests_on=("slices.accepted",),
 )
 async def _quiet(session: Session) -> None:
-    seen = await session.once(quiet)
-    if seen.writes and _content(seen.before) == _content(seen.after):
+    seen = await session.once(still)
+    if seen.writes and _content(seen.looks[0]) == _content(seen.looks[-1]):
         raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
 
 
@@ -318,10 +318,8 @@ async def _quiet(session: Session) -> None:
     rests_on=("slices.quiet", "slices.accepted"),
 )
 async def _steady(session: Session) -> None:
-    if not (await session.once(quiet)).writes:
-        return
-    looks = [_content(look) for look in await steady(session)]
-    if all(one != other for one, other in itertools.pairwise(looks)):
+    looks = [_content(look) for look in (await session.once(still)).looks]
+    if looks and all(one != other for one, other in itertools.pairwise(looks)):
         changed = next((name for name, _ in set(looks[0]) ^ set(looks[1])), "")
         raise Breach(f"pool {changed} changed {len(looks) - 1} times in {session.pace.quiet:g} s")
 

@@ -3,6 +3,7 @@
 from typing import Any
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage
+from dralab.conformance.claims import Device, Result
 from dralab.conformance.session import Session
 from dralab.conformance.traffic import about, is_write
 from dralab.conformance.world import NAMESPACE, RESOURCE
@@ -23,6 +24,7 @@ _KEP = (
     source=_KEP + "; pkg/apis/resource/validation/validation.go",
     cost="Users see no status, or the preparation fails because of it.",
     stage=Stage.END,
+    rests_on=("prepare.devices",),
 )
 async def _accepted(session: Session) -> None:
     written = [
@@ -45,7 +47,6 @@ async def _accepted(session: Session) -> None:
 )
 async def _own_devices(session: Session) -> None:
     async with session.claim() as claim:
-        theirs = {"driver": "other.example.com", "pool": "p", "device": "d"}
         await session.ready(claim)
         found: Any = await session.world.read(
             f"{RESOURCE}/namespaces/{NAMESPACE}/resourceclaims/{claim.name}"
@@ -56,5 +57,33 @@ async def _own_devices(session: Session) -> None:
         allocated = {(one["driver"], one["pool"], one["device"]) for one in claim.results}
         for entry in entries:
             key = (entry["driver"], entry["pool"], entry["device"])
-            if key not in allocated and entry != theirs:
+            if key not in allocated:
                 raise Breach(f"an entry for {'/'.join(key)}")
+
+
+@AREA.check(
+    "others-kept",
+    "status of other drivers stays",
+    promise="Entries of other drivers are as they were after the driver has written its own.",
+    source=_KEP + "; https://github.com/kubernetes-sigs/dra-example-driver/issues/101 (server-side apply)",
+    cost="The addresses of a network card are lost when the GPU of the same claim is prepared.",
+    rests_on=("prepare.other-drivers",),
+)
+async def _others_kept(session: Session) -> None:
+    other = Device("other.example.com", "their-pool", {"name": "their-device"})
+    entry = {"driver": other.driver, "pool": other.pool, "device": other.name, "data": {"kept": True}}
+    async with session.claim([Result(session.pick()[0]), Result(other, "r1")]) as claim:
+        path = f"{RESOURCE}/namespaces/{NAMESPACE}/resourceclaims/{claim.name}"
+        found: Any = await session.world.read(path)
+        found["status"]["devices"] = [entry]
+        await session.world.write("PUT", f"{path}/status", found)
+        await session.ready(claim)
+        prepared: Any = await session.world.read(path)
+        await session.undone(claim)
+        after: Any = await session.world.read(path)
+    if not any(one["driver"] == session.name for one in prepared["status"].get("devices") or ()):
+        raise NotOffered("the driver writes no status")
+    for what, seen in (("preparation", prepared), ("unpreparation", after)):
+        theirs = [one for one in seen["status"].get("devices") or () if one["driver"] == other.driver]
+        if [one.get("data") for one in theirs] != [entry["data"]]:
+            raise Breach(f"after its {what} the entry of {other.driver} is {theirs or 'gone'}")

@@ -89,6 +89,7 @@ async def _prepared(session: Session) -> None:
         "slices.one-generation",
         "slices.kept-over-restart",
         "slices.stay-at-exit",
+        "slices.in-use",
     ),
 )
 async def _generation(session: Session) -> None:

@@ -1,0 +1,89 @@
+"""For which devices configuration counts, seen by what containers get: needs parameters that change that."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dralab.conformance.areas.cdidevices import edits_of
+from dralab.conformance.areas.config import AREA
+from dralab.conformance.check import Breach, NotOffered
+from dralab.conformance.claims import Result, config
+from dralab.conformance.session import Session
+
+__all__ = ["AREA"]
+
+Json = dict[str, Any]
+
+_TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfiguration.requests, source)"
+
+
+@AREA.check(
+    "requests",
+    "configuration is for the requests that it names",
+    promise="Configuration for the request r1 counts for r1, and leaves the device of r0 as it is.",
+    source=_TYPES + "; https://github.com/kubernetes/kubernetes/pull/135098 (applied to the wrong request)",
+    cost="A setting for one device, such as time-slicing, is made for the claim's other devices too.",
+    rests_on=(
+        "config.accepted",
+        "prepare.several-devices",
+        "cdi.defined",
+        "cdi.right-device",
+        "cdi.by-request",
+    ),
+)
+async def _requests(session: Session) -> None:
+    parameters = _parameters(session)
+    first, second = session.pick(2)
+    results = [Result(first, "r0"), Result(second, "r1")]
+    plain = await _effects(session, results)
+    whole = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results), plain, whole)
+    scoped = await _effects(session, results, config(session.name, parameters, ["r1"]))
+    if scoped.get(first.name) != plain.get(first.name):
+        raise Breach(f"configuration for r1 changes {first.name}, which is for r0")
+    if scoped.get(second.name) != whole.get(second.name):
+        raise Breach(f"configuration for r1 does not count for {second.name}, which is for r1")
+
+
+@AREA.check(
+    "precedence",
+    "a claim's configuration counts more than its class's",
+    promise="Where class and claim configure a device, the claim's parameters count.",
+    source=_TYPES + "; https://github.com/kubernetes-sigs/dra-example-driver/pull/54",
+    cost="The administrator's default for a class cannot be changed by any user.",
+    rests_on=("config.accepted", "config.defaults", "cdi.defined"),
+)
+async def _precedence(session: Session) -> None:
+    parameters = _parameters(session)
+    bare = {key: parameters[key] for key in ("apiVersion", "kind") if key in parameters}
+    results = [Result(session.pick()[0])]
+    default = config(session.name, bare, source="FromClass")
+    plain = await _effects(session, results, default)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results, default), plain, given)
+    if await _effects(session, results, default, config(session.name, parameters)) != given:
+        raise Breach("with defaults from the class the claim's parameters do not count")
+
+
+def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
+    if varies:
+        raise NotOffered("what containers get is another thing each time")
+    if plain == given:
+        raise NotOffered("with the parameters of --config containers get the same as without")
+
+
+async def _effects(session: Session, results: Sequence[Result], *configs: Json) -> dict[str, str]:
+    """What containers get with each device of such a claim; the claim's own names are left out."""
+    async with session.claim(results, configs) as claim:
+        edits = edits_of(session, await session.ready(claim))
+        return {
+            name: msgspec.json.encode(found).decode().replace(claim.uid, "UID").replace(claim.name, "NAME")
+            for name, found in edits.items()
+        }
+
+
+def _parameters(session: Session) -> Json:
+    if session.parameters is None:
+        raise NotOffered("needs --config, with parameters that the driver takes")
+    return session.parameters
