@@ -212,10 +212,16 @@ _NEVER: dict[str, tuple[Version, ...]] = {
 _IN_V1BETA1 = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 
 
+def _fields() -> dict[str, dict[str, dict[str, Json]]]:
+    """By API version, type and field: what the table says."""
+    table = json.loads(reference_path("reference", "kubernetes-1.37", "fields-by-version.json").read_text())
+    versions: dict[str, dict[str, dict[str, Json]]] = table["versions"]
+    return versions
+
+
 def _table() -> Iterator[tuple[str, str, Json]]:
     """API version, field and what the table says of it, of fields whose types every version of the API has."""
-    table = json.loads(reference_path("reference", "kubernetes-1.37", "fields-by-version.json").read_text())
-    for group_version, types in table["versions"].items():
+    for group_version, types in _fields().items():
         for type_name, fields in types.items():
             for name, about in fields.items():
                 place = f"{type_name}.{name}"
@@ -223,6 +229,18 @@ def _table() -> Iterator[tuple[str, str, Json]]:
                     place = f"{_IN_V1BETA1.get(type_name, type_name)}.{name}"
                 if about.get("featureGate"):
                     yield group_version, place, about
+
+
+@pytest.mark.parametrize("version", _RELEASES, ids=str)
+def test_each_version_has_the_fields_of_its_types(version: Version) -> None:
+    has = release(version)
+    for group_version, types in _fields().items():
+        package = f"resource/{group_version.partition('/')[2]}"
+        for type_name, about in types.items():
+            wanted = {name: str(version) in one["presentIn"] for name, one in about.items()}
+            ours = {name: has.has_field(package, type_name, name) for name in about}
+            # A type that the version lacks altogether needs no line on a page: no field and no kind leads to it.
+            assert ours == wanted or (not any(wanted.values()) and all(ours.values())), (package, type_name)
 
 
 def test_every_gated_field_is_tried() -> None:
