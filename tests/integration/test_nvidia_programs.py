@@ -19,7 +19,7 @@ import msgspec
 import pytest
 from dra_node_agent.drivers.nvidia.computedomain.api import NAMESPACE
 from dra_node_agent.drivers.nvidia.gates import LAB_DEFAULTS
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.yamltext import load
 

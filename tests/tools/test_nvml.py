@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system, parse_gpus
 
 from tools.nvml.root import make, make_kernel_files

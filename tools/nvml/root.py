@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pynvml
-from dra_node_agent.drivers.nvidia.host import NVIDIA_MAJOR, SimulatedHost
+from dra_node_agent.drivers.nvidia.host import NVIDIA_MAJOR
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.fabricfunctions import HEALTH_MASK
 from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.system import CUDA_DRIVER_VERSION, DRIVER_VERSION, SimulatedGpu

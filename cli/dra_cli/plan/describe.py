@@ -11,8 +11,8 @@ from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.recorded import own_uuid

@@ -7,7 +7,7 @@ import yaml
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import LAB_DEFAULTS, NvidiaGates
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.drivers.nvidia.state import DeviceState
 from dra_node_agent.nvml.node import open_system
 

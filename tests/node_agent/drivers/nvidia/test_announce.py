@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.devices import GiProfile, Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.api.resource import Device, DeviceTaint
 

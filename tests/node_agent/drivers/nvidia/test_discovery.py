@@ -7,7 +7,7 @@ import pytest
 from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.simulated import SimulatedLibrary
 from dra_node_agent.nvml.system import SimulatedSystem

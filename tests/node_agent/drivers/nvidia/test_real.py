@@ -7,7 +7,7 @@ from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import RealHost
+from dra_node_agent.drivers.nvidia.realhost import RealHost
 from dra_node_agent.drivers.nvidia.state import DeviceState
 from dra_node_agent.nvml.library import gpus_present
 

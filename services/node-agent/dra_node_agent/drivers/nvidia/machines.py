@@ -15,8 +15,10 @@ from dra_node_agent.drivers.nvidia.devices import Gpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
 from dra_node_agent.drivers.nvidia.features import node_labels
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import Host, RealHost, SimulatedHost
+from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
+from dra_node_agent.drivers.nvidia.realhost import RealHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.model import ModelError, UnknownModelError
 from dra_node_agent.nvml.node import GpuSpecError, open_system, parse_gpus
 from dra_node_agent.nvml.system import SimulatedSystem

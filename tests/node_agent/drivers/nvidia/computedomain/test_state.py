@@ -18,7 +18,7 @@ from dra_node_agent.drivers.nvidia.computedomain.imex import Imex
 from dra_node_agent.drivers.nvidia.computedomain.state import ComputeDomainState
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference

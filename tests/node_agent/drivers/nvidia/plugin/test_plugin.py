@@ -12,11 +12,11 @@ from dra_node_agent.drivers.deviceplugin import AllocationError
 from dra_node_agent.drivers.nvidia.devices import MigDevice
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_node_agent.drivers.nvidia.host import SimulatedHost
 from dra_node_agent.drivers.nvidia.plugin import config
 from dra_node_agent.drivers.nvidia.plugin.devicemap import DeviceMap, device_map
 from dra_node_agent.drivers.nvidia.plugin.factory import NvidiaPluginFactory
 from dra_node_agent.drivers.nvidia.plugin.plugin import NvidiaResource
+from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system
 from dra_shared.client.rest import Client
 from dra_shared.clock import SystemClock
