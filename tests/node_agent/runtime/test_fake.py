@@ -80,6 +80,21 @@ async def test_cdi_edits_are_what_the_container_sees(tmp_path: Path) -> None:
         )
 
 
+async def test_a_drivers_file_is_read_again_once_it_changed(tmp_path: Path) -> None:
+    host_file = tmp_path / "driver.conf"
+    edits = ContainerEdits(mounts=(Mount(host_path=str(host_file), container_path="/etc/driver.conf"),))
+    write_spec(tmp_path / "cdi", "v", Spec("v/c", (CdiDevice("d", container_edits=edits),)))
+    seen = []
+    async with _runtime(tmp_path, FakeClock()) as runtime:
+        for attempt, text in enumerate(("first", "second", "second")):
+            if attempt < 2:
+                host_file.unlink(missing_ok=True)
+                host_file.write_text(text)
+            spec = _spec(["cat", "/etc/driver.conf"], cdi_device_ids=["v/c=d"], attempt=attempt)
+            seen.append(await _log(runtime, await runtime.run(spec)))
+    assert [text.split()[-1] for text in seen] == ["first", "second", "second"]
+
+
 async def test_hooks_groups_and_network_devices_of_cdi(tmp_path: Path) -> None:
     library = tmp_path / "libcuda.so.550.1"
     library.write_text("code")

@@ -335,7 +335,7 @@ class SimulatedContainer:
                 if entry.is_file() and not hidden:
                     content[f"{target.rstrip('/')}/{entry.relative_to(path)}"] = _read(entry)
         elif stat.S_ISREG(found.st_mode):
-            content[target] = _shared_file(source, found.st_ino, found.st_ctime_ns)
+            content[target] = _shared_file(source, found.st_ino, found.st_ctime_ns, found.st_size)
         else:
             content[target] = ""
 
@@ -347,7 +347,7 @@ def _resize(shell: Shell, size: TerminalSize) -> None:
 
 
 @functools.lru_cache(maxsize=64)
-def _shared_file(path: str, inode: int, changed: int) -> str:
+def _shared_file(path: str, inode: int, changed: int, size: int) -> str:
     """A file that most containers have, such as the driver's; it is read again after a change."""
     return _read(Path(path))
 
