@@ -105,6 +105,14 @@ async def test_a_killed_service_is_started_again_and_judged_when_it_is_back(worl
     assert await world.supervisor.is_ready("scheduler")
 
 
+async def test_one_that_is_not_back_yet_may_be_struck_again(world: _World) -> None:
+    body = {"fault": "kill", "service": "scheduler"}
+    first = (await world.client.post("/faults", json=body)).json()
+    second = {"fault": "two-schedulers", "seconds": 1}
+    assert (await world.client.post("/faults", json={**second, "check": True})).status_code == 201
+    assert (await until(lambda: world.over(first["id"])))["broken"] == []
+
+
 async def test_what_is_stopped_goes_on_when_the_time_is_over(world: _World) -> None:
     body = {"fault": "stop", "service": "scheduler", "seconds": 0.3}
     begun = (await world.client.post("/faults", json=body)).json()

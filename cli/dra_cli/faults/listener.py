@@ -105,7 +105,7 @@ class _Desk:
         self._clock = SystemClock()
         self._board: FaultBoard[ProcessFault] = FaultBoard(self._clock, faults.strikes())
         self._judges: set[asyncio.Future[None]] = set()
-        self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE)
+        self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE, faults.away)
 
     def routes(self) -> dict[str, Callable[[Any], Awaitable[Any]]]:
         """The endpoints by method and path."""
@@ -179,7 +179,6 @@ class _Desk:
     async def _look(self) -> "Sample":
         # A server that stands still does not refuse; it says nothing.
         async with asyncio.timeout(_PATIENCE):
-            await self._faults.returned()
             return await self._sampler.sample()
 
 

@@ -51,16 +51,12 @@ class ProcessFaults:
         elif fault.service not in (names := self._supervisor.pids()):
             raise FaultError(f"there is no service {fault.service!r}: choose {', '.join(names)}")
 
-    async def returned(self) -> None:
-        """See that what was killed runs again.
-
-        Raises:
-            CommandError: it does not yet.
-        """
+    async def away(self) -> list[str]:
+        """The services that were killed and are not ready again."""
         for service in list(self._killed):
-            if not await self._supervisor.is_ready(service):
-                raise CommandError(f"{service} is not back")
-            self._killed.discard(service)
+            if await self._supervisor.is_ready(service):
+                self._killed.discard(service)
+        return sorted(self._killed)
 
     @contextlib.asynccontextmanager
     async def _kill(self, fault: ProcessFault) -> AsyncIterator[None]:

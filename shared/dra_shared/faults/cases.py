@@ -11,7 +11,7 @@ import msgspec
 from dra_shared.clock import Clock
 from dra_shared.faults.board import LONGEST, FaultError
 from dra_shared.faults.catalog import KINDS, Kind
-from dra_shared.faults.judging import Judge, Look, Met, uncounted
+from dra_shared.faults.judging import Away, Judge, Look, Met, none_away, uncounted
 from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Story
 
@@ -107,6 +107,7 @@ class Cases:
         look: the cluster as it is.
         keep: what the judges' tasks are added to while they work; who owns it cancels them.
         errors: what ``look`` may raise while a fault is at work.
+        away: what is still to come back of what faults ended.
     """
 
     def __init__(
@@ -115,11 +116,13 @@ class Cases:
         clock: Clock,
         keep: set[asyncio.Future[None]],
         errors: tuple[type[Exception], ...] = (),
+        away: Away = none_away,
     ) -> None:
         self._look = look
         self._clock = clock
         self._keep = keep
         self._errors = errors
+        self._away = away
         self._numbers = itertools.count(1)
         self._cases: dict[int, _Case] = {}
 
@@ -134,7 +137,7 @@ class Cases:
             What ``look`` raises: the cluster cannot be read.
         """
         story = Story(order.kind.name, order.seconds, order.node)
-        judge = Judge(story, self._look, self._clock, self._errors)
+        judge = Judge(story, self._look, self._clock, self._errors, self._away)
         if order.check:
             await judge.before()
         number = self.number() if number is None else number

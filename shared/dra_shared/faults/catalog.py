@@ -140,13 +140,13 @@ KINDS = {
         Kind(
             "gpu-lost",
             "a GPU falls off the bus, and comes back",
-            "the driver taints its devices; when it is back new claims get it again",
+            "the driver cannot know which, and taints all of the node's; new claims get them when it is back",
             "node",
         ),
         Kind(
             "mig-changed",
             "the MIG devices of a GPU go behind the driver's back, and come back",
-            "pods that get them wait; pods that have others do not notice",
+            "drivers do not look again: claims and pods are as before, and programs find no device",
             "node",
         ),
         Kind(

@@ -24,6 +24,15 @@ _SETTLING = 0.5
 _CALM = 3
 
 
+#: What is still to come back of what faults ended, by name.
+Away = Callable[[], Awaitable[list[str]]]
+
+
+async def none_away() -> list[str]:
+    """What is away where faults end nothing."""
+    return []
+
+
 async def uncounted() -> None:
     """What a fault met that is not of requests or calls."""
 
@@ -33,15 +42,22 @@ class Judge:
 
     Args:
         errors: what ``look`` may raise while the fault is at work.
+        away: the cluster is not at rest until all of it is back.
     """
 
     def __init__(
-        self, story: Story, look: Look, clock: Clock, errors: tuple[type[Exception], ...] = ()
+        self,
+        story: Story,
+        look: Look,
+        clock: Clock,
+        errors: tuple[type[Exception], ...] = (),
+        away: Away = none_away,
     ) -> None:
         self._story = story
         self._look = look
         self._clock = clock
         self._errors = errors
+        self._away = away
 
     async def before(self) -> None:
         """See the cluster before the fault begins."""
@@ -70,7 +86,9 @@ class Judge:
                 story.after = seen
                 others = [line for line in _resting(seen) if line not in known]
                 verdict, restless = judge(story), bool(healing(story) or others)
-                verdict.broken.extend(others)
+                away = [f"{name} is not back" for name in await self._away()]
+                restless = restless or bool(away)
+                verdict.broken.extend(others + away)
             calm = 0 if restless else calm + 1
             if calm == _CALM or self._clock.monotonic() > end:
                 return verdict
