@@ -118,3 +118,18 @@ async def test_a_lease_that_went_with_its_node_is_made_again(tmp_path: Path) -> 
         assert first != second
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_node_that_is_deleted_as_soon_as_it_is_back_comes_back_again(tmp_path: Path) -> None:
+    config, clock = Config(port=0, data=tmp_path, relaxed=True), FakeClock()
+    async with ApiServer(config, clock) as server, Client(server.url) as client:
+        recorder = Recorder(client, "kubelet", clock=clock)
+        reporter = NodeReporter(NodeShape("node-0"), client, clock, recorder, lambda: True)
+        await reporter._until_done(reporter._register)
+        uids = [reporter.node.metadata.uid]
+        for _ in range(2):
+            # Nothing was reported since it registered.
+            await client.delete(NODES, "node-0")
+            await reporter.report()
+            uids.append((await client.get(NODES, "node-0")).metadata.uid)
+        assert len({*uids}) == 3

@@ -142,6 +142,8 @@ class NodeReporter:
             yield
         finally:
             self._speaking.set()
+            # It does not wait for its turn.
+            self._changed.set()
 
     async def refresh(self) -> None:
         """Read the node again, if the API server answers."""
@@ -168,10 +170,11 @@ class NodeReporter:
                 await result
                 return
             except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-                if isinstance(error, NotFound) and self._reported_at is not None:
+                if isinstance(error, NotFound) and action != self._register:
                     _log.info("node is gone, registering again", node=self.shape.name)
                     self._reported_at = None
                     action = self._register
+                    self._changed.set()
                     continue
                 _log.info("node not reported, trying again", node=self.shape.name, error=str(error))
             await self._clock.sleep(delay)
