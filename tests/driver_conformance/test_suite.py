@@ -5,8 +5,9 @@ import contextlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from dra_shared.client.kubeconfig import load
@@ -76,3 +77,48 @@ async def test_what_is_newer_than_the_kubernetes_that_is_met_is_skipped() -> Non
     found = {one.check.id: (one.outcome, one.message) for one in results}
     assert found["registration.appears"] == (Outcome.KEPT, "")
     assert found["metadata.mounted"] == (Outcome.SKIPPED, "Kubernetes has it since 1.36")
+
+
+class _OneForTheClaim(Reference):
+    """A claim has one CDI device, whatever devices it has, as with drivers that set variables alone."""
+
+    def answer(self, uid: str, result: dict[str, Any], color: str) -> dict[str, Any]:
+        return {**super().answer(uid, result, color), "cdi_device_ids": [f"{self.kind}={uid}"]}
+
+    def spec(self, uid: str, devices: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        found = super().spec(uid, devices)
+        edits = found["devices"][0]["containerEdits"]
+        edits["env"] = [text for one in found["devices"] for text in one["containerEdits"]["env"]]
+        return {**found, "devices": found["devices"][:1]}
+
+
+class _Beta(Reference):
+    """It offers the older service alone."""
+
+    def services(self) -> Sequence[str]:
+        return ("v1beta1.DRAPlugin",)
+
+
+class _LeavesNoSlices(Reference):
+    """It deletes its slices when it ends, and begins with the first generation again."""
+
+    async def stop(self) -> int | None:
+        await super().stop()
+        for one in await self.own_slices():
+            await self.send("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{one['metadata']['name']}")
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("made", "check"),
+    [
+        (_OneForTheClaim, "config.requests"),
+        (_Beta, "shares.share-id"),
+        (_LeavesNoSlices, "thousands.generation"),
+    ],
+)
+async def test_an_unusual_driver_is_not_blamed_for_what_it_need_not_do(
+    made: type[Reference], check: str
+) -> None:
+    (result,) = await tried(made, select(check))
+    assert result.outcome is Outcome.SKIPPED, result.message

@@ -36,6 +36,10 @@ async def _requests(session: Session) -> None:
     parameters = _parameters(session)
     first, second = session.pick(2)
     results = [Result(first, "r0"), Result(second, "r1")]
+    async with session.claim(results) as claim:
+        ids = [set(one.cdi_device_ids) for one in (await session.ready(claim)).devices]
+    if set.intersection(*ids):
+        raise NotOffered("a CDI device is for several devices of the claim")
     plain = await _effects(session, results)
     whole = await _effects(session, results, config(session.name, parameters))
     _needs_effect(plain != await _effects(session, results), plain, whole)

@@ -1,6 +1,6 @@
 """Devices that several claims may have at a time (KEP-5075, consumable capacity)."""
 
-from dralab.conformance.check import Area, Breach, Unmet
+from dralab.conformance.check import Area, Breach, NotOffered, Unmet
 from dralab.conformance.claims import Result
 from dralab.conformance.session import Session, cdi_ids
 
@@ -37,7 +37,7 @@ async def _two_claims(session: Session) -> None:
 async def _share_id(session: Session) -> None:
     device = session.pick(shared=True)[0]
     if "v1.DRAPlugin" not in session.registration.versions:
-        raise Unmet("v1beta1 has no share IDs")
+        raise NotOffered("v1beta1 has no share IDs")
     async with session.claim([Result(device)]) as claim:
         answer = await session.ready(claim)
         wanted = claim.results[0]["shareID"]

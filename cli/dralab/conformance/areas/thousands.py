@@ -2,6 +2,7 @@
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dralab.conformance.manydevices import Many, many
+from dralab.conformance.restarts import stopped
 from dralab.conformance.session import Session
 
 AREA = Area(
@@ -88,7 +89,6 @@ async def _prepared(session: Session) -> None:
         "thousands.published",
         "slices.one-generation",
         "slices.kept-over-restart",
-        "slices.stay-at-exit",
         "slices.in-use",
     ),
 )
@@ -96,6 +96,10 @@ async def _generation(session: Session) -> None:
     seen = await _published_by(session)
     if not seen.generations:
         raise NotOffered("no pool has more slices than before")
+    if not (await session.once(stopped)).slices_at_exit:
+        raise NotOffered(
+            "the driver deletes its slices when it ends: there are none that new ones could be taken for"
+        )
     for pool, (before, after) in seen.generations.items():
         if after <= before:
             raise Breach(f"pool {pool} has other slices, and generation {before} as before")
