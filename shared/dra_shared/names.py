@@ -172,11 +172,6 @@ def dns_subdomain_name(name: str, prefix: bool = False) -> list[str]:
     return dns_subdomain(_mask_trailing_dash(name) if prefix else name)
 
 
-def dns_1035_label_name(name: str, prefix: bool = False) -> list[str]:
-    """The rule for names that are RFC 1035 labels (Services)."""
-    return dns_1035_label(_mask_trailing_dash(name) if prefix else name)
-
-
 def path_segment_name(name: str, prefix: bool = False) -> list[str]:
     """The rule that every kind's names obey."""
     if prefix:

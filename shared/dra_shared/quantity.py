@@ -211,12 +211,6 @@ class Quantity:
             base = float("inf") if self.number > 0 else float("-inf")
         return base if self.exponent == 0 else base * _power_of_ten(self.exponent)
 
-    def as_decimal(self) -> "Quantity":
-        """The same number in the decimal form, which upstream's comparisons may leave in their receiver."""
-        if self.decimal:
-            return self
-        return Quantity(self.number, self.exponent, self.format, decimal=True, text=self.kept_text)
-
     def add(self, other: "Quantity") -> "Quantity":
         """The sum, in this quantity's format (the other's when this one is zero)."""
         return self._combine(other, other.number)
@@ -245,9 +239,6 @@ class Quantity:
         low = min(self.exponent, other.exponent)
         total = self.number * 10 ** (self.exponent - low) + number * 10 ** (other.exponent - low)
         return Quantity(total, low, format, decimal=True)
-
-    def neg(self) -> "Quantity":
-        return Quantity(-self.number, self.exponent, self.format, decimal=self.decimal)
 
     def mul(self, factor: int) -> "Quantity":
         """The product with a whole number."""
