@@ -16,6 +16,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
+from dra_cli.faults import processes
 from dra_cli.faults.listener import FaultListener
 from dra_cli.faults.processes import SECOND
 from dra_cli.faults.striking import Striker
@@ -153,6 +154,16 @@ async def test_a_second_scheduler_runs_for_a_time(world: _World) -> None:
     await Striker(world.cluster).clear()
     assert SECOND not in world.supervisor.pids()
     assert not _command(pid)
+
+
+async def test_a_second_scheduler_that_does_not_become_ready_is_refused_and_ends(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "_START_TIMEOUT", 0.0)
+    with pytest.raises(CommandError, match="second-scheduler is not ready after 0 s"):
+        await Striker(world.cluster).strike("two-schedulers", {"seconds": 600})
+    assert SECOND not in world.supervisor.pids()
+    assert (await world.client.get("/faults")).json() == {"items": []}
 
 
 async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:

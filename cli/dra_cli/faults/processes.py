@@ -17,6 +17,8 @@ from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
 
 SECOND = "second-scheduler"
+#: Seconds that it has to become ready: who asked still waits then.
+_START_TIMEOUT = 20.0
 
 
 class ProcessFault(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
@@ -89,7 +91,7 @@ class ProcessFaults:
             arguments = [*scheduler.arguments, "--leader-elect=false"]
             await self._supervisor.add(replace(scheduler, name=SECOND, port=port, arguments=arguments))
             try:
-                await self._supervisor.ready(only=(SECOND,))
+                await self._supervisor.ready(_START_TIMEOUT, only=(SECOND,))
                 yield
             except CommandError as error:
                 raise FaultError(str(error)) from error

@@ -80,7 +80,8 @@ class Striker:
             try:
                 await client.raw("DELETE", PATH)
             except (httpx.HTTPError, OSError, TimeoutError) as error:
-                raise CommandError(f"the API server does not answer: {error}") from error
+                why = str(error) or type(error).__name__
+                raise CommandError(f"the API server does not answer: {why}") from error
 
     async def _strike_node(self, name: str, arguments: Mapping[str, Any]) -> Met:
         """Of several node agents the one that has the node takes it."""
@@ -118,7 +119,7 @@ async def _begin(client: Client, who: str, name: str, arguments: Mapping[str, An
     try:
         response = await client.raw("POST", PATH, content=body)
     except (httpx.HTTPError, OSError, TimeoutError) as error:
-        raise CommandError(f"{who} does not answer: {error}") from error
+        raise CommandError(f"{who} does not answer: {error or type(error).__name__}") from error
     if response.status_code != 201:
         raise CommandError(response.json().get("message") or response.text.strip())
     number: int = response.json()["id"]
