@@ -42,9 +42,10 @@ class Session:
         parameters: opaque parameters that the driver takes; None where the user gave none.
         metrics_url: where the driver serves its metrics; empty where the user gave none.
 
-    ``works`` is whether the driver has prepared a claim, ``starts`` how often it was started, ``deaths`` are the
-    checks during which it ended, ``stuck`` those before which it prepared nothing any more, ``excused`` parts of its
-    log in which it may panic, ``of_large_node`` its requests with thousands of devices.
+    ``works`` is whether the driver has prepared a claim, ``starts`` how often it was started, ``changing`` is held
+    while it is started from nothing, ``deaths`` are the checks during which it ended, ``stuck`` those before which it
+    prepared nothing any more, ``excused`` parts of its log in which it may panic, ``of_large_node`` its requests with
+    thousands of devices.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Session:
         self.devices: list[Device] = []
         self.works = False
         self.starts = 0
+        self.changing = asyncio.Lock()
         self.deaths: list[str] = []
         self.stuck: list[str] = []
         self.excused: list[str] = []
@@ -226,10 +228,11 @@ class Session:
             Unmet: it does not come back.
         """
         self.need_restarts()
-        await self.driver.kill()
-        for folder in (self.kubelet.plugins, self.kubelet.registry, self.cdi.directory):
-            await asyncio.to_thread(_empty, folder)
-        await self.back()
+        async with self.changing:
+            await self.driver.kill()
+            for folder in (self.kubelet.plugins, self.kubelet.registry, self.cdi.directory):
+                await asyncio.to_thread(_empty, folder)
+            await self.back()
 
     def need_restarts(self) -> None:
         """Raise NotOffered where the driver must not be ended."""

@@ -53,8 +53,9 @@ async def reports(session: Session) -> Reports:
     while True:
         starts = session.starts
         seen = await _reports(session)
-        if not seen.problem or session.starts == starts:
-            return seen
+        async with session.changing:
+            if not seen.problem or session.starts == starts:
+                return seen
 
 
 async def _reports(session: Session) -> Reports:
