@@ -60,6 +60,7 @@ from dra_node_agent.runtime.fake import EnvironmentEdits, no_edits
 from dra_node_agent.runtime.images import load_images
 from dra_node_agent.sockets import LocalSockets, Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
+from dra_node_agent.turns import Turn, Turns
 
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem
@@ -185,6 +186,7 @@ class NodeAgent:
         self._tasks = Tasks()
         self._driver_failed: asyncio.Future[None] | None = None
         self._drivers_ready = 0
+        self._starts = Turns()
         self._classes_made = False
 
     @property
@@ -391,7 +393,9 @@ class NodeAgent:
     async def _run_drivers(self, node: AgentNode) -> None:
         assert node.kubelet is not None
         await node.kubelet.wiped()
-        node.drivers = NodeDrivers(self._drivers_of(node.name), self._driver_node(node.name), self._one_ready)
+        turn = await self._starts.next()
+        ready = functools.partial(self._one_ready, turn)
+        node.drivers = NodeDrivers(self._drivers_of(node.name), self._driver_node(node.name), ready)
         try:
             await node.drivers.run()
         except asyncio.CancelledError:
@@ -399,8 +403,11 @@ class NodeAgent:
         except Exception as error:
             if self._driver_failed is not None and not self._driver_failed.done():
                 self._driver_failed.set_exception(error)
+        finally:
+            turn.end()
 
-    def _one_ready(self) -> None:
+    def _one_ready(self, turn: Turn) -> None:
+        turn.end()
         self._drivers_ready += 1
 
     def _certificates_published(self, _: ConfigMap) -> None:

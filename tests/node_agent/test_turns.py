@@ -1,0 +1,25 @@
+"""Of many that start, some do at a time."""
+
+import asyncio
+
+from dra_node_agent import turns
+from dra_node_agent.turns import Turns
+
+from tests.support.waiting import eventually
+
+
+async def test_the_next_one_begins_when_one_has_started_and_each_turn_counts_once() -> None:
+    all_turns, begun = Turns(), list[turns.Turn]()
+
+    async def start() -> None:
+        begun.append(await all_turns.next())
+
+    waiting = [asyncio.create_task(start()) for _ in range(turns._AT_A_TIME + 2)]
+    await eventually(lambda: len(begun) == turns._AT_A_TIME)
+    begun[0].end()
+    begun[0].end()
+    await eventually(lambda: len(begun) == turns._AT_A_TIME + 1)
+    begun[1].end()
+    await asyncio.gather(*waiting)
+    for turn in begun:
+        turn.end()
