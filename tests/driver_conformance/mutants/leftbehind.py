@@ -102,22 +102,15 @@ class PublishesItsTemperature(Mutant):
     check = "slices.steady"
     source = f"{_DRANET}/pull/113 (attributes such as the state of an interface)"
     period = 0.02
-    values = 1_000_000_000
 
     async def publish(self, owner: str) -> None:
         await super().publish(owner)
-        heat = {"heat": {"int": int(time.monotonic() * 10) % self.values}}
+        heat = {"heat": {"int": int(time.monotonic() * 10)}}
         for one in await self.own_slices():
             device: Json = next(iter(one["spec"].get("devices") or ()), {})
             if device.get("name") == "dev-0" and not heat.items() <= device["attributes"].items():
                 device["attributes"] |= heat
                 await self.send("PUT", f"{_API}/resourceslices/{one['metadata']['name']}", one)
-
-
-class ComesAndGoes(PublishesItsTemperature):
-    """An attribute has one value and then another, again and again."""
-
-    values = 2
 
 
 class SameGeneration(Mutant):
@@ -225,7 +218,6 @@ MUTANTS: Sequence[type[Mutant]] = [
     FinishesLate,
     HidesWhatIsInUse,
     PublishesItsTemperature,
-    ComesAndGoes,
     SameGeneration,
     KeepsWhatIsMore,
     MissesItsDevice,
