@@ -46,7 +46,9 @@ def select(discovery: Discovery, words: Sequence[str]) -> list[Selected]:
                 "arguments in resource/name form",
                 2,
             )
-        pairs = [word.split("/", 1) for word in words]
+        pairs = [word.split("/") for word in words]
+        if any(len(pair) != 2 for pair in pairs):
+            raise CommandError("arguments in resource/name form may not have more than one slash", 2)
         return [Selected(discovery.named(kind), (name,)) for kind, name in pairs]
     kinds, *names = words
     found = [resource for kind in kinds.split(",") for resource in _resources(discovery, kind)]

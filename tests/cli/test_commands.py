@@ -68,10 +68,15 @@ def test_get(dralab: Command) -> None:
         dralab("get", "pod/nope", code=1) == 'dralab: Error from server (NotFound): pods "nope" not found\n'
     )
     assert "only specify a single resource type to watch" in dralab("get", "pods,nodes", "-w", code=2)
+    assert "may not have more than one slash" in dralab("get", "pod/p/p", code=2)
 
 
 def test_describe_events_and_top(dralab: Command) -> None:
     described = dralab("describe", "pod/p")
+    (labels,) = (
+        line for line in dralab("describe", "node/node-0").splitlines() if line.startswith("Labels:")
+    )
+    assert labels.startswith("Labels:      "), "values stand in a column, those of lists too"
     assert "Name:" in described
     assert "Node Name:" in described
     assert "Successfully assigned default/p" in described

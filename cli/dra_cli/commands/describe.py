@@ -71,14 +71,14 @@ def _lines(reader: "Reader", obj: dict[str, Any]) -> Iterator[str]:
 
 def _outline(value: dict[str, Any], indent: str = "") -> Iterator[str]:
     widest = max(
-        (len(_title(key)) for key, entry in value.items() if not isinstance(entry, dict | list)), default=0
+        (len(_title(key)) for key, entry in value.items() if not _has_lines_of_its_own(entry)), default=0
     )
     for key, entry in value.items():
         title = _title(key)
         if isinstance(entry, dict) and entry:
             yield f"{indent}{title}:"
             yield from _outline(entry, indent + _INDENT)
-        elif isinstance(entry, list) and entry and not isinstance(entry[0], str | int | float):
+        elif isinstance(entry, list) and _has_lines_of_its_own(entry):
             yield f"{indent}{title}:"
             for number, one in enumerate(entry):
                 yield from _item(one, indent + _INDENT, number)
@@ -89,6 +89,12 @@ def _outline(value: dict[str, Any], indent: str = "") -> Iterator[str]:
             yield from (f"{indent}{gap}{line}" for line in others)
         else:
             yield f"{indent}{title + ':':{widest + 2}}{_scalar(entry)}"
+
+
+def _has_lines_of_its_own(entry: Any) -> bool:
+    """Whether a value is an object, or a list of them, which begins below its title."""
+    first = entry[0] if isinstance(entry, list) and entry else ""
+    return bool(entry) and (isinstance(entry, dict) or not isinstance(first, str | int | float))
 
 
 def _item(value: Any, indent: str, number: int) -> Iterator[str]:
