@@ -195,7 +195,7 @@ async def _usage(session: Session) -> tuple[Usage, Usage, int]:
     promise="In the plugin's directory, the registry and the CDI directory is as much as before.",
     source=_LEAKS,
     cost="The node's disk, or the tmpfs of /var/run, fills up.",
-    rests_on=("cdi.gone",),
+    rests_on=("cdi.gone", "metadata.gone"),
 )
 async def _directories(session: Session) -> None:
     seen = await session.once(cycles)
