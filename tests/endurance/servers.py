@@ -74,6 +74,9 @@ class Server:
         self._database = url.replace(str(database.folder), str(self._folder))
 
     def start(self) -> None:
+        """Start it, unless it runs."""
+        if self._process is not None and self._process.poll() is None:
+            return
         environment = dict(os.environ)
         if self._source is not None:
             parts = (self._source / "shared", self._source / "services/apiserver")
@@ -134,6 +137,7 @@ class Endurance:
             made = await client.post(_MAPS, json=_map("counter", count="0"))
             revision = made.json()["metadata"]["resourceVersion"]
         watches = [asyncio.create_task(self._watch(server, revision)) for server in self.servers]
+        watches.append(asyncio.create_task(self._supervise()))
         writers = [asyncio.create_task(self._write(url, number)) for number in range(WRITERS)]
         try:
             until_then = time.monotonic() + seconds
@@ -150,6 +154,13 @@ class Endurance:
                 task.cancel()
             await asyncio.gather(*writers, *watches, return_exceptions=True)
             relay.close()
+
+    async def _supervise(self) -> None:
+        """Start servers again that have ended, as those do that meet a database which is just starting."""
+        while True:
+            await asyncio.sleep(0.5)
+            for server in self.servers:
+                server.start()
 
     async def _progress(self, writes: int) -> None:
         """Wait until so many more writes are answered."""
