@@ -1,10 +1,16 @@
 """Requests for the state of pools, against a real API server."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
+from dra_controller.manager import ControllerManager
+from dra_controller.resourcepoolstatusrequest import ResourcePoolStatusRequestController
 from dra_shared.api.codec import convert
 from dra_shared.api.poolstatus import ResourcePoolStatusRequestStatus
 from dra_shared.api.resources import RESOURCE_POOL_STATUS_REQUESTS
+from dra_shared.client.workqueue import WorkQueue
+from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
 from tests.controller.cluster import Cluster, controllers
@@ -45,18 +51,15 @@ async def test_no_pools_are_an_answer(cluster: Cluster) -> None:
     )  # fmt: skip
 
 
-async def test_there_is_no_answer_before_the_pool_is_complete(cluster: Cluster) -> None:
+async def test_a_pool_that_is_complete_at_a_retry_is_answered(cluster: Cluster) -> None:
     await _publish(cluster, "first", 2)
-    async with controllers(cluster, _NAME, gates=_GATES) as manager:
+    clock = FakeClock()
+    async with controllers(cluster, _NAME, gates=_GATES, clock=clock) as manager:
         await _ask(cluster, "early")
-        queue = manager.controllers[_NAME].queue  # type: ignore[attr-defined]  # of this controller alone
-
-        async def tried() -> bool:
-            return bool(queue.requeues("early") > 6)
-
-        await cluster.until(tried)
+        await cluster.until(_retries(manager, "early", 1))
         assert await _answer(cluster, "early") is None
         await _publish(cluster, "second", 2)
+        await clock.advance(0.005)
 
         async def answered() -> bool:
             return await _answer(cluster, "early") is not None
@@ -65,3 +68,74 @@ async def test_there_is_no_answer_before_the_pool_is_complete(cluster: Cluster) 
     status = await _answer(cluster, "early")
     assert status is not None
     assert [(pool.pool_name, pool.total_devices) for pool in status.pools] == [("pool", 2)]
+
+
+async def test_a_request_for_an_incomplete_pool_is_dropped_after_five_retries(cluster: Cluster) -> None:
+    await _publish(cluster, "first", 2)
+    clock = FakeClock()
+    async with controllers(cluster, _NAME, gates=_GATES, clock=clock) as manager:
+        await _ask(cluster, "early")
+        for retry in range(1, 6):
+            await cluster.until(_retries(manager, "early", retry))
+            await clock.advance(0.005 * 2 ** (retry - 1))
+        await cluster.until(_retries(manager, "early", 0))
+        await _publish(cluster, "second", 2)
+        await clock.advance(1)
+        assert _queue(manager).idle
+        assert await _answer(cluster, "early") is None
+
+        # Whatever changes the request brings it back.
+        change = {"metadata": {"labels": {"a": "b"}}}
+        await cluster.client.patch(RESOURCE_POOL_STATUS_REQUESTS, "early", change)
+
+        async def answered() -> bool:
+            return await _answer(cluster, "early") is not None
+
+        await cluster.until(answered, meanwhile=lambda: clock.advance(1))
+
+
+async def test_slices_that_cannot_be_listed_count_as_no_retry(cluster: Cluster) -> None:
+    clock = FakeClock()
+    transport = _NoSlices()
+    async with controllers(cluster, _NAME, gates=_GATES, clock=clock, transport=transport) as manager:
+        await _ask(cluster, "patient")
+
+        async def refused() -> bool:
+            return transport.refused > 6
+
+        await cluster.until(refused, meanwhile=lambda: clock.advance(1))
+        assert _queue(manager).requeues("patient") == 0
+        transport.fails = False
+
+        async def answered() -> bool:
+            return await _answer(cluster, "patient") is not None
+
+        await cluster.until(answered, meanwhile=lambda: clock.advance(1))
+
+
+class _NoSlices(httpx.AsyncHTTPTransport):
+    """Fails lists of slices while ``fails``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails, self.refused = True, 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        if self.fails and "resourceslices" in request.url.path:
+            self.refused += 1
+            raise httpx.ConnectError("no route")
+        return await super().handle_async_request(request)
+
+
+def _queue(manager: ControllerManager) -> WorkQueue[str]:
+    controller = manager.controllers[_NAME]
+    assert isinstance(controller, ResourcePoolStatusRequestController)
+    return controller.queue
+
+
+def _retries(manager: ControllerManager, name: str, wanted: int) -> Callable[[], Awaitable[bool]]:
+    async def reached() -> bool:
+        queue = _queue(manager)
+        return queue.idle and queue.requeues(name) == wanted
+
+    return reached

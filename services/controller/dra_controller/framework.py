@@ -70,6 +70,8 @@ class QueueController(Controller):
     workers: ClassVar[int] = 5
     base_delay: ClassVar[float] = 0.005
     longest_delay: ClassVar[float] = 1000.0
+    max_retries: ClassVar[int | None] = None
+    """How often a key that fails is tried again before it is dropped; None: again and again."""
     queue_name: ClassVar[str]
     """As kube-controller-manager's ``workqueue_*`` metrics call it."""
 
@@ -91,7 +93,9 @@ class QueueController(Controller):
         for informer in self._watched:
             await informer.synced()
         await self.started()
-        await run_workers(self.queue, self.reconcile, workers=self.workers, name=self.name)
+        await run_workers(
+            self.queue, self.reconcile, workers=self.workers, name=self.name, max_retries=self.max_retries
+        )
 
     async def started(self) -> None:
         """Called once, when all informers have their first list and before any key is reconciled."""
@@ -101,5 +105,5 @@ class QueueController(Controller):
         """Bring the object named by ``key`` to its desired state.
 
         Raises:
-            Exception: it didn't work; the key is tried again, later each time.
+            Exception: it didn't work; the key is tried again, later each time, as often as :attr:`max_retries` says.
         """

@@ -8,7 +8,6 @@ from datetime import datetime, timedelta
 
 import httpx
 from dra_shared.api.poolstatus import ResourcePoolStatusRequest
-from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import RESOURCE_CLAIMS, RESOURCE_POOL_STATUS_REQUESTS, RESOURCE_SLICES
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.workqueue import Retry
@@ -25,6 +24,7 @@ from dra_controller.poolstatus import pool_status
 _COMPLETED_TTL = timedelta(hours=1)
 _PENDING_TTL = timedelta(hours=24)
 _CLEANUP_SECONDS = 600.0
+_LIST_AGAIN_SECONDS = 1.0
 
 _log = logger(__name__)
 
@@ -34,18 +34,17 @@ class ResourcePoolStatusRequestController(QueueController):
 
     name = "resourcepoolstatusrequest-controller"
     queue_name = "resourcepoolstatusrequest"
+    max_retries = 5
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         requests = self.watch(RESOURCE_POOL_STATUS_REQUESTS)
         self._requests = requests.store
-        slices = self.watch(RESOURCE_SLICES)
         self._claims = self.watch(RESOURCE_CLAIMS).store
         rules = taint_rules(context.features) if context.features.version >= V1_37 else None
         self._rules = self.watch(rules).store if rules is not None else None
         self._features = context.features
         requests.add_handler(self._changed, lambda _, new: self._changed(new))
-        slices.add_handler(self._slice_changed, lambda _, new: self._slice_changed(new), self._slice_changed)
         self._processed = Counter(
             "resourcepoolstatusrequest_controller_requests_processed_total",
             "Requests processed",
@@ -80,24 +79,25 @@ class ResourcePoolStatusRequestController(QueueController):
         if request.status is None:
             self.queue.add(request.key)
 
-    def _slice_changed(self, piece: ResourceSlice) -> None:
-        for request in self._requests.list():
-            if request.spec.driver == piece.spec.driver:
-                self._changed(request)
-
     async def reconcile(self, key: str) -> None:
         request = self._requests.get(key)
         if request is None or request.status is not None:
             return
         started = self._clock.monotonic()
         rules = self._rules.list() if self._rules is not None else ()
-        # The informer's slices have no attributes, which summaries need: requests are few.
         selector = f"spec.driver={request.spec.driver}"
-        slices = (await self._client.list(RESOURCE_SLICES, field_selector=selector)).items
+        try:
+            # The informer's slices have no attributes, which summaries need: requests are few.
+            slices = (await self._client.list(RESOURCE_SLICES, field_selector=selector)).items
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            # No retry that counts: upstream reads an informer's store, which does not fail.
+            _log.info("slices not listed, trying again", request=key, error=str(error))
+            self.queue.add_after(key, _LIST_AGAIN_SECONDS)
+            return
         status = pool_status(request, slices, self._claims.list(), rules, self._clock.now(), self._features)
         incomplete = [pool.validation_error or "" for pool in status.pools if pool.total_devices is None]
         if incomplete:
-            # As upstream: no answer before the driver has published all slices. The next slice brings us back.
+            # As upstream: no answer for now, and none at all if the last retry finds slices missing, too.
             raise Retry("; ".join(incomplete))
         driver = request.spec.driver
         try:

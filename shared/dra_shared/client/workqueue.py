@@ -208,9 +208,23 @@ class WorkQueue(Generic[K]):
 
 
 async def run_workers(
-    queue: WorkQueue[K], reconcile: Callable[[K], Awaitable[None]], workers: int = 1, name: str = ""
+    queue: WorkQueue[K],
+    reconcile: Callable[[K], Awaitable[None]],
+    workers: int = 1,
+    name: str = "",
+    max_retries: int | None = None,
 ) -> None:
-    """Reconcile keys until the queue is shut down; a key that fails comes again, later each time."""
+    """Reconcile keys until the queue is shut down; a key that fails comes again, later each time.
+
+    After ``max_retries`` retries a key that still fails is dropped, until it is added again.
+    """
+
+    def failed(key: K) -> None:
+        if max_retries is None or queue.requeues(key) < max_retries:
+            queue.add_rate_limited(key)
+            return
+        _log.warning("dropped after all retries", queue=name, key=key, retries=max_retries)
+        queue.forget(key)
 
     async def work() -> None:
         while True:
@@ -223,10 +237,10 @@ async def run_workers(
             except (Retry, ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
                 level = "debug" if isinstance(error, Conflict) else "info"
                 getattr(_log, level)("reconcile failed, trying again", queue=name, key=key, error=str(error))
-                queue.add_rate_limited(key)
+                failed(key)
             except Exception:
                 _log.exception("reconcile failed, trying again", queue=name, key=key)
-                queue.add_rate_limited(key)
+                failed(key)
             else:
                 queue.forget(key)
             finally:

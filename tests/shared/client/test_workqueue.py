@@ -1,7 +1,7 @@
 import asyncio
 
 import pytest
-from dra_shared.client.workqueue import ShutDown, WorkQueue, run_workers
+from dra_shared.client.workqueue import Retry, ShutDown, WorkQueue, run_workers
 from dra_shared.clock import FakeClock, settle
 
 
@@ -75,6 +75,27 @@ async def test_a_failing_key_comes_back_and_others_go_on() -> None:
     await clock.advance(0.01)
     assert done == ["bad", "good", "bad"]
     assert queue.requeues("bad") == 0
+    queue.shut_down()
+    await workers
+
+
+async def test_a_key_that_fails_too_often_is_dropped_until_it_is_added_again() -> None:
+    clock = FakeClock()
+    queue: WorkQueue[str] = WorkQueue(clock)
+    tries: list[float] = []
+
+    async def reconcile(key: str) -> None:
+        tries.append(round(clock.monotonic(), 3))
+        raise Retry("not yet")
+
+    workers = asyncio.create_task(run_workers(queue, reconcile, max_retries=2))
+    queue.add("bad")
+    await clock.advance(100)
+    assert tries == [0, 0.005, 0.015]
+    assert queue.requeues("bad") == 0
+    queue.add("bad")
+    await clock.advance(100)
+    assert tries[3:] == [100, 100.005, 100.015]
     queue.shut_down()
     await workers
 
