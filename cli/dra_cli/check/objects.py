@@ -102,19 +102,52 @@ class Checker:
             for path, text in _differences(now.stored, then.stored, ""):
                 if not any(one == path or one.startswith(f"{path}.") for one in lost):
                     yield Finding(OTHERWISE, "object", subject, f"{path}: {text}", where=where)
+        yield from self._claims(obj, subject, where, now.stored, then.stored)
+
+    def _claims(
+        self, obj: JsonObject, subject: str, where: str, now: JsonObject | None, then: JsonObject | None
+    ) -> Iterator[Finding]:
+        """What becomes of the claims that a template, as it is stored, makes: a server may take it and not them."""
+        if then is None or (claim := _made_of(then)) is None:
+            return
+        verdict = self._then.create(claim)
+        today = _made_of(now) if now is not None else None
+        before = self._now.create(today) if today is not None else self._verdicts.Verdict()
+        for text in verdict.refused:
+            advice = self._gate_that_takes(obj)
+            found = f"its claims: {text}"
+            yield Finding(REFUSED, "object", subject, found, advice, where, text in before.refused)
+        for path in verdict.dropped:
+            advice = self._gate_for(claim, False, path)
+            found = f"its claims: {path}"
+            yield Finding(DROPPED, "object", subject, found, advice, where, path in before.dropped)
+
+    def _gate_that_takes(self, template: JsonObject) -> str:
+        """The gate with which the claims of a template are taken; empty if there is none."""
+        for name in self._gates_off():
+            judge = self._with(name)
+            stored = judge.create(template).stored
+            claim = _made_of(stored) if stored is not None else None
+            if claim is not None and not judge.create(claim).refused:
+                return f"--feature-gates={name}=true"
+        return ""
 
     def _gate_for(self, obj: JsonObject, stored: bool, path: str) -> str:
         """The gate that keeps the field, if one does: that which needs the fewest others."""
+        for name in self._gates_off():
+            if path not in _asked(self._with(name), obj, stored).dropped:
+                return f"--feature-gates={name}=true"
+        return f"{self.against} does not have the field"
+
+    def _gates_off(self) -> list[str]:
+        """The gates of the other version that could be on: those first that need the fewest others."""
         gates = self._then.gates
         off = [
             name
             for name, gate in release(gates.version).gates.items()
             if not (gates.enabled(name) or gate.locked or gate.stage == "Deprecated")
         ]
-        for name in sorted(off, key=lambda name: len(_needed(gates.version, name))):
-            if path not in _asked(self._with(name), obj, stored).dropped:
-                return f"--feature-gates={name}=true"
-        return f"{gates.version} does not have the field"
+        return sorted(off, key=lambda name: len(_needed(gates.version, name)))
 
     def _with(self, name: str) -> Any:
         """The other version with one more gate, and what that needs."""
@@ -132,6 +165,22 @@ def _asked(judge: Any, obj: JsonObject, stored: bool) -> Any:
     # Drivers publish their slices again, and claims are made again: what counts is what becomes of new ones.
     stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
     return judge.keep(obj) if stored else judge.create(obj)
+
+
+def _made_of(template: JsonObject) -> JsonObject | None:
+    """A claim that the claim controller makes of a stored template; None for other objects."""
+    group, _, version = str(template["apiVersion"]).partition("/")
+    if (group, template["kind"]) != ("resource.k8s.io", "ResourceClaimTemplate"):
+        return None
+    meta, content = template["metadata"], template["spec"]
+    given = content.get("metadata") or {}
+    copied = {name: given[name] for name in ("labels", "annotations") if name in given}
+    return {
+        "apiVersion": f"{group}/{version}",
+        "kind": "ResourceClaim",
+        "metadata": {"name": meta.get("name", ""), "namespace": meta.get("namespace", "default"), **copied},
+        "spec": content["spec"],
+    }
 
 
 def _needed(version: Version, name: str) -> set[str]:

@@ -66,6 +66,39 @@ def test_the_gate_of_the_advice_helps(check: Check) -> None:
     assert (code, _found(report, "dropped")) == (0, [])
 
 
+_TEMPLATE = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: a}
+spec:
+  spec:
+    devices:
+      requests:
+      - name: gpu
+        exactly: {deviceClassName: gpu, count: 2}
+      constraints:
+      - {distinctAttribute: example.com/node, requests: [gpu]}
+"""
+
+
+def test_a_template_is_judged_by_the_claims_that_it_makes(check: Check) -> None:
+    # 1.34 keeps the attribute in templates, and drops it from claims, which are nothing without it.
+    code, report = check(_TEMPLATE, "1.34")
+    (found,) = _found(report, "refused")
+    assert code == 1
+    assert found["subject"] == "ResourceClaimTemplate a"
+    assert found["text"] == "its claims: spec.devices.constraints[0].matchAttribute: Required value"
+    assert found["advice"] == "--feature-gates=DRAConsumableCapacity=true"
+    code, report = check(_TEMPLATE, "1.34", "--gates-after", "DRAConsumableCapacity=true")
+    assert (code, _found(report, "refused")) == (0, [])
+
+
+def test_what_claims_of_a_template_lose_in_both_versions_is_no_matter_of_the_version(check: Check) -> None:
+    code, report = check(_TEMPLATE, "1.34", "--kubernetes-version", "1.34")
+    assert code == 0
+    assert [one["subject"] for one in _found(report, "refused", before=True)] == ["ResourceClaimTemplate a"]
+
+
 def test_what_is_the_same_in_both_versions_is_no_matter_of_the_version(check: Check) -> None:
     code, report = check(_CLAIM.replace("gpu,", "gpu, allocationMode: Some,"), "1.37")
     assert code == 0
