@@ -7,7 +7,7 @@ import dralab.testing
 import pytest
 from dra_apiserver.kinds.catalog import KINDS
 from dra_cli import commandline
-from dra_shared.version import DEFAULT, VERSIONS, release
+from dra_shared.version import DEFAULT, V1_34, V1_35, VERSIONS, release
 from dralab.testing import AsyncCluster, Cluster
 from dralab.world import World
 
@@ -64,6 +64,13 @@ def test_each_version_of_kubernetes_has_a_page() -> None:
         assert {name: stage for name, stage in gates.items() if stage != "gone"} == known
     assert "| `GangScheduling` | gone |" in pages["kubernetes-1.37.md"]
     assert "| `scheduling.k8s.io/v1alpha1` | `workloads` |" in pages["kubernetes-1.35.md"]
+    for version in (V1_34, V1_35):
+        option = "`--runtime-config=resource.k8s.io/v1alpha3=true`"
+        row = f"| `resource.k8s.io/v1alpha3` | `devicetaintrules` | {option} |"
+        assert row in pages[f"kubernetes-{version}.md"]
+    options = "`--runtime-config=scheduling.k8s.io/v1beta1=true`, `--feature-gates=GenericWorkload=true`"
+    row = f"| `scheduling.k8s.io/v1beta1` | `podgroups`, `workloads` | {options} |"
+    assert row in pages["kubernetes-1.37.md"]
     assert "scheduling.k8s.io/v1alpha1" not in pages["kubernetes-1.36.md"]
     assert "`schedulingGroup` | `workloadRef` |" in pages["kubernetes-1.36.md"]
 

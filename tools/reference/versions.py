@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
+from dra_apiserver.kinds.catalog import registry
+from dra_shared.features import FeatureGates
 from dra_shared.version import VERSIONS, Gate, Version, release
 from dra_shared.version.release import Change, changes
 
@@ -9,11 +11,16 @@ from tools.reference.markdown import Page, code, table
 
 # Besides those that begin with DRA.
 _OTHERS = (
+    "CompositePodGroup",
     "DynamicResourceAllocation",
     "GangScheduling",
     "GenericWorkload",
+    "KubeletPodResourcesDynamicResources",
     "NodeDeclaredFeatures",
+    "PodGroupPreemptionPolicy",
     "ResourceHealthStatus",
+    "SchedulerPreQueueingHints",
+    "WorkloadAwarePreemption",
 )
 _GROUPS = ("resource.k8s.io/", "scheduling.k8s.io/")
 _PACKAGES = ("core/", "resource/")
@@ -35,7 +42,7 @@ def _sections(version: Version) -> Iterator[str]:
     yield "## Feature gates"
     yield table(["gate", "stage", "default", "needs", "in the version before"], list(_gates(version)))
     yield "## Served"
-    yield table(["group and version", "resources"], list(_served(version)))
+    yield table(["group and version", "resources", "needs"], list(_served(version)))
     if came := list(_fields(version)):
         yield "## Fields"
         yield table(["type", "came", "went"], came)
@@ -61,15 +68,22 @@ def _state(gate: Gate | None) -> str:
 
 
 def _served(version: Version) -> Iterator[list[str]]:
-    found: dict[str, list[str]] = {}
-    for place, resource in changes("serve"):
-        if place.startswith(_GROUPS) and "/" not in resource and release(version).serves(place, resource):
-            found.setdefault(place, []).append(code(resource))
-    always = ["deviceclasses", "resourceclaims", "resourceclaimtemplates", "resourceslices"]
-    for served in ("v1", "v1beta2", "v1beta1"):
-        found.setdefault(f"resource.k8s.io/{served}", []).extend(map(code, always))
-    for place, resources in sorted(found.items()):
-        yield [code(place), ", ".join(sorted(resources))]
+    """What the API server of that version can serve, and what it needs for that."""
+    by_default = {
+        (kind.api_version(served), kind.plural)
+        for kind in registry(features=FeatureGates(version))
+        for served in kind.versions
+    }
+    found: dict[tuple[str, str], list[str]] = {}
+    for kind in registry("api/all=true", kubernetes=version):
+        for place in map(kind.api_version, kind.versions):
+            if place.startswith(_GROUPS):
+                option = "" if (place, kind.plural) in by_default else f"--runtime-config={place}=true"
+                gate = f"--feature-gates={kind.feature_gate}=true" if kind.feature_gate else ""
+                needs = ", ".join(code(text) for text in (option, gate) if text)
+                found.setdefault((place, needs), []).append(code(kind.plural))
+    for (place, needs), resources in sorted(found.items()):
+        yield [code(place), ", ".join(sorted(resources)), needs]
 
 
 def _fields(version: Version) -> Iterator[list[str]]:
