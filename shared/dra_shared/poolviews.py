@@ -43,7 +43,7 @@ class PoolUse:
 
 
 def partition_summary(use: PoolUse, default: str | None = None) -> tuple[PartitionTypeStatus, ...]:
-    """The partitions by type; empty where neither the slices nor ``default`` name the attribute that says the type.
+    """The partitions by type; empty where neither a slice nor ``default`` names the attribute that says the type.
 
     Every type is counted as if all that is left went to it.
 
@@ -116,10 +116,9 @@ def _capacity(name: str, total: Quantity, consumed: Quantity) -> ShareableCapaci
 
 
 def _named(use: PoolUse, default: str | None) -> Iterable[tuple[str, Device]]:
-    """The devices with the attribute that says their type. The default is for pools in which no slice names one."""
-    declares = any(piece.spec.partition_type_attribute and piece.spec.devices for piece in use.slices)
+    """The devices with the attribute that says their type. The default is for slices that name none."""
     for piece in use.slices:
-        attribute = piece.spec.partition_type_attribute or (None if declares else default)
+        attribute = piece.spec.partition_type_attribute or default
         if attribute:
             yield from ((attribute, device) for device in piece.spec.devices)
 

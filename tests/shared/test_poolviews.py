@@ -60,13 +60,15 @@ def test_each_type_is_counted_as_if_the_rest_went_to_it(
     assert partitions(partition_summary(pool)) == wanted
 
 
-def test_the_default_is_for_pools_that_name_no_attribute() -> None:
+def test_the_default_is_for_slices_that_name_no_attribute() -> None:
     shared, plain = counters(gpu0="80Gi"), piece(HALVES)
     assert partition_summary(use(shared, plain)) == ()
     assert len(partition_summary(use(shared, plain), PROFILE)) == 2
     shaped = [partition("d", "small", "1Gi", key="other.example.com/shape")]
     named = piece(shaped, partitionTypeAttribute="other.example.com/shape")
-    assert partitions(partition_summary(use(shared, plain, named), PROFILE)) == [("small", 1, 1)]
+    pool = use(shared, plain, named)
+    assert partitions(partition_summary(pool)) == [("small", 1, 1)]
+    assert partitions(partition_summary(pool, PROFILE)) == [("full", 1, 1), ("half", 2, 2), ("small", 1, 1)]
 
 
 @pytest.mark.parametrize(
