@@ -28,6 +28,10 @@ class Wire(asyncio.Transport):
     def is_closing(self) -> bool:
         return self.closed
 
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
 
 def frame(opcode: int, size: int) -> bytes:
     lengths = bytes((0x80 | size,)) if size < 126 else struct.pack("!BH", 0x80 | 126, size)
