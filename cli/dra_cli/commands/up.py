@@ -102,19 +102,6 @@ def own_address(text: str) -> str:
     return text
 
 
-def readable(text: str) -> Path:
-    """A file that a service is to read.
-
-    Raises:
-        ArgumentTypeError: it cannot be read.
-    """
-    try:
-        with open(text, "rb"):
-            return Path(text)
-    except OSError as error:
-        raise argparse.ArgumentTypeError(f"cannot read {text}: {error.strerror}") from None
-
-
 def history(text: str) -> str:
     """What ``--history`` says, as the API server takes it; nothing where it is not given.
 
@@ -154,7 +141,7 @@ def _services(parser: Parser) -> None:
     )
     parser.add_argument("--feature-gates", default="", help="feature gates: A=true,B=false")
     parser.add_argument(
-        "--scheduler-config", type=readable, help="file with a KubeSchedulerConfiguration for the scheduler"
+        "--scheduler-config", type=Path, help="file with a KubeSchedulerConfiguration for the scheduler"
     )
     parser.add_argument(
         "--runtime-config",
@@ -225,7 +212,7 @@ def _nodes(parser: Parser) -> None:
     parser.add_argument(
         "--images",
         action="append",
-        type=readable,
+        type=Path,
         default=[],
         help="file that says what images' programs do; may be repeated",
     )
@@ -245,7 +232,7 @@ def _nodes(parser: Parser) -> None:
     )
     parser.add_argument(
         "--device-plugin-config",
-        type=readable,
+        type=Path,
         help="NVIDIA's device plugin: its config file, as for time-slicing",
     )
 
@@ -314,14 +301,29 @@ def _refuse_nodes(chosen: argparse.Namespace) -> None:
         raise CommandError(f"{', '.join(given)}: what {source} names says which nodes there are", 2)
 
 
+def _refuse_unreadable(chosen: argparse.Namespace) -> None:
+    """The services are to read files.
+
+    Raises:
+        CommandError: they cannot read one.
+    """
+    for file in (*chosen.images, chosen.scheduler_config, chosen.device_plugin_config):
+        try:
+            if file is not None:
+                file.open("rb").close()
+        except OSError as error:
+            raise CommandError(f"cannot read {file}: {error.strerror}", 2) from error
+
+
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     """What the options ask for.
 
     Raises:
-        CommandError: the fleet's file is of no use.
+        CommandError: one of the files is of no use.
     """
     from dra_cli.clusteroptions import ClusterOptions
 
+    _refuse_unreadable(chosen)
     start, plugin = _start(chosen), chosen.device_plugin_config
     return ClusterOptions(
         nodes=0,
