@@ -32,7 +32,7 @@ _COUNTED_A_SECOND = 500
 
 
 async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -> None:
-    """Run a cluster until SIGINT or SIGTERM; ``forks`` start its services."""
+    """Run a cluster until SIGINT or SIGTERM; ``forks`` start its services, and are the caller's to close."""
     began = time.monotonic()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -44,8 +44,6 @@ async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -
         services = ClusterServices(cluster, options, report, forks)
         try:
             async with contextlib.AsyncExitStack() as stack:
-                for fork in forks:
-                    stack.callback(fork.close)
                 with Progress(_PROGRESS, total(options)) as progress:
                     shown = asyncio.create_task(_show_nodes(cluster, progress))
                     stack.callback(shown.cancel)

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dra_cli import forkserver
+from dra_cli.commandline import run
 from dra_cli.commands import warm as command
 from dra_cli.errors import CommandError
-from dra_cli.forkserver import ADDRESS, SERVERS, connect, fork_servers
+from dra_cli.forkserver import ADDRESS, SERVERS, ForkServer, connect, fork_servers
 from dra_cli.warm import Warm
 
 from tests.support.reference import REPOSITORY
@@ -57,6 +59,20 @@ def test_one_server_is_for_all_services() -> None:
     (server,) = fork_servers()
     assert sorted(server.modules) == sorted(module for modules, _ in SERVERS for module in modules)
     server.close()
+
+
+@pytest.mark.usefixtures("named")
+def test_servers_are_closed_where_options_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[ForkServer] = []
+
+    def noted() -> list[ForkServer]:
+        made.extend(fork_servers())
+        return made
+
+    monkeypatch.setattr(forkserver, "fork_servers", noted)
+    with pytest.raises(CommandError, match="cannot read none"):
+        run("up", ["--images", "none.yaml"])
+    assert [server.works for server in made] == [False]
 
 
 @pytest.mark.usefixtures("named")

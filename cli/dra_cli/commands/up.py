@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import socket
 import sys
 from collections.abc import Sequence
@@ -241,15 +242,17 @@ def run(chosen: argparse.Namespace) -> None:
     """Start it."""
     from dra_cli.forkserver import fork_servers
 
-    # Before anything else is imported that they do not need, and while there is one thread.
-    forks = [] if chosen.detach else fork_servers()
-    from dra_cli import run as processes
+    with contextlib.ExitStack() as stack:
+        # Before anything else is imported that they do not need, and while there is one thread.
+        servers = [] if chosen.detach else fork_servers()
+        forks = [stack.enter_context(contextlib.closing(server)) for server in servers]
+        from dra_cli import run as processes
 
-    options = asked(chosen)
-    if chosen.detach:
-        print(processes.detach(chosen.data, sys.argv[1:], processes.total(options)))
-    else:
-        asyncio.run(processes.up(chosen.data, options, forks))
+        options = asked(chosen)
+        if chosen.detach:
+            print(processes.detach(chosen.data, sys.argv[1:], processes.total(options)))
+        else:
+            asyncio.run(processes.up(chosen.data, options, forks))
 
 
 class _Start(NamedTuple):

@@ -71,7 +71,7 @@ async def test_node_comes_back_after_its_object_was_deleted() -> None:
 async def test_pod_runs_until_it_is_deleted() -> None:
     async with Bench() as bench:
         bench.create(pod())
-        await until(lambda: bench.phase() == "Running")
+        await bench.running()
         found = bench.pod()
         assert found is not None
         assert found.status.pod_ip.startswith("10.244.0.")
@@ -236,11 +236,11 @@ async def test_claims_are_prepared_injected_and_unprepared(version: str) -> None
         container = {
             "name": "main",
             "image": "x",
-            "command": ["sh", "-c", "echo $DEVICE; trap 'exit 0' TERM; sleep 999 & wait"],
+            "command": ["sh", "-c", "trap 'exit 0' TERM; echo $DEVICE; sleep 999 & wait"],
             "resources": {"claims": [{"name": "gpu"}]},
         }
         bench.create(pod("pod", container, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await until(lambda: bench.phase() == "Running")
+        await bench.running()
         assert await bench.log() == "gpu-uid\n"
         assert driver.prepared == {"gpu-uid"}
         bench.delete("pod")
@@ -294,7 +294,7 @@ async def test_two_pods_share_a_claim() -> None:
         claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
         bench.create(pod("one", resourceClaims=claims))
         bench.create(pod("two", resourceClaims=claims))
-        await until(lambda: bench.phase("one") == bench.phase("two") == "Running")
+        await bench.running("one", "two")
         bench.delete("one")
         await until(lambda: bench.pod("one") is None)
         assert driver.prepared == {"gpu-uid"}
@@ -395,7 +395,7 @@ async def test_sidecars_end_after_the_main_containers() -> None:
     async with Bench() as bench:
         side = {"name": "side", "image": "x", "command": SLEEPER, "restartPolicy": "Always"}
         bench.create(pod(initContainers=[side]))
-        await until(lambda: bench.phase() == "Running")
+        await bench.running()
         bench.delete("pod")
         await until(lambda: bench.pod() is None)
         killed = [message for reason, message in await bench.events() if reason == "Killing"]

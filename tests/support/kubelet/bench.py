@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,6 +11,7 @@ from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Surround
 from dra_node_agent.kubelet.kubelet import Kubelet, KubeletConfig
 from dra_node_agent.kubelet.node import NodeShape
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
+from dra_node_agent.runtime.base import ContainerRecord, LogOptions
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_shared.api.codec import convert
 from dra_shared.api.core import ConfigMap
@@ -20,8 +22,10 @@ from dra_shared.clock import FakeClock, settle
 from dra_shared.features import FeatureGates
 
 from tests.support.kubelet.fakeapi import FakeApi, Json
+from tests.support.waiting import until
 
-SLEEPER = ["sh", "-c", "echo hello; trap 'exit 0' TERM; sleep 9999 & wait"]
+#: A program that ends when it is asked to. Its line says that it would.
+SLEEPER = ["sh", "-c", "trap 'exit 0' TERM; echo hello; sleep 9999 & wait"]
 
 
 def pod(name: str = "pod", *containers: Json, **spec: Any) -> Json:
@@ -160,6 +164,18 @@ class Bench:
         found = self.pod(name)
         return found.status.phase if found is not None else ""
 
+    async def running(self, *names: str) -> None:
+        """Wait until the pods are Running, and each of their containers has printed something.
+
+        A kubelet reports a container before its program has set its traps, and a signal that comes earlier is lost.
+        """
+        for name in names or ("pod",):
+            await until(partial(self._runs, name))
+
+    async def _runs(self, name: str) -> bool:
+        printed = [await self._printed(record) for record in self.kubelet.records(f"{name}-uid")]
+        return self.phase(name) == "Running" and all(printed)
+
     async def events(self, kind: str = "") -> list[tuple[str, str]]:
         """Reason and message of every event, or those about objects of ``kind``, in order."""
         await settle(50)
@@ -171,11 +187,11 @@ class Bench:
 
     async def log(self, name: str = "pod") -> str:
         """What the pod's newest container printed."""
-        from dra_node_agent.runtime.base import LogOptions
-
         records = sorted(self.kubelet.records(f"{name}-uid"), key=lambda record: record.attempt)
-        pieces = [piece async for piece in self.runtime.logs(records[-1].id, LogOptions())]
-        return b"".join(pieces).decode()
+        return await self._printed(records[-1])
+
+    async def _printed(self, record: ContainerRecord) -> str:
+        return b"".join([piece async for piece in self.runtime.logs(record.id, LogOptions())]).decode()
 
 
 def reasons(events: Sequence[tuple[str, str]]) -> list[str]:
