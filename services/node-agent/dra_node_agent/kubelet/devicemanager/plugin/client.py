@@ -67,6 +67,11 @@ class PluginClient:
         self._channel = channel
         await self._handler.plugin_connected(self.resource, self)
 
+    @property
+    def connected(self) -> bool:
+        """Whether the plugin can be called."""
+        return self._channel is not None
+
     async def run(self) -> None:
         """Hand each of the plugin's lists on, until the stream ends."""
         channel = self._channel

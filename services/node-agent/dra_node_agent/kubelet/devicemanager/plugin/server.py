@@ -51,6 +51,7 @@ class RegistrationServer:
         self._handler = handler
         self._clock = clock
         self._clients: dict[str, PluginClient] = {}
+        self._following: list[PluginClient] = []
         self._socket_path = socket
         self._server: OnDemandServer | None = None
         self._tasks = Tasks()
@@ -59,8 +60,8 @@ class RegistrationServer:
 
     @property
     def streams(self) -> int:
-        """How many plugins' lists are followed."""
-        return len(self._tasks)
+        """How many plugins' lists are followed; none of a plugin that is being disconnected."""
+        return sum(client.connected for client in self._following)
 
     async def start(self, watcher: DirectoryWatcher | None = None) -> None:
         """Remove the sockets of the last life, which tells plugins to register again, and listen.
@@ -170,10 +171,14 @@ class RegistrationServer:
             # Also a client that was good until then is forgotten.
             self._clients.pop(resource, None)
             raise
+        self._following.append(client)
         self._tasks.start(self._run(resource, client), name=f"device plugin {resource}")
 
     async def _run(self, resource: str, client: PluginClient) -> None:
-        await client.run()
+        try:
+            await client.run()
+        finally:
+            self._following.remove(client)
         current = self._clients.get(resource)
         if current is not None:
             await self._disconnect(resource, current)
