@@ -1,7 +1,8 @@
 """What an event of a claim costs while pods wait for theirs, with pre-queueing hints and without.
 
 Prints one JSON object a line: ``microseconds`` is the mean CPU time of one event that concerns one of ``pods`` waiting
-pods. With the gate SchedulerPreQueueingHints the pod is looked up by its claim, without it all of them are asked.
+pods. With ``hints`` the pod is looked up by its claim, as dralab always does; without, all of them are asked, as
+upstream does while its gate SchedulerPreQueueingHints is off.
 """
 
 import argparse
@@ -10,6 +11,7 @@ import json
 import random
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dra_scheduler.allocator import Features
 from dra_scheduler.dra.manager import DRAManager
@@ -27,7 +29,6 @@ from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
-_GATE = "SchedulerPreQueueingHints"
 _PROFILE = "default-scheduler"
 
 
@@ -44,10 +45,13 @@ def _claim(number: int) -> ResourceClaim:
     return convert(RESOURCE_CLAIMS, {"metadata": metadata})
 
 
-def _waiting(plugin: DynamicResources, pods: int) -> SchedulingQueue:
+def _waiting(plugin: DynamicResources, pods: int, hints: bool) -> SchedulingQueue:
     """A queue of pods that the plugin has rejected."""
     queue = SchedulingQueue(SystemClock())
-    interests = {_PROFILE: {plugin.name: plugin.events_to_register()}}
+    wanted = plugin.events_to_register()
+    if not hints:
+        wanted = [replace(interest, keys=None) for interest in wanted]
+    interests = {_PROFILE: {plugin.name: wanted}}
     queue.set_plugins(lambda _: None, interests, keys=plugin.index_keys)
     for number in range(pods):
         queue.add(_pod(number))
@@ -60,11 +64,11 @@ def _waiting(plugin: DynamicResources, pods: int) -> SchedulingQueue:
 
 def measure(client: Client, pods: int, events: int, hints: bool) -> float:
     """Microseconds of CPU time an event."""
-    gates = FeatureGates(V1_37, **{_GATE: hints})
+    gates = FeatureGates(V1_37)
     manager, clock = DRAManager(Features.from_gates(gates, V1_37)), SystemClock()
     recorder = Recorder(client, "bench", clock=clock, rng=random.Random(1))
     plugin = DynamicResources(gates, manager, client, pod_groups=PodGroups(), recorder=recorder, clock=clock)
-    queue = _waiting(plugin, pods)
+    queue = _waiting(plugin, pods, hints)
     claims = [_claim(number) for number in random.Random(1).sample(range(pods), events)]
     for claim in claims:
         manager.claims.set_claim(claim)

@@ -3,20 +3,18 @@
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
-from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
+from dra_shared.version import V1_37, Version
 
 from dra_scheduler.framework.events import Event, Keys
 
 
-def pre_queueing(gates: FeatureGates) -> tuple[Keys | None, Keys | None]:
-    """What narrows changes and deletions of claims to some pods; nothing does while the gate for that is off.
+def pre_queueing(version: Version) -> tuple[Keys, Keys]:
+    """What narrows changes and deletions of claims to some pods.
 
-    Until 1.36 there is no such gate, and no outcome depends on it.
+    Upstream does it behind the gate SchedulerPreQueueingHints, and asks each waiting pod without. No outcome depends
+    on that, and every pod that comes has an event of its claim, so here it does not depend on the gate.
     """
-    if gates.version < V1_37:
-        return interested_in, special
-    return (interested_in, freed) if gates.enabled("SchedulerPreQueueingHints") else (None, None)
+    return interested_in, special if version < V1_37 else freed
 
 
 def interested_in(event: Event) -> tuple[str, ...] | None:

@@ -78,7 +78,7 @@ class DynamicResources:
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self._prioritized = gates.enabled("DRAPrioritizedList")
         self._extended = gates.enabled("DRAExtendedResource")
-        self._changed, self._deleted = pre_queueing(gates)
+        self._changed, self._deleted = pre_queueing(gates.version)
         self._manager = manager
         self._groups = pod_groups
         self._new_uid = new_uid
