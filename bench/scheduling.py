@@ -18,7 +18,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvloop
 from dra_cli.ports import Port
@@ -289,30 +289,32 @@ async def measure(options: argparse.Namespace) -> Json:
             }
 
 
-def _size(nodes: int, devices: int, before: int, pods: int) -> list[str]:
-    sizes = {"nodes": nodes, "devices-per-node": devices, "init-pods": before, "pods": pods}
-    return [f"--{name}={value}" for name, value in sizes.items()]
+class _Size(NamedTuple):
+    """What options that are not given are."""
+
+    nodes: int
+    devices_per_node: int
+    init_pods: int
+    pods: int
 
 
 # About those of upstream's benchmarks.
 _SIZES = {
-    "template": _size(500, 10, 2500, 2500),
-    "steady-state": _size(100, 10, 1000, 1000),
-    "extended-resource": _size(200, 10, 1000, 1000),
-    "taints": _size(100, 20, 0, 2000),
-    "first-available": _size(100, 10, 0, 1000),
-    "consumable-capacity": _size(100, 10, 1000, 1000),
-    "partitionable": _size(100, 10, 500, 500),
+    "template": _Size(500, 10, 2500, 2500),
+    "steady-state": _Size(100, 10, 1000, 1000),
+    "extended-resource": _Size(200, 10, 1000, 1000),
+    "taints": _Size(100, 20, 0, 2000),
+    "first-available": _Size(100, 10, 0, 1000),
+    "consumable-capacity": _Size(100, 10, 1000, 1000),
+    "partitionable": _Size(100, 10, 500, 500),
 }
 
 
 def parser() -> argparse.ArgumentParser:
     """The options."""
     options = argparse.ArgumentParser(prog="bench scheduling", description=__doc__)
-    options.add_argument("--nodes", type=int, default=500)
-    options.add_argument("--devices-per-node", type=int, default=10)
-    options.add_argument("--init-pods", type=int, default=2500)
-    options.add_argument("--pods", type=int, default=2500)
+    for size in _Size._fields:
+        options.add_argument(f"--{size.replace('_', '-')}", type=int, help="by default the workload's own")
     options.add_argument("--workload", choices=sorted(WORKLOADS), default="template")
     options.add_argument(
         "--apiservers", type=int, default=1, help="one, and readers: the services read from them"
@@ -327,13 +329,16 @@ def main(arguments: list[str] | None = None) -> None:
     limit, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(limit, 8192), hard), hard))
     if arguments == []:
-        for workload, sizes in _SIZES.items():
-            _run(parser().parse_args([*sizes, "--workload", workload]))
+        for workload in _SIZES:
+            _run(parser().parse_args(["--workload", workload]))
     else:
         _run(parser().parse_args(arguments))
 
 
 def _run(options: argparse.Namespace) -> None:
+    for name, value in _SIZES[options.workload]._asdict().items():
+        if getattr(options, name) is None:
+            setattr(options, name, value)
     figures = uvloop.run(measure(options))
     if options.json:
         print(json.dumps(figures))
