@@ -38,6 +38,27 @@ async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
     assert sum(one.seconds for one in results) < 10
 
 
+async def test_a_driver_that_never_runs_keeps_nothing() -> None:
+    """It kept 23 promises, such as that it never ended by itself and that it reads no secrets."""
+    results = await run(Options([sys.executable, "-S", "-c", "raise SystemExit('no licence')"]))
+    assert [one.check.id for one in results if one.outcome is Outcome.KEPT] == []
+    assert [one.check.id for one in results if one.outcome is Outcome.BROKEN] == ["registration.appears"]
+
+
+class _PublishesNothing(Reference):
+    """It waits for a device that is not there."""
+
+    async def publish(self, owner: str) -> None:
+        """Nothing."""
+
+
+async def test_a_driver_without_slices_keeps_nothing_that_is_about_them() -> None:
+    checks = select("slices.packed,slices.unique-devices,slices.standard-names,slices.published")
+    found = {one.check.id: one.outcome for one in await tried(_PublishesNothing, checks)}
+    assert found.pop("slices.published") is Outcome.BROKEN
+    assert set(found.values()) == {Outcome.UNTRIED}
+
+
 async def test_a_driver_that_somebody_else_starts() -> None:
     """``--attach`` tells where everything is, and what would end the driver is left out."""
     root = Path(tempfile.mkdtemp(prefix="d", dir="/tmp"))
@@ -107,6 +128,31 @@ class _LeavesNoSlices(Reference):
         for one in await self.own_slices():
             await self.send("DELETE", f"/apis/resource.k8s.io/v1/resourceslices/{one['metadata']['name']}")
         return 0
+
+
+class _DeletesAfterwards(Reference):
+    """New slices first, then those of before go one by one, as with kubeletplugin and few requests a second."""
+
+    later: list[str]
+
+    async def publish(self, owner: str) -> None:
+        self.later = []
+        await super().publish(owner)
+        for path in self.later:
+            await asyncio.sleep(0.05)
+            await super().send("DELETE", path)
+
+    async def send(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        if method == "DELETE":
+            self.later.append(path)
+            return {}
+        return await super().send(method, path, body)
+
+
+async def test_slices_of_before_may_take_a_while_to_go() -> None:
+    """They were looked for when the new ones were there, and each deletion counted as a needless write."""
+    results = await tried(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"))
+    assert [(one.outcome, one.message) for one in results] == [(Outcome.KEPT, "")] * 2
 
 
 @pytest.mark.parametrize(

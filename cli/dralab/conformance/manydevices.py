@@ -108,7 +108,8 @@ async def _as_before(session: Session, seen: Many, usual: int, known: int) -> No
         await session.restart(kill=False)
     seen.shrunk = await _published(session, known)
     if not seen.shrunk and (old := _outdated(session.slices)):
-        seen.shrunk = f"{len(old)} slices of an older generation are still there"
+        within = session.pace.start
+        seen.shrunk = f"{len(old)} slices of an older generation are still there after {within:g} s"
 
 
 def _one_more(few: Sequence[Json], devices: Sequence[Device]) -> Device:
@@ -147,7 +148,10 @@ def _generations(few: Sequence[Json], many: Sequence[Json]) -> dict[str, tuple[i
 
 
 async def _published(session: Session, count: int) -> str:
-    """Wait until so many devices are there, more only on a large node, and take them; gives what is wrong."""
+    """Wait until so many devices are there, more only on a large node, and take them; gives what is wrong.
+
+    A driver deletes the slices of before once the new ones are there, one after the other: waits for that, too.
+    """
     within = session.pace.start
     loop = asyncio.get_running_loop()
     end = loop.time() + within
@@ -155,10 +159,11 @@ async def _published(session: Session, count: int) -> str:
         slices = await session.look()
         devices = devices_of(slices)
         enough = len(devices) >= count and (len(devices) == count or count == session.pace.devices)
-        if enough and not incomplete(slices):
+        complete, late = enough and not incomplete(slices), loop.time() > end
+        if complete and (late or not _outdated(slices)):
             session.slices, session.devices = slices, devices
             return ""
-        if loop.time() > end:
+        if late:
             pools = f"; incomplete pools: {', '.join(incomplete(slices))}" if incomplete(slices) else ""
             return f"{len(devices)} of {count} devices after {within:g} s{pools}"
         await asyncio.sleep(session.pace.poll * 5)

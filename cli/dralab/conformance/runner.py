@@ -105,6 +105,9 @@ class _Run:
             if absence := check.absence(self._session.version):
                 raise NotOffered(absence)
             await check.attempt(self._session)
+            if self._session.start_problem:
+                # Nothing is kept by a driver that was never there; what it breaks at its start is worth knowing.
+                _ = self._session.registration
         except Breach as breach:
             outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
             if base := await self._broken_base(check):

@@ -94,6 +94,7 @@ async def _known_fields(session: Session) -> None:
     cost="Old slices are ignored, but stay and are read by everybody who lists slices.",
 )
 async def _one_generation(session: Session) -> None:
+    _need_slices(session)
     pools: dict[str, set[int]] = {}
     for one in session.slices:
         pools.setdefault(one["spec"]["pool"]["name"], set()).add(one["spec"]["pool"].get("generation", 0))
@@ -110,6 +111,7 @@ async def _one_generation(session: Session) -> None:
     cost="The scheduler takes the pool for invalid and allocates nothing from it.",
 )
 async def _unique_devices(session: Session) -> None:
+    _need_slices(session)
     seen = Counter(device.key for device in session.devices)
     twice = [f"{pool}/{name}" for (pool, name), count in seen.items() if count > 1]
     if twice:
@@ -142,7 +144,7 @@ async def _own_driver(session: Session) -> None:
     cost="Slices of a node that is gone mislead the scheduler: nothing cleans them up.",
 )
 async def _node(session: Session) -> None:
-    _need_slices(session)
+    _need_node_slices(session)
     wrong = [
         f"{one['metadata']['name']} is for {one['spec']['nodeName']}"
         for one in session.slices
@@ -161,7 +163,7 @@ async def _node(session: Session) -> None:
     recommended=True,
 )
 async def _owner(session: Session) -> None:
-    _need_slices(session)
+    _need_node_slices(session)
     for one in session.slices:
         owners = one["metadata"].get("ownerReferences") or ()
         mine = [o for o in owners if o["kind"] == "Node" and o["uid"] == session.world.node_uid]
@@ -177,7 +179,7 @@ async def _owner(session: Session) -> None:
     cost="Drivers on two nodes fight for one object.",
 )
 async def _names(session: Session) -> None:
-    _need_slices(session)
+    _need_node_slices(session)
     for one in session.slices:
         name, generated = one["metadata"]["name"], one["metadata"].get("generateName")
         if one["spec"].get("nodeName") and not generated and session.world.node not in name:
@@ -193,6 +195,7 @@ async def _names(session: Session) -> None:
     recommended=True,
 )
 async def _packed(session: Session) -> None:
+    _need_slices(session)
     for pool, slices in _by_pool(session.slices).items():
         devices = sum(len(one["spec"].get("devices") or ()) for one in slices)
         special = any(
@@ -215,6 +218,7 @@ async def _packed(session: Session) -> None:
     cost="The name may get a meaning of Kubernetes' own, and selectors that rely on it pick wrong devices.",
 )
 async def _reserved_attributes(session: Session) -> None:
+    _need_slices(session)
     for device in session.devices:
         for name in [*(device.spec.get("attributes") or ()), *(device.spec.get("capacity") or ())]:
             domain = name.rpartition("/")[0]
@@ -234,6 +238,7 @@ async def _reserved_attributes(session: Session) -> None:
     cost="matchAttribute across drivers, such as a GPU and a network card on one root, never matches.",
 )
 async def _standard_attributes(session: Session) -> None:
+    _need_slices(session)
     for device in session.devices:
         for name, (kind, form) in _STANDARD.items():
             attribute = (device.spec.get("attributes") or {}).get(name)
@@ -252,6 +257,7 @@ async def _standard_attributes(session: Session) -> None:
     recommended=True,
 )
 async def _standard_names(session: Session) -> None:
+    _need_slices(session)
     for device in session.devices:
         names = device.spec.get("attributes") or {}
         for own, standard in _OWN_NAMES.items():
@@ -269,6 +275,7 @@ async def _standard_names(session: Session) -> None:
     recommended=True,
 )
 async def _pool_names(session: Session) -> None:
+    _need_slices(session)
     for one in session.slices:
         pool = one["spec"]["pool"]["name"]
         if one["spec"].get("nodeName") and session.world.node not in pool:
@@ -450,6 +457,10 @@ async def _stay_at_exit(session: Session) -> None:
 def _need_slices(session: Session) -> None:
     if not session.slices:
         raise Unmet("the driver has published no slices")
+
+
+def _need_node_slices(session: Session) -> None:
+    _need_slices(session)
     if all("nodeName" not in one["spec"] for one in session.slices):
         raise NotOffered("no slice is for one node")
 
