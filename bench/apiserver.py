@@ -25,11 +25,11 @@ _CONNECTIONS = (1, 16, 64)
 class Server:
     """A server process."""
 
-    def __init__(self, data: Path, relaxed: bool) -> None:
+    def __init__(self, data: Path, relaxed: bool, *arguments: str) -> None:
         self._held = Port()
         self.port = self._held.number
         command = [sys.executable, "-m", "dra_apiserver.main", "--port", str(self.port), "--data", str(data)]
-        command += ["--log-level", "error", *(["--relaxed"] if relaxed else [])]
+        command += ["--log-level", "error", *(["--relaxed"] if relaxed else []), *arguments]
         self.started = time.perf_counter()
         self.process = subprocess.Popen(command)
 
@@ -179,8 +179,10 @@ async def rate(
     return count / elapsed, (server.cpu() - before) / count * 1e6
 
 
-async def watch_latency(server: Server, watchers: int, events: int, tag: str) -> list[float]:
-    """Milliseconds from sending a create to each watcher's having its event."""
+async def watch_latency(
+    server: Server, watchers: int, events: int, tag: str, other: Server | None = None
+) -> list[float]:
+    """Milliseconds from sending a create to each watcher's having its event, where it watches an ``other`` server."""
     sent: dict[bytes, float] = {}
     delays: list[float] = []
 
@@ -198,11 +200,12 @@ async def watch_latency(server: Server, watchers: int, events: int, tag: str) ->
 
         return receive
 
-    _, listed = await (await connect(server.port)).request(request("GET", f"{_CLAIMS}?limit=1"))
+    watched = other or server
+    _, listed = await (await connect(watched.port)).request(request("GET", f"{_CLAIMS}?limit=1"))
     revision = orjson.loads(listed)["metadata"]["resourceVersion"]
     streams = []
     for _ in range(watchers):
-        stream = await connect(server.port, watcher())
+        stream = await connect(watched.port, watcher())
         stream.send(request("GET", f"{_CLAIMS}?watch=1&resourceVersion={revision}"))
         streams.append(stream)
     await asyncio.sleep(0.3)

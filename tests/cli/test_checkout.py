@@ -18,7 +18,7 @@ def test_lists_benchmarks_when_one_is_unknown() -> None:
     with pytest.raises(
         CommandError,
         match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "
-        "history, nodes, plan, podstart, running, scaling, scheduling",
+        "history, nodes, plan, podstart, running, scaling, scheduling, servers",
     ) as refused:
         checkout.run_benchmark("speed", [])
     known = str(refused.value).partition("choose ")[2]

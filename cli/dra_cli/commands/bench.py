@@ -13,7 +13,7 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "name",
         help="allocator, apiserver, cluster, console, dump, everyday, hints, history, nodes, plan, podstart, "
-        "running, scaling, scheduling",
+        "running, scaling, scheduling, servers",
     )
     parser.add_argument("arguments", nargs="...", help="the benchmark's own options")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar, cast
 
@@ -45,6 +45,8 @@ _HISTORY_ROWS = 200
 _SETTINGS = "-c synchronous_commit={} -c idle_in_transaction_session_timeout=60000 -c application_name=dralab"
 
 Read = TypeVar("Read", bound=Callable[..., Any])
+Execute = Callable[[str, Row], Iterable[Any]]
+"""Sends a statement with its values; its rows are waited for once they are read."""
 
 
 def _again(read: Read) -> Read:
@@ -98,7 +100,7 @@ class PostgresqlEngine:
         with self._usable():
             self._writer = self._engine.connect()
             with self._writer.begin():
-                _lock(self._writer, _MIGRATING)
+                _lock(self._writer.exec_driver_sql, _MIGRATING)
                 found = version(self._writer, self.name)
                 if found is None:
                     make_tables(self._writer)
@@ -146,41 +148,61 @@ class PostgresqlEngine:
                 self._loading.close()
             self._loading = self._engine.connect()
             self._loading.execution_options(isolation_level="REPEATABLE READ")
-            counters = _counters(self._loading)
+            counters = _counters(self._loading.exec_driver_sql)
         self.compacted = max(self.compacted, counters[1])
         return Revisions(*counters)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Store changes with the revisions that they have; the database is no other server's."""
-        assert self._writer is not None
-        with self._writer.begin():
-            _lock(self._writer, _WRITING)
-            self._store(self._writer, changes, _counters(self._writer)[1])
+        with self._transaction() as execute:
+            _lock(execute, _WRITING)
+            self._store(execute, changes, _counters(execute)[1])
 
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
         """One transaction that holds the log's lock: the others' changes are read, and ours come after them."""
-        assert self._writer is not None
-        with self._writer.begin():
-            _lock(self._writer, _WRITING)
-            self._own = _process(self._writer)
-            newest, compacted = _counters(self._writer)
+        with self._transaction() as execute:
+            _lock(execute, _WRITING)
+            newest, compacted = _counters(execute)
             newest = max(newest, 1)
             before: list[Change] = []
             if newest > applied:
                 if newest - applied > _MOST_BEHIND or compacted > applied:
                     raise FarBehind
-                before = _read_log(self._writer, applied, _MOST_BEHIND)
+                before = _read_log(execute, applied, _MOST_BEHIND)
             taken = {(change.resource, change.event.key) for change in before}
             written = numbered(changes, newest, taken)
             if any(written):
-                self._store(self._writer, [change for change in written if change is not None], compacted)
+                self._store(execute, [change for change in written if change is not None], compacted)
         self.compacted = max(self.compacted, compacted)
         return Commit(before, written)
 
-    def _store(self, connection: Connection, changes: Sequence[Change], compacted: int) -> None:
+    @contextmanager
+    def _transaction(self) -> Iterator[Execute]:
+        """A transaction of the writer, in psycopg's pipeline: a statement waits for no answer that nobody reads.
+
+        So beginning, the lock and the first read take one turn between here and the database, and what is stored and
+        the end another one, while other servers wait for the lock.
+        """
+        assert self._writer is not None
+        driver = _driver(self._writer)
+        self._own = driver.info.backend_pid
+
+        def execute(query: str, values: Row) -> Iterable[Any]:
+            return driver.execute(query.encode(), values)
+
+        try:
+            with driver.pipeline(), driver.transaction():
+                yield execute
+        except psycopg.Error:
+            if driver.closed:
+                # The next transaction has a new connection.
+                self._writer.invalidate()
+            raise
+
+    def _store(self, execute: Execute, changes: Sequence[Change], compacted: int) -> None:
         made = rows.rows_of(changes, compacted)
         if made.before:
-            connection.exec_driver_sql(sql.KEEP_HISTORY, _columns(made.before, 8))
+            execute(sql.KEEP_HISTORY, _columns(made.before, 8))
         newest = (_NEWEST, changes[-1].event.revision)
         values = (
             *_columns(made.history, 8),
@@ -189,18 +211,19 @@ class PostgresqlEngine:
             *newest,
             _CHANNEL,
         )
-        connection.exec_driver_sql(sql.STORE, values)
+        execute(sql.STORE, values)
 
     @_again
     def changes(self, after: int, limit: int) -> Changes:
         """The next changes of all resources after a revision, and how far the log was compacted then."""
         with self._read() as reader:
             found: list[Change] = []
-            newest, compacted = _counters(reader)
+            execute = reader.exec_driver_sql
+            newest, compacted = _counters(execute)
             if newest > after:
-                found = _read_log(reader, after, limit)
+                found = _read_log(execute, after, limit)
                 # Asked again: what was compacted meanwhile may be missing.
-                newest, compacted = _counters(reader)
+                newest, compacted = _counters(execute)
         self.compacted = max(self.compacted, compacted)
         return Changes(found, newest, compacted)
 
@@ -211,9 +234,7 @@ class PostgresqlEngine:
                 self._listener = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
                 self._listener.exec_driver_sql(f"LISTEN {_CHANNEL}")
                 return
-            driver = self._listener.connection.driver_connection
-            assert isinstance(driver, psycopg.Connection)
-            for note in driver.notifies(timeout=seconds):
+            for note in _driver(self._listener).notifies(timeout=seconds):
                 if note.pid != self._own or self._closing.is_set():
                     return
         except (SQLAlchemyError, psycopg.Error):
@@ -266,7 +287,7 @@ class PostgresqlEngine:
 
     def _note_compacted(self, reader: Connection) -> None:
         """What was read may have lacked what is compacted: the store asks afterwards."""
-        self.compacted = max(self.compacted, _counters(reader)[1])
+        self.compacted = max(self.compacted, _counters(reader.exec_driver_sql)[1])
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -282,8 +303,8 @@ class PostgresqlEngine:
         """A transaction while which no server writes or compacts."""
         assert self._writer is not None
         with self._writer.begin():
-            _lock(self._writer, _COMPACTING)
-            _lock(self._writer, _WRITING)
+            _lock(self._writer.exec_driver_sql, _COMPACTING)
+            _lock(self._writer.exec_driver_sql, _WRITING)
             yield self._writer
 
     def compact(self, revision: int, limit: int) -> bool:
@@ -298,7 +319,7 @@ class PostgresqlEngine:
             ).scalar()
             if not mine:
                 return False
-            _lock(self._writer, _WRITING)
+            _lock(self._writer.exec_driver_sql, _WRITING)
             self._writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
             done = self._writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
             more = done.rowcount >= limit
@@ -344,28 +365,27 @@ def _columns(rows: Sequence[Row], width: int) -> Row:
     return tuple(list(column) for column in zip(*rows, strict=True)) if rows else ([],) * width
 
 
-def _lock(connection: Connection, number: int) -> None:
+def _lock(execute: Execute, number: int) -> None:
     """Wait for a lock that the end of the transaction gives back."""
-    connection.exec_driver_sql("SELECT pg_advisory_xact_lock(%s)", (number,))
+    execute("SELECT pg_advisory_xact_lock(%s)", (number,))
 
 
-def _process(connection: Connection) -> int:
-    """The server's process of this connection, which notifications name."""
+def _driver(connection: Connection) -> psycopg.Connection[Any]:
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
-    return driver.info.backend_pid
+    return driver
 
 
-def _counters(connection: Connection) -> tuple[int, int]:
+def _counters(execute: Execute) -> tuple[int, int]:
     """The newest revision, and up to which history is compacted."""
-    found = {row[0]: row[1] for row in connection.exec_driver_sql("SELECT name, value FROM counters")}
+    found = {row[0]: row[1] for row in execute("SELECT name, value FROM counters", ())}
     compacted = found.get(_COMPACTED, 0)
     return max(found.get(_NEWEST, 0), compacted), compacted
 
 
-def _read_log(connection: Connection, after: int, limit: int) -> list[Change]:
+def _read_log(execute: Execute, after: int, limit: int) -> list[Change]:
     """Changes as they are in the log; what was before each the store knows."""
     return [
         Change(rows.resource_of(resource), Event(rows.TYPES[code], Record(key, revision, data), None))
-        for revision, resource, key, code, data in connection.exec_driver_sql(sql.READ_LOG, (after, limit))
+        for revision, resource, key, code, data in execute(sql.READ_LOG, (after, limit))
     ]
