@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli import commandline
-from dra_cli.conformance.driver import _parameters, _rules, until_terminated
+from dra_cli.conformance.driver import _directory, _parameters, _rules, until_terminated
 from dra_cli.errors import CommandError
 
 
@@ -42,12 +42,23 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
         (("--attach",), "--attach needs --directory"),
         (("--kubernetes-version", "1.2", "--", "x"), "1.2"),
         (("--", "driver", "{wrong}"), "unknown placeholder"),
+        (("--list", "--output", "json"), "leave out --output"),
+        (("--metrics-url", "localhost:9090", "--", "x"), "localhost:9090 is no address"),
+        (("--directory", "/tmp/" + 60 * "x", "--", "x"), "is too long for sockets: 65 bytes, and 57 are"),
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], message: str) -> None:
     with pytest.raises(CommandError, match=message) as error:
         _run(*words)
     assert error.value.code == 2
+
+
+def test_the_folder_of_an_earlier_run_is_not_used_again(tmp_path: Path) -> None:
+    """The message was that the node exists already."""
+    (tmp_path / "apiserver").mkdir()
+    with pytest.raises(CommandError, match="has an earlier run: delete it, or give another folder"):
+        _directory(tmp_path)
+    assert _directory(None) is None
 
 
 def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 import pytest
 from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
-from dralab.conformance.show import FORMATS, explanation, line, listing, passed, summary
+from dralab.conformance.show import FORMATS, explanation, line, listing, passed, strictly, summary
 
 _ABOUT = {"command": "my-driver --flag", "kubernetesVersion": "1.36", "dralab": "0.0"}
 _BY_ID = {check.id: check for check in CHECKS}
@@ -44,7 +44,15 @@ def test_the_summary_counts() -> None:
 )
 def test_what_passes(outcomes: tuple[Outcome, ...], strict: bool, good: bool) -> None:
     results = [Result(_BY_ID["prepare.succeeds"], outcome) for outcome in outcomes]
-    assert passed(results, strict=strict) is good
+    assert passed([strictly(one) for one in results] if strict else results) is good
+
+
+def test_what_is_recommended_fails_every_output_where_it_is_demanded() -> None:
+    """Only the exit code said so: the JUnit file had no failure, and the page a green badge."""
+    found = [strictly(one) for one in _results() if one.outcome is Outcome.WARNING]
+    assert 'failures="1"' in FORMATS["junit"](found, 1, _ABOUT)
+    assert json.loads(FORMATS["json"](found, 1, _ABOUT))["passed"] is False
+    assert "-red)" in FORMATS["markdown"](found, 1, _ABOUT)
 
 
 def test_junit_has_a_case_for_each_check() -> None:

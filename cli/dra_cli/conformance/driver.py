@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import importlib
+import os
 import shlex
 import signal
 import time
@@ -19,6 +20,9 @@ from dra_cli.yamlfile import read_yaml
 
 Json = dict[str, Any]
 T = TypeVar("T")
+
+#: Of a folder, so that a driver's socket in it has a path of at most 107 bytes.
+_LONGEST = 107 - len("/kubelet/plugins_registry/gpu.example.com-reg.sock")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -37,6 +41,8 @@ def run(chosen: argparse.Namespace) -> int:
     if not checks:
         raise CommandError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
     if chosen.list:
+        if chosen.output != "table":
+            raise CommandError("--list has no other output than its table: leave out --output", 2)
         asked = chosen.kubernetes_version
         print(show.listing(checks, _version(asked) if asked else None))
         return 0
@@ -45,23 +51,24 @@ def run(chosen: argparse.Namespace) -> int:
 
 def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -> int:
     pace = importlib.import_module("dralab.conformance.pace")
+    judge = show.strictly if chosen.strict else show.leniently
     options = conformance.Options(
         command=_command(chosen),
         checks=checks,
-        directory=chosen.directory,
+        directory=_directory(chosen.directory),
         node=chosen.node_name,
         version=_version(chosen.kubernetes_version),
         port=chosen.port,
         rules=_rules(chosen.role) if chosen.role else None,
         parameters=_parameters(chosen.config) if chosen.config else None,
-        metrics_url=chosen.metrics_url,
+        metrics_url=_metrics_url(chosen.metrics_url),
         pace=pace.Pace(start=chosen.start_timeout, cycles=chosen.cycles),
-        report=(lambda result: print(show.line(result), flush=True)) if chosen.output == "table" else None,
+        report=(lambda one: print(show.line(judge(one)), flush=True)) if chosen.output == "table" else None,
         announce=_announce if chosen.attach else None,
     )
     began = time.monotonic()
     try:
-        results = asyncio.run(until_terminated(conformance.run(options)))
+        results = [judge(one) for one in asyncio.run(until_terminated(conformance.run(options)))]
     except asyncio.CancelledError:
         raise CommandError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
@@ -74,7 +81,7 @@ def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -
             "dralab": __version__,
         }
         print(show.FORMATS[chosen.output](results, seconds, about))
-    return 0 if show.passed(results, strict=chosen.strict) else 1
+    return 0 if show.passed(results) else 1
 
 
 async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
@@ -102,6 +109,26 @@ def _command(chosen: argparse.Namespace) -> list[str]:
     if not chosen.attach and not command:
         raise CommandError("give the driver's command after --, or --attach", 2)
     return command
+
+
+def _directory(folder: Path | None) -> Path | None:
+    """A folder in which nothing of an earlier run is, and whose path is short enough for sockets."""
+    if folder is None:
+        return None
+    if (folder / "apiserver").exists():
+        raise CommandError(f"{folder} has an earlier run: delete it, or give another folder", 2)
+    length = len(os.fsencode(folder.absolute()))
+    if length > _LONGEST:
+        raise CommandError(
+            f"{folder} is too long for sockets: {length} bytes, and {_LONGEST} are the most", 2
+        )
+    return folder
+
+
+def _metrics_url(text: str) -> str:
+    if text and not text.startswith(("http://", "https://")):
+        raise CommandError(f"--metrics-url {text} is no address: it begins with http:// or https://", 2)
+    return text
 
 
 def _version(text: str) -> Version:

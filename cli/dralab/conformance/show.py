@@ -3,6 +3,7 @@
 import textwrap
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree import ElementTree
 
@@ -35,14 +36,22 @@ def summary(results: Sequence[Result], seconds: float) -> str:
     return f"{', '.join(parts)}; {seconds:.1f} s"
 
 
-def passed(results: Sequence[Result], *, strict: bool = False) -> bool:
-    """Whether nothing is broken, and at least one promise was tried; ``strict`` takes warnings for breaches.
+def passed(results: Sequence[Result]) -> bool:
+    """Whether nothing is broken, and at least one promise was tried.
 
     Without a driver that registers nothing is tried, and the check that says so is broken.
     """
-    outcomes = {result.outcome for result in results}
-    bad = {Outcome.BROKEN, Outcome.UNTRIED} | ({Outcome.WARNING} if strict else set())
-    return not outcomes & bad
+    return not {result.outcome for result in results} & {Outcome.BROKEN, Outcome.UNTRIED}
+
+
+def strictly(result: Result) -> Result:
+    """The result where what is recommended is demanded."""
+    return replace(result, outcome=Outcome.BROKEN) if result.outcome is Outcome.WARNING else result
+
+
+def leniently(result: Result) -> Result:
+    """The result as it is."""
+    return result
 
 
 def listing(checks: Sequence[Check], version: Version | None = None) -> str:

@@ -31,6 +31,7 @@ async def _format(session: Session) -> None:
     source="https://prometheus.io/docs/practices/naming/#labels",
     cost="Each pod adds series, until Prometheus is out of memory.",
     recommended=True,
+    rests_on=("metrics.format",),
 )
 async def _bounded(session: Session) -> None:
     async with session.claim(prepare=True) as claim:

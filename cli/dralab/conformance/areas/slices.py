@@ -307,7 +307,7 @@ async def _served_version(session: Session) -> None:
     source=_CONTROLLER + " (syncPool: only changed slices are updated)",
     cost="Each write wakes every scheduler and every driver; on a thousand nodes it takes the API server down.",
     stage=Stage.OUTAGE,
-    rests_on=("slices.accepted",),
+    rests_on=("slices.accepted", "slices.published"),
 )
 async def _quiet(session: Session) -> None:
     seen = await session.once(still)
@@ -322,7 +322,7 @@ async def _quiet(session: Session) -> None:
     source=_CONTROLLER + "; KEP-4381 (scalability: slices change when hardware does)",
     cost="A temperature or a counter among the attributes writes each node's slices every few seconds.",
     stage=Stage.OUTAGE,
-    rests_on=("slices.quiet", "slices.accepted"),
+    rests_on=("slices.quiet", "slices.accepted", "slices.published"),
 )
 async def _steady(session: Session) -> None:
     seen = await session.once(still)
@@ -388,6 +388,7 @@ async def _others_kept(session: Session) -> None:
     cost="Each update of a driver makes the scheduler see all devices vanish and return, on every node at once.",
     recommended=True,
     stage=Stage.RESTART,
+    rests_on=("slices.published",),
 )
 async def _kept_over_restart(session: Session) -> None:
     seen = await session.once(killed)
