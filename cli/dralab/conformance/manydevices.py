@@ -43,10 +43,13 @@ async def many(session: Session) -> Many:
 
     Raises:
         NotOffered: its command does not say how many devices it has.
+        Unmet: it does not even publish a few.
     """
     session.need_restarts()
     if not session.driver.scales:
         raise NotOffered("the command has no {devices}, which says how many devices the driver has")
+    if session.publish_problem:
+        raise Unmet(session.publish_problem)
     usual, known = session.driver.devices, len(session.devices)
     few = session.slices
     began = len(session.world.requests.answered)

@@ -149,31 +149,53 @@ def _is_foreign(one: Json) -> bool:
 
 @dataclass
 class Outage:
-    """The API server failed for a while."""
+    """The API server failed for a while.
+
+    Args:
+        unprepared: what went wrong when a claim was unprepared meanwhile.
+        prepared: the answer for that claim afterwards, or what went wrong.
+        unread: the answer for a claim that was asked for meanwhile, or what the driver said.
+        again: its answer afterwards, or what went wrong.
+    """
 
     alive: bool = True
     unprepared: str = ""
     prepared: Any = ""
+    unread: Any = ""
+    again: Any = ""
 
 
 async def outage(session: Session) -> Outage:
-    """Answer all requests of the driver's with 503 for a while; a claim is unprepared meanwhile."""
+    """Answer all requests of the driver's with 503 for a while; one claim is unprepared, one prepared meanwhile."""
     await session.unstuck("an outage of the API server")
-    async with session.claim(prepare=True) as claim:
+    async with session.claim(prepare=True) as claim, session.claim() as unread:
         seen = Outage()
         with session.world.requests.failing(lambda visit: True):
             loop = asyncio.get_running_loop()
             end = loop.time() + session.pace.outage
             seen.unprepared = await session.undo(claim)
+            # A driver may try until the API server is back.
+            asking = asyncio.create_task(session.attempt(unread))
             await asyncio.sleep(max(0.0, end - loop.time()))
             seen.alive = session.driver.alive()
+        seen.unread = await asking
         if seen.alive:
-            for _ in range(10):
-                seen.prepared = await session.attempt(claim)
-                if not isinstance(seen.prepared, str):
-                    break
-                await asyncio.sleep(session.pace.outage / 4)
+            # Both are claims of one device.
+            await session.undo(unread)
+            seen.prepared = await _after_outage(session, claim)
+            await session.undo(claim)
+            seen.again = await _after_outage(session, unread)
     return seen
+
+
+async def _after_outage(session: Session, claim: Claim) -> Any:
+    answer: Any = ""
+    for _ in range(10):
+        answer = await session.attempt(claim)
+        if not isinstance(answer, str):
+            break
+        await asyncio.sleep(session.pace.outage / 4)
+    return answer
 
 
 @dataclass

@@ -31,6 +31,7 @@ T = TypeVar("T")
 Json = dict[str, Any]
 
 _PROBED = 2
+_HOPELESS = 10
 #: How often it may be stuck.
 _STUCK = 24
 
@@ -253,7 +254,8 @@ class Session:
     async def published(self, within: float) -> bool:
         """Wait until every pool has all its slices, and take them as those of the session; gives whether they have."""
         loop = asyncio.get_running_loop()
-        end = loop.time() + within
+        # What did not come in all the time at its first start is not waited for again and again.
+        end = loop.time() + (within / _HOPELESS if self.publish_problem else within)
         while True:
             found = await self.look()
             complete = bool(found) and not incomplete(found)

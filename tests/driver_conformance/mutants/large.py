@@ -1,12 +1,11 @@
 """Bugs that show on nodes with thousands of devices alone."""
 
-from tests.driver_conformance.mutants.mutant import CPU, KUBERNETES, Mutant
+from tests.driver_conformance.mutants.mutant import CPU, KUBERNETES, ROCM, Mutant
 from tests.driver_conformance.reference import Json
 from tests.driver_conformance.servicers import Refused
 
 _LARGE = 100
 _NRI = "https://github.com/containers/nri-plugins"
-_ROCM = "https://github.com/ROCm/k8s-gpu-dra-driver"
 
 
 class _OnLargeNodes(Mutant):
@@ -51,7 +50,7 @@ class Shuffled(_OnLargeNodes):
     """The order of its devices is that of a map, another one each time."""
 
     check = "thousands.quiet"
-    source = f"{_ROCM}/pull/74"
+    source = f"{ROCM}/pull/74"
 
     def published(self, devices: list[Json]) -> list[Json]:
         self.turn = getattr(self, "turn", 0) + 1

@@ -9,6 +9,7 @@ from dra_node_agent.proto import health_v1_pb2
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
 from tests.driver_conformance.reference import Json
+from tests.driver_conformance.servicers import Refused
 
 
 class OfAnotherType(Mutant):
@@ -131,6 +132,38 @@ class DiesWithoutApi(Mutant):
             raise
 
 
+class RemembersRefusals(Mutant):
+    """What it has refused once it refuses for good, whatever the reason was."""
+
+    check = "prepare.api-error"
+    source = f"{KUBERNETES}/pull/124323 (what failed stays in a cache)"
+
+    async def prepare_one(self, claim: Any) -> list[Json]:
+        self.refused: dict[str, str] = getattr(self, "refused", {})
+        if claim.uid in self.refused:
+            raise Refused(self.refused[claim.uid])
+        try:
+            return await super().prepare_one(claim)
+        except Refused as error:
+            self.refused[claim.uid] = str(error)
+            raise
+
+
+class SwallowsErrors(Mutant):
+    """A claim that it cannot read has no devices, and no error."""
+
+    check = "prepare.api-error"
+    source = f"{KUBERNETES}/pull/140527 (pods that run with devices that are not prepared)"
+
+    async def prepare_one(self, claim: Any) -> list[Json]:
+        try:
+            return await super().prepare_one(claim)
+        except Refused as error:
+            if "503" in str(error):
+                return []
+            raise
+
+
 class LeaksFiles(Mutant):
     """It opens a file for each claim and never closes it."""
 
@@ -242,6 +275,8 @@ MUTANTS = (
     IgnoresSignal,
     BadExit,
     DiesWithoutApi,
+    RemembersRefusals,
+    SwallowsErrors,
     LeaksFiles,
     LeaksMemory,
     LogsToken,

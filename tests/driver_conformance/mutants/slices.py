@@ -3,7 +3,7 @@
 import contextlib
 from typing import Any
 
-from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, Mutant
+from tests.driver_conformance.mutants.mutant import EXAMPLE, KUBERNETES, NVIDIA, ROCM, Mutant
 from tests.driver_conformance.reference import Json
 
 _API = "/apis/resource.k8s.io/v1"
@@ -203,6 +203,37 @@ class TakesOthers(Mutant):
         return list(found["items"])
 
 
+class NamesByPlace(Mutant):
+    """Its devices are named in the order in which it finds them, which is another one at each start."""
+
+    check = "slices.same-devices"
+    source = f"{ROCM}/issues/83; {NVIDIA}/issues/427"
+
+    def devices(self) -> list[Json]:
+        self.start_number: int = getattr(self, "start_number", None) or self.count_start()
+        return [
+            {
+                **one,
+                "attributes": {
+                    **one.get("attributes", {}),
+                    "serial": {"string": f"S{self.start_number + place}"},
+                },
+            }
+            for place, one in enumerate(one for one in super().devices() if "taints" not in one)
+        ]
+
+    def count_start(self) -> int:
+        """How often it was started; a second instance beside it sees what it sees."""
+        file = self.plugins / "starts"
+        known = int(file.read_text()) if file.exists() else 0
+        file.write_text(str(known + (self.socket.name == "dra-0.sock")))
+        return int(file.read_text())
+
+    def same(self, spec: Json, content: Json) -> bool:
+        found = [one["attributes"]["serial"] for one in spec.get("devices") or ()]
+        return found == [one["attributes"]["serial"] for one in content.get("devices") or ()]
+
+
 MUTANTS = (
     PublishesOnce,
     RepublishesAlways,
@@ -219,4 +250,5 @@ MUTANTS = (
     NeedsMore,
     SeesAllSlices,
     TakesOthers,
+    NamesByPlace,
 )

@@ -507,6 +507,10 @@ async def _api_error(session: Session) -> None:
         raise Unmet("the driver ended meanwhile")
     if isinstance(seen.prepared, str):
         raise Breach(f"after the API server was back: {seen.prepared}")
+    if not isinstance(seen.unread, str) and not seen.unread.devices:
+        raise Breach("a claim that it could not read has neither an error nor devices")
+    if isinstance(seen.again, str):
+        raise Breach(f"a claim that it could not read, once the API server was back: {seen.again}")
 
 
 @AREA.check(

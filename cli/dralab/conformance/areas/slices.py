@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
-from dralab.conformance.claims import devices_of
+from dralab.conformance.claims import Device, devices_of
 from dralab.conformance.observations import still, wiped
 from dralab.conformance.restarts import killed, stopped
 from dralab.conformance.session import Session, incomplete
@@ -438,6 +438,52 @@ async def _complete_after_restart(session: Session) -> None:
         old = _by_pool(seen.slices_before).get(pool, [])
         if old and _generation(slices) < _generation(old):
             raise Breach(f"pool {pool}: generation {_generation(old)}, then {_generation(slices)}")
+
+
+@AREA.check(
+    "same-devices",
+    "a device keeps its name over a restart",
+    promise="Driver, pool and name are one device for as long as claims have it: what tells devices apart, such as a"
+    " serial number or a PCI address, is the same after a restart.",
+    source="https://github.com/ROCm/k8s-gpu-dra-driver/issues/83;"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/427; " + _TYPES + " (Device.name)",
+    cost="A pod that has a device is given another one, which may be another pod's.",
+    stage=Stage.RESTART,
+    rests_on=("slices.published", "slices.steady"),
+)
+async def _same_devices(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    before = devices_of(seen.slices_before)
+    telling = _telling(before)
+    if not telling:
+        raise NotOffered("no attribute tells its devices apart")
+    after = {device.key: device.spec.get("attributes") or {} for device in devices_of(seen.slices_after)}
+    for device in before:
+        for name in telling & after.get(device.key, {}).keys():
+            was, now = (device.spec.get("attributes") or {}).get(name), after[device.key][name]
+            if was not in (None, now):
+                raise Breach(
+                    f"device {device.name}: {name} is {_plain(was)}, and {_plain(now)} after a restart"
+                )
+
+
+def _telling(devices: list[Device]) -> set[str]:
+    """The attributes with a text that no two devices have in common."""
+    found: dict[str, list[Any]] = {}
+    for device in devices:
+        for name, value in (device.spec.get("attributes") or {}).items():
+            found.setdefault(name, []).append(value.get("string"))
+    return {
+        name
+        for name, texts in found.items()
+        if len(texts) > 1 and None not in texts and len(set(texts)) == len(texts)
+    }
+
+
+def _plain(attribute: dict[str, Any]) -> Any:
+    return next(iter(attribute.values()))
 
 
 @AREA.check(
