@@ -33,9 +33,11 @@ def apply_stated(node: Struct, obj: Object, stored: Mapping[str, Any] = _NOTHING
     walk = node.stated_below
     if not walk:
         return
+    for key in node.stated_always:
+        obj.setdefault(key, {})
     for key, value in obj.items():
         found = walk.get(key)
-        if found is None or not value or value is stored.get(key):
+        if found is None or value is None or value is stored.get(key):
             continue
         shape, below = found
         if shape is Struct:

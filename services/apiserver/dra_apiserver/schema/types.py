@@ -180,6 +180,12 @@ class Struct:
         return self._walk("stated")
 
     @functools.cached_property
+    def stated_always(self) -> tuple[str, ...]:
+        """The structs to go down into that are there whether they are written or not: Go has no pointer for them."""
+        below = self.stated_below
+        return tuple(one.name for one in self.always if one.name in below and below[one.name][0] is Struct)
+
+    @functools.cached_property
     def always_below(self) -> "Walk":
         """The members to go down into for the sake of ``always`` members of structs below."""
         return self._walk("always")

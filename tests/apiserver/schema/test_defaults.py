@@ -1,0 +1,19 @@
+"""Defaults that types state, of structs that Go has whether they are written or not."""
+
+from typing import Any
+
+import pytest
+
+from tests.apiserver.kinds.resource.answers import errors
+
+
+@pytest.mark.parametrize("spec", [{"spec": {}}, {}], ids=["empty", "missing"])
+def test_an_empty_spec_gets_its_stated_defaults(spec: dict[str, Any]) -> None:
+    request = {
+        "apiVersion": "resource.k8s.io/v1alpha3",
+        "kind": "ResourcePoolStatusRequest",
+        "metadata": {"name": "r"},
+        **spec,
+    }
+    # The limit is 100 unless it is named, so that only the driver is missing.
+    assert [field for _, field, _ in errors(request, "DRAResourcePoolStatus")] == ["spec.driver"]
