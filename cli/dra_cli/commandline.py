@@ -174,7 +174,8 @@ def number(lowest: float, highest: float | None = None, kind: type[Any] = int) -
             value = kind(text)
         except ValueError:
             raise argparse.ArgumentTypeError(f"{text!r} is no number") from None
-        if value < lowest or (highest is not None and value > highest):
+        # What is no number compares with none.
+        if not value >= lowest or (highest is not None and value > highest):
             bounds = f"at least {lowest}" if highest is None else f"between {lowest} and {highest}"
             raise argparse.ArgumentTypeError(f"{text} is not {bounds}")
         return value

@@ -115,6 +115,9 @@ def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
         (["watch-cut", "--agent", "x"], "--agent does nothing with watch-cut: it is for latency, error, "),
         (["error", "--code", "418"], "invalid choice: 418"),
         (["error", "--for", "0"], "0 is not between 0.1 and 3600"),
+        (["error", "--for", "nan"], "nan is not between 0.1 and 3600"),
+        (["clear", "node-0"], "clear ends every fault: leave 'node-0' out"),
+        (["clear", "--gpu", "1"], "--gpu does nothing with clear: it is for xid"),
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:

@@ -85,6 +85,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _check_options(chosen: argparse.Namespace) -> None:
+    if chosen.name == "clear" and chosen.service:
+        raise CommandError(f"clear ends every fault: leave {chosen.service!r} out", 2)
     for option, faults in _FAULTS.items():
         if getattr(chosen, option) not in (None, []) and chosen.name not in faults:
             raise CommandError(
