@@ -71,11 +71,11 @@ def test_node_allocatable_statuses(case: Json) -> None:
     slices = [typed(RESOURCE_SLICES, piece) for piece in inputs["resourceSlices"]]
     if case["actual"]["statuses"] is None:
         with pytest.raises(NeedsUnknown) as failure:
-            claim_statuses(pod, allocations, slices)
+            claim_statuses(pod, allocations, slices, since_1_37=False)
         # The real one was given an object reference without a namespace.
         assert str(failure.value).replace("test-ns", "") == case["actual"]["error"]
         return
-    statuses = claim_statuses(pod, allocations, slices)
+    statuses = claim_statuses(pod, allocations, slices, since_1_37=False)
     assert [to_builtins(status) for status in statuses] == [
         {**status, "containers": tuple(status["containers"])} if "containers" in status else status
         for status in case["actual"]["statuses"]

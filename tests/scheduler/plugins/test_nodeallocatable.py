@@ -2,7 +2,11 @@
 
 from typing import Any
 
+import msgspec
 import pytest
+from dra_scheduler.plugins.dynamicresources.nodeallocatable import claim_statuses
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceSlice
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
@@ -134,3 +138,76 @@ async def test_what_the_pod_as_a_whole_may_use_covers_its_claims(kind: str) -> N
         api.add(pod)
         await eventually(lambda: condition(api, "p"))
     assert condition(api, "p")["message"].startswith(f"0/1 nodes are available: 1 {LIMITS[kind]}.")
+
+
+async def test_each_pod_has_its_own_claims_in_its_status() -> None:
+    """Pods with equal claims share no verdicts on nodes: each names its own claim."""
+    nodes = ("a", "b")
+    slices = [slice_json(node, 1) for node in nodes]
+    for slice_ in slices:
+        slice_["spec"]["devices"][0]["nodeAllocatableResources"] = {"cpu": MAPPED}
+    api = FakeApi(*map(node_json, nodes), class_json(), *slices, claim_json("c"), claim_json("d"))
+    async with running(api, gates=SINCE_1_37):
+        api.add(using("first"))
+        await eventually(lambda: node_of(api, "first"))
+        second = using("second")
+        second["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
+        api.add(second)
+        await eventually(lambda: node_of(api, "second"))
+    found = [api.get("pods", "default", pod)["status"] for pod in ("first", "second")]
+    assert [status["nodeAllocatableResourceClaimStatuses"][0]["resourceClaimName"] for status in found] == [
+        "c",
+        "d",
+    ]
+
+
+async def test_limits_of_one_pod_do_not_count_for_the_next() -> None:
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"), claim_json("d"))
+    level = {"requests": {"cpu": "3"}, "limits": {"cpu": "3"}}
+    bounded = using("bounded", "1", resources=level)
+    bounded["spec"]["containers"][0]["resources"]["limits"] = {"cpu": "2900m"}
+    free = using("free", "1", resources=level)
+    free["spec"]["resourceClaims"][0]["resourceClaimName"] = "d"
+    async with running(api, gates=SINCE_1_37):
+        api.add(bounded)
+        await eventually(lambda: condition(api, "bounded"))
+        api.add(free)
+        await eventually(lambda: node_of(api, "free") or condition(api, "free"))
+    assert LIMITS["limits"] in condition(api, "bounded")["message"]
+    assert node_of(api, "free") == "a"
+
+
+async def test_extended_resources_of_a_class_are_not_looked_for_on_the_node() -> None:
+    api = FakeApi(node_json("a"), class_json(extendedResourceName="example.com/gpu"), devices(cpu=MAPPED))
+    async with running(api, gates=SINCE_1_37):
+        requests = {"example.com/gpu": "1"}
+        api.add(pod_json("p", container={"resources": {"requests": requests, "limits": requests}}))
+        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+    assert node_of(api, "p") == "a"
+
+
+@pytest.mark.parametrize(
+    ("consumed", "factor", "wanted"),
+    [
+        # What is binary stays so where it is whole; one times it is as it was written.
+        ("3Gi", "0.5", "1536Mi"),
+        ("3Gi", "1", "3Gi"),
+        ("1", "0.1", "100m"),
+        ("1Ki", "0.001", "1024m"),
+        ("1", "0.0000000001", "1n"),
+    ],
+)
+def test_a_part_of_a_capacity_is_exact(consumed: str, factor: str, wanted: str) -> None:
+    mapping = {"mapping": {"capacityKey": "m", "capacityMultiplier": factor}}
+    slice_ = msgspec.convert(devices(memory=mapping), ResourceSlice)
+    result = {
+        "driver": slice_.spec.driver,
+        "pool": slice_.spec.pool.name,
+        "device": "gpu-0",
+        "request": "r",
+        "consumedCapacity": {"m": consumed},
+    }
+    allocation = msgspec.convert({"devices": {"results": [result]}}, AllocationResult)
+    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(using("p"), Pod)
+    (status,) = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=True)
+    assert status.mapping[0].quantity == wanted

@@ -16,6 +16,7 @@ from dra_shared.api.resource import (
     AllocationResult,
     Device,
     DeviceRequestAllocationResult,
+    NodeAllocatableMapping,
     ResourceClaim,
     ResourceSlice,
 )
@@ -23,6 +24,9 @@ from dra_shared.quantity import Quantity
 
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    MEMORY,
     Amounts,
     amounts,
     container_overhead,
@@ -34,6 +38,7 @@ from dra_scheduler.plugins.noderesources import shortfalls
 
 _NANO = 9
 _HUGE_PAGES = "hugepages-"
+_OWN = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
 
 
 class NeedsUnknown(Exception):
@@ -48,6 +53,23 @@ def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocation
                 if device.name == result.device:
                     return device
     return None
+
+
+class Takers:
+    """The slices with devices that take anything from their nodes, as a listener of the slices."""
+
+    def __init__(self) -> None:
+        self._names: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._names)
+
+    def changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+        """A slice came, changed or went."""
+        if old is not None:
+            self._names.discard(old.metadata.name)
+        if new is not None and any(map(takes_from_node, new.spec.devices)):
+            self._names.add(new.metadata.name)
 
 
 def takes_from_node(device: Device) -> bool:
@@ -65,17 +87,20 @@ def claim_statuses(
     pod: Pod,
     allocations: Sequence[tuple[ResourceClaim, AllocationResult, str]],
     slices: Sequence[ResourceSlice],
+    *,
+    since_1_37: bool,
 ) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
     """What each claim takes from the node, for the pod's status; sorted by claim.
 
-    ``allocations``: the claims, what is allocated for them, and what the pod's containers call them.
+    ``allocations``: the claims, what is allocated for them, and what the pod's containers call them. ``since_1_37``:
+    whether errors have that version's words.
 
     Raises:
         NeedsUnknown: a device is in none of the slices, or has no consumed capacity where that counts.
     """
     statuses = []
     for claim, allocation, pod_claim in allocations:
-        taken = _Taken()
+        taken = _Taken(since_1_37)
         for result in allocation.devices.results:
             taken.add(claim, result, slices)
         if taken.resources or taken.mapped or taken.overhead:
@@ -101,7 +126,8 @@ def claim_statuses(
 class _Taken:
     """What the devices of one claim take, by resource: as 1.36 has it, and what they stand for and add since 1.37."""
 
-    def __init__(self) -> None:
+    def __init__(self, since_1_37: bool) -> None:
+        self._since_1_37 = since_1_37
         self.resources: dict[str, Quantity] = {}
         self.mapped: dict[str, Quantity] = {}
         self.overhead: dict[str, NodeAllocatableOverheadResources] = {}
@@ -112,17 +138,23 @@ class _Taken:
         where = f"claim {claim.metadata.namespace}/{claim.metadata.name}, device {result.device}"
         device = find_device(slices, result)
         if device is None:
-            raise NeedsUnknown(f"{where}: device {result.device} not found in pool {result.pool}")
+            missing = f"device {result.device} not found in pool {result.pool}"
+            if self._since_1_37:
+                raise NeedsUnknown(f"{where}, driver {result.driver}: {missing} for driver {result.driver}")
+            raise NeedsUnknown(f"{where}: {missing}")
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
             about = f"NodeAllocatableResourceMappings for resource {resource}"
             key, factor = mapping.capacity_key, mapping.allocation_multiplier
-            _sum(self.resources, resource, _amount(result, key, factor, factor, where, about))
+            consumed = _consumed(result, key, where, about) if key else None
+            if not key:
+                _sum(self.resources, resource, None if factor is None else Quantity.parse(factor))
+            elif consumed is not None:
+                product = consumed if factor is None else multiply(consumed, Quantity.parse(factor))
+                _sum(self.resources, resource, product)
         for resource, entry in sorted(device.node_allocatable_resources.items()):
             if entry.mapping is not None:
                 about = f"NodeAllocatableResources for resource {resource}"
-                key, factor = entry.mapping.capacity_key, entry.mapping.capacity_multiplier
-                each = entry.mapping.device_multiplier
-                _sum(self.mapped, resource, _amount(result, key, factor, each, where, about))
+                _sum(self.mapped, resource, _mapped(result, entry.mapping, where, about))
             if entry.overhead is not None:
                 known = self.overhead.get(resource, NodeAllocatableOverheadResources(name=resource))
                 self.overhead[resource] = NodeAllocatableOverheadResources(
@@ -132,26 +164,30 @@ class _Taken:
                 )
 
 
-def _amount(
-    result: DeviceRequestAllocationResult,
-    key: str | None,
-    factor: str | None,
-    each: str | None,
-    where: str,
-    about: str,
-) -> Quantity | None:
-    """``factor`` times what is consumed of the capacity ``key``; without a key ``each``."""
-    if not key:
-        return None if each is None else Quantity.parse(each)
+def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about: str) -> Quantity | None:
+    """What is consumed of the capacity ``key``; None: that capacity does not count for the allocation."""
     if not result.consumed_capacity:
         raise NeedsUnknown(f"{where}: ConsumedCapacity is nil, but Capacity key '{key}' is set in {about}")
     bare = key.removeprefix(f"{result.driver}/")
     names = (key,) if "/" in bare else (f"{result.driver}/{bare}", bare)
     consumed = next((result.consumed_capacity[n] for n in names if n in result.consumed_capacity), None)
-    if consumed is None:
-        return None
-    quantity = Quantity.parse(consumed)
-    return quantity if factor is None else multiply(quantity, Quantity.parse(factor))
+    return None if consumed is None else Quantity.parse(consumed)
+
+
+def _mapped(
+    result: DeviceRequestAllocationResult, mapping: NodeAllocatableMapping, where: str, about: str
+) -> Quantity | None:
+    """What a device stands for since 1.37: exactly, in the format of its capacity."""
+    if not mapping.capacity_key:
+        return None if mapping.device_multiplier is None else Quantity.parse(mapping.device_multiplier)
+    consumed = _consumed(result, mapping.capacity_key, where, about)
+    if consumed is None or mapping.capacity_multiplier is None:
+        return consumed
+    factor = Quantity.parse(mapping.capacity_multiplier)
+    if factor == Quantity(1):
+        return consumed
+    number, exponent = consumed.number * factor.number, consumed.exponent + factor.exponent
+    return Quantity(number, exponent, consumed.format, decimal=True)
 
 
 def _sum(totals: dict[str, Quantity], resource: str, more: Quantity | None) -> None:
@@ -223,8 +259,9 @@ def _check_limits(pod: Pod, most: Amounts) -> Status | None:
 
 
 def check_fit(node: NodeInfo, needs: Amounts) -> Status | None:
-    """Whether the node has the resources left."""
-    missing = shortfalls(needs, node)
+    """Whether the node has the resources left that devices can take of it; NodeResourcesFit looks at the others."""
+    own = {name: value for name, value in needs.items() if name in _OWN or name.startswith(_HUGE_PAGES)}
+    missing = shortfalls(own, node)
     if not missing:
         return None
     reasons = (reason for reason, _ in missing)

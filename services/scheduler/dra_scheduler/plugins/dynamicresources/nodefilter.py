@@ -28,6 +28,7 @@ from dra_scheduler.plugins.dynamicresources.extended import Mappings, is_in_memo
 from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, NodeAllocation, OffloadedSearch
 from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     NeedsUnknown,
+    Takers,
     check_fit,
     check_pod_level,
     claim_statuses,
@@ -76,8 +77,15 @@ class NodeFilter:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Devices have mappings and overhead then, which count for claims that are allocated already, too.
         self._mapping_since_1_37 = gates.version >= V1_37
+        self._takers = Takers()
+        if self._node_allocatable:
+            manager.slices.add_listener(self._takers.changed)
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self._skips_operations = gates.enabled(_SKIPS)
+
+    def is_pods_own(self) -> bool:
+        """Whether verdicts count for one pod alone: what devices take of nodes depends on its name for claims, too."""
+        return bool(self._takers)
 
     def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
         """Whether all claims are available on the node or can be allocated there."""
@@ -359,7 +367,8 @@ class NodeFilter:
         if not allocations:
             return ()
         try:
-            statuses = claim_statuses(pod, allocations, self._manager.slices.list())
+            slices = self._manager.slices.list()
+            statuses = claim_statuses(pod, allocations, slices, since_1_37=self._mapping_since_1_37)
         except NeedsUnknown as problem:
             return error(problem)
         pod, needs = needs_with(pod, statuses)

@@ -152,6 +152,8 @@ class DynamicResources:
         """Pods are equivalent if their claims have equal specs and none is allocated."""
         if not pod.spec.resource_claims and not self._asks_for_extended(pod):
             return ()
+        if self._nodes.is_pods_own():
+            return None
         try:
             claims = self._pod_claims(pod)
         except (ClaimReferenceError, LookupError):
