@@ -26,7 +26,7 @@ _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
 _CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
 _SOON = 5.0
-_STREAMS, _SPARE = 16, 8
+_STREAMS, _SPARE, _MORE = 16, 8, 3
 _HELD, _NOTICED = 0.05, 12.0
 
 
@@ -249,29 +249,44 @@ async def _resumed(session: Session) -> None:
 )
 async def _closed(session: Session) -> None:
     before = session.driver.usage()
-    for number in range(_STREAMS):
+    await _give_up(session, _STREAMS)
+    if await session.probe() and (problem := await session.probe()):
+        raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
+    if not await _stays(session, before):
+        return
+    # What a garbage collector frees in its time does not grow with the streams.
+    await _give_up(session, _MORE * _STREAMS)
+    total = (_MORE + 1) * _STREAMS
+    if left := await _stays(session, before, spare=total // 2):
+        raise Breach(f"after {total} streams that were given up: {left}")
+
+
+async def _give_up(session: Session, count: int) -> None:
+    for number in range(count):
         opened = await first_report(session, then=_HELD)
         if opened.problem:
             raise Breach(f"stream {number + 1}, after the others were given up: {opened.problem}")
-    if await session.probe() and (problem := await session.probe()):
-        raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
+
+
+async def _stays(session: Session, before: Usage | None, spare: int = _SPARE) -> str:
+    """What the driver has more than before and keeps; a thread may notice a stream's end with its next report."""
     loop = asyncio.get_running_loop()
-    # A thread may notice the end of its stream when it has the next report to send.
     end = loop.time() + min(_NOTICED, session.pace.health)
-    while left := _more(before, session.driver.usage()):
+    while left := _more(before, session.driver.usage(), spare):
         if loop.time() > end:
-            raise Breach(f"after {_STREAMS} streams that were given up: {left}")
+            return left
         await asyncio.sleep(session.pace.poll * 5)
+    return ""
 
 
-def _more(before: Usage | None, after: Usage | None) -> str:
+def _more(before: Usage | None, after: Usage | None, spare: int) -> str:
     """What the driver has more than before; empty for nothing, and where that cannot be seen."""
     if before is None or after is None:
         return ""
-    if after.threads > before.threads + _SPARE:
+    if after.threads > before.threads + spare:
         return f"{before.threads} threads before, {after.threads} now"
     return (
-        f"{before.files} open files before, {after.files} now" if after.files > before.files + _SPARE else ""
+        f"{before.files} open files before, {after.files} now" if after.files > before.files + spare else ""
     )
 
 
