@@ -12,9 +12,12 @@ from dra_cli import commandline
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
 from dra_cli.faults.rest import Rest
+from dra_cli.faults.script import Step
 from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
-from dra_shared.api.resources import PODS
+from dra_shared.api.meta import ObjectMeta
+from dra_shared.api.resource import DeviceClass
+from dra_shared.api.resources import DEVICE_CLASSES, PODS
 from dra_shared.client.errors import ApiError
 from dra_shared.faults.catalog import KINDS
 from dra_shared.service import HealthServer
@@ -93,6 +96,18 @@ async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -
                 await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
+async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> None:
+    async with _cluster(tmp_path) as cluster:
+        async with cluster.client("kubectl") as client:
+            await client.create(DEVICE_CLASSES, DeviceClass(metadata=ObjectMeta(name="it")))
+        storm = Storm(cluster, "it", lambda line: None, rest=5)
+        # No agent has a node here.
+        await storm.run(
+            [Step(0, "xid", {"seconds": 1, "node": "node-7"}), Step(0, "conflict", {"seconds": 1})]
+        )
+        assert storm.refused == 1
+
+
 async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
         with pytest.raises(CommandError, match="there is no deviceclass 'nope'"):
@@ -131,3 +146,7 @@ def test_a_script_is_shown_without_a_cluster(capsys: pytest.CaptureFixture[str])
     assert shown[0].split() == ["0.00", "s", "create", "pod=storm-0", shown[0].split()[-1]]
     with pytest.raises(CommandError, match="leave out --detach"):
         commandline.run("storm", ["--detach"])
+    with pytest.raises(CommandError, match="a storm needs a node"):
+        commandline.run("storm", ["--nodes", "0"])
+    assert commandline.run("storm", ["--script", "--nodes", "1", "--nodes", "1:8xH100-SXM5-80GB"]) == 0
+    assert " node=node-0" not in capsys.readouterr().out

@@ -39,7 +39,10 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.detach:
         raise CommandError("a storm ends by itself: leave out --detach", 2)
     asked = up.asked(chosen)
-    steps = script(chosen.seed, chosen.minutes * 60, sum(len(pool.nodes) for pool in asked.pools))
+    nodes = [name for pool in asked.pools for name in pool.nodes]
+    if not nodes:
+        raise CommandError("a storm needs a node: its faults strike nodes, and its pods run there", 2)
+    steps = script(chosen.seed, chosen.minutes * 60, nodes)
     if chosen.script:
         print("\n".join(map(str, steps)))
         return 0
@@ -61,17 +64,19 @@ async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list
         stack.enter_context(cluster.locked())
         stack.callback(cluster.forget)
         async with ClusterServices(cluster, asked, report).running():
-            broken = await Storm(cluster, chosen.device_class, report).run(steps)
-    return _verdict(broken, steps, chosen.seed)
+            storm = Storm(cluster, chosen.device_class, report)
+            broken = await storm.run(steps)
+    return _verdict(broken, steps, chosen.seed, storm.refused)
 
 
-def _verdict(broken: list[str], steps: "list[Step]", seed: int) -> int:
+def _verdict(broken: list[str], steps: "list[Step]", seed: int, refused: int) -> int:
     pods = sum(step.action == "create" for step in steps)
     faults = sum(step.action not in ("create", "delete") for step in steps)
-    text = f"seed {seed}: {pods} pods and {faults} faults"
+    done = f"{faults - refused} of {faults}" if refused else faults
+    text = f"seed {seed}: {pods} pods and {done} faults"
     if not broken:
         print(f"{text}: nothing is broken")
         return 0
     print("\n".join([f"{text}, broken:", *(f"  {line}" for line in broken)]))
-    print(f"the same again: --seed {seed} with the same --minutes and --nodes", file=sys.stderr)
+    print(f"the same again: --seed {seed} with the same options", file=sys.stderr)
     return 1

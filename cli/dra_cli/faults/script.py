@@ -1,7 +1,7 @@
 """What a storm does and when, drawn from a seed: the same seed gives the same script."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,17 +26,20 @@ class Step:
         return f"{self.at:7.2f} s  {' '.join((self.action, *words))}"
 
 
-def script(seed: int, seconds: float, nodes: int) -> list[Step]:
-    """The steps of ``seconds``, in order: pods that come and go, and faults that never outlast the storm."""
+def script(seed: int, seconds: float, nodes: Sequence[str]) -> list[Step]:
+    """The steps of ``seconds``, in order: pods that come and go, and faults that never outlast the storm.
+
+    ``nodes`` are the names of those that faults strike; there is one at least.
+    """
     rng = random.Random(seed)
     return sorted([*_churn(rng, seconds, nodes), *_faults(rng, seconds, nodes)], key=lambda step: step.at)
 
 
-def _churn(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
+def _churn(rng: random.Random, seconds: float, nodes: Sequence[str]) -> Iterator[Step]:
     pods: list[str] = []
     at, number = 0.0, 0
     while at < seconds:
-        full = len(pods) >= nodes * _MOST_PODS_A_NODE
+        full = len(pods) >= len(nodes) * _MOST_PODS_A_NODE
         if pods and (full or rng.random() < 0.4):
             yield Step(at, "delete", {"pod": pods.pop(rng.randrange(len(pods)))})
         else:
@@ -47,7 +50,7 @@ def _churn(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
         at = round(at + rng.uniform(0.1, 1.0), 2)
 
 
-def _faults(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
+def _faults(rng: random.Random, seconds: float, nodes: Sequence[str]) -> Iterator[Step]:
     at = round(rng.uniform(1, 3), 2)
     while at < seconds - 1:
         kind = KINDS[rng.choice(sorted(KINDS))]
@@ -56,7 +59,7 @@ def _faults(rng: random.Random, seconds: float, nodes: int) -> Iterator[Step]:
         at = round(at + lasts + rng.uniform(0.5, 4), 2)
 
 
-def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: int) -> dict[str, Any]:
+def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: Sequence[str]) -> dict[str, Any]:
     match kind.where:
         case "process":
             service = rng.choice(SERVICES)
@@ -68,8 +71,8 @@ def _arguments(rng: random.Random, kind: Kind, lasts: float, nodes: int) -> dict
     return _of_requests(rng, kind.name, lasts)
 
 
-def _of_node(rng: random.Random, name: str, lasts: float, nodes: int) -> dict[str, Any]:
-    arguments: dict[str, Any] = {"seconds": lasts, "node": f"node-{rng.randrange(nodes)}"}
+def _of_node(rng: random.Random, name: str, lasts: float, nodes: Sequence[str]) -> dict[str, Any]:
+    arguments: dict[str, Any] = {"seconds": lasts, "node": nodes[rng.randrange(len(nodes))]}
     match name:
         case "xid" | "ecc" | "gpu-lost" | "memory-full":
             arguments["gpu"] = rng.randrange(_GPUS)

@@ -26,7 +26,10 @@ _REST_TIMEOUT = 120.0
 
 
 class Storm:
-    """Goes through a script of :func:`dra_cli.faults.script.script`; ``report`` gets a line for each step."""
+    """Goes through a script of :func:`dra_cli.faults.script.script`; ``report`` gets a line for each step.
+
+    ``refused`` is how many faults did not happen: another had the API server, or a node has no such thing.
+    """
 
     def __init__(
         self, cluster: Cluster, device_class: str, report: Callable[[str], None], rest: float = _REST_TIMEOUT
@@ -35,6 +38,7 @@ class Storm:
         self._class = device_class
         self._report = report
         self._rest = rest
+        self.refused = 0
         self._striker = Striker(cluster)
 
     async def run(self, steps: Sequence[Step]) -> list[str]:
@@ -90,7 +94,7 @@ class Storm:
                 try:
                     await self._striker.strike(step.action, step.arguments)
                 except CommandError as error:
-                    # Another fault has the API server right now.
+                    self.refused += 1
                     self._report(f"           not done: {error}")
 
     async def _calm(self) -> None:
