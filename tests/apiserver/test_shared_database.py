@@ -93,6 +93,55 @@ async def test_of_two_updates_of_one_version_one_wins_wherever_they_are(pair: Pa
         current = (await pair[0].get(f"{_MAPS}/m")).json()
 
 
+async def test_a_quota_holds_for_what_both_servers_create_at_once(pair: Pair) -> None:
+    quota = {
+        "apiVersion": "v1",
+        "kind": "ResourceQuota",
+        "metadata": {"name": "q"},
+        "spec": {"hard": {"count/secrets": "10"}},
+    }
+    assert (await pair[0].post("/api/v1/namespaces/default/resourcequotas", json=quota)).status_code == 201
+    secret = {"apiVersion": "v1", "kind": "Secret"}
+    answers = await asyncio.gather(
+        *(
+            client.post(
+                "/api/v1/namespaces/default/secrets",
+                json={**secret, "metadata": {"name": f"s{place}-{number}"}},
+            )
+            for number in range(15)
+            for place, client in enumerate(pair)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] * 10 + [403] * 20
+    refused = next(answer for answer in answers if answer.status_code == 403)
+    assert (
+        "exceeded quota: q, requested: count/secrets=1, used: count/secrets=10" in refused.json()["message"]
+    )
+
+
+async def test_no_address_and_no_port_is_given_twice_by_two_servers(pair: Pair) -> None:
+    def service(name: str, **spec: Any) -> dict[str, Any]:
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {"name": name},
+            "spec": {"ports": [{"port": 80}], **spec},
+        }
+
+    # All want one address and one port, and each could get it.
+    for number in range(10):
+        wanted = {"clusterIP": f"10.96.7.{number + 1}"}
+        answers = await asyncio.gather(
+            *(
+                client.post(
+                    "/api/v1/namespaces/default/services", json=service(f"s{number}-{place}", **wanted)
+                )
+                for place, client in enumerate(pair)
+            )
+        )
+        assert sorted(answer.status_code for answer in answers) == [201, 422]
+
+
 async def test_a_watch_follows_both_servers(pair: Pair) -> None:
     one, other = pair
     version = (await one.get(_MAPS)).json()["metadata"]["resourceVersion"]

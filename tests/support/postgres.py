@@ -90,6 +90,11 @@ class Postgres:
         """Stop: `immediate` is a crash."""
         self._run("pg_ctl", "-D", str(self._data), "-m", mode, "-w", "stop")
 
+    def end(self) -> None:
+        """Stop it if it runs: a test that failed may have stopped it already."""
+        if (self._data / "postmaster.pid").exists():
+            self.stop()
+
     def database(self) -> str:
         """The URL of a schema of its own, which is quicker to make, and to remove, than a database."""
         import psycopg
@@ -118,4 +123,4 @@ def running() -> Iterator[Postgres]:
         try:
             yield server
         finally:
-            server.stop()
+            server.end()

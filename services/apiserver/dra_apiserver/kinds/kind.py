@@ -193,6 +193,8 @@ class Kind:
     validating_admission: Sequence[Plugin] = ()
     quota_admission: Sequence[Plugin] = ()
     """Those that come last, after policies and webhooks: they count what is going to be stored."""
+    exclusive: bool = False
+    """Objects get what no other of the kind may have, such as addresses."""
     name_rule: NameRule = dns_subdomain_name
     core_metadata: bool = True
     """Whether finalizers must be qualified, as the core group's validation wants."""

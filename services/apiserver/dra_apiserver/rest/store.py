@@ -23,6 +23,7 @@ from dra_apiserver.errors import (
 from dra_apiserver.kinds.common.namespacelifecycle import check_namespace
 from dra_apiserver.kinds.common.quota import resource_quota
 from dra_apiserver.patch import reset_fields
+from dra_apiserver.rest.counted import counted
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.meta import drop_duplicate_owners, fill_system_fields, match_namespace
 from dra_apiserver.rest.update import before_update, check_version
@@ -54,16 +55,29 @@ class UpdatedObjectInfo(Protocol):
         """
 
 
+class _Miscounted(Exception):
+    """A new object has to be decided about again: what it was decided by has changed."""
+
+
 async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
     """Store the object that `read` reads from the request, in the request's version.
 
     Raises:
         StatusError: it is refused.
     """
-    if write.run is None:
-        stored, generated = _read_new(write, read)
-    else:
-        stored, generated = await write.run(partial(_read_new, write, read))
+    while True:
+        if write.run is None:
+            stored, generated = _read_new(write, read)
+        else:
+            stored, generated = await write.run(partial(_read_new, write, read))
+        try:
+            return await _store_first_free(write, stored, generated)
+        except _Miscounted:
+            continue
+
+
+async def _store_first_free(write: Write, stored: JsonObject, generated: bool) -> Record:
+    """Store a new object; where its name is made up, and taken, under another one."""
     for attempt in range(_GENERATE_ATTEMPTS):
         target = write.target.named(stored["metadata"]["name"])
         try:
@@ -106,14 +120,20 @@ async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
 
     Raises:
         StatusError: 409, it isn't.
+        _Miscounted: another server has added to what was counted.
     """
+    asked = False
 
     def change(current: Record | None) -> Put:
+        nonlocal asked
         if current is None:
+            if asked:
+                raise _Miscounted
+            asked = True
             if write.run is not None:
                 # Others wrote while it was decided.
                 _confirm(write.named(target.name), None, obj)
-            return Put(obj)
+            return Put(obj, counted(write, target, "CREATE") if write.api.store.follows else ())
         error = already_exists(target.qualified, target.name)
         if current.object()["metadata"].get("deletionTimestamp"):
             error = StatusError(
@@ -164,7 +184,7 @@ def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
         raise not_found(write.target.qualified, write.target.name)
     stored = _created(write, write.target, obj)
     _confirm_create(write)
-    return Put(stored)
+    return Put(stored, counted(write, write.target, "CREATE") if write.api.store.follows else ())
 
 
 def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Remove | None:
@@ -175,7 +195,10 @@ def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | R
         # What the client changed is its own, also where the strategy takes it back.
         write.track_stored(old, wanted)
     confirm_grant(write, target, wanted, old)
-    return before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
+    outcome = before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
+    if write.api.store.follows and isinstance(outcome, Put):
+        outcome.counted = counted(write, target, "UPDATE")
+    return outcome
 
 
 def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:

@@ -1,7 +1,16 @@
 """Objects and their history: an interface for databases, SQLite behind it, and the store in front of them."""
 
 from dra_apiserver.storage.collection import Collection
-from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Event, Record, Resource, object_key
+from dra_apiserver.storage.records import (
+    ADDED,
+    DELETED,
+    MODIFIED,
+    Counted,
+    Event,
+    Record,
+    Resource,
+    object_key,
+)
 from dra_apiserver.storage.store import Put, Remove, Store
 
 __all__ = [
@@ -9,6 +18,7 @@ __all__ = [
     "DELETED",
     "MODIFIED",
     "Collection",
+    "Counted",
     "Event",
     "Put",
     "Record",

@@ -19,9 +19,10 @@ class Pending:
 
     `done` is done when it is durable, with False where another server's write was first; `stored` is the same without
     the future, which its request may cancel. `basis` is the change on its way that this one was made from.
+    `miscounted` says that what the change counted has changed since.
     """
 
-    __slots__ = ("_others", "basis", "change", "collection", "done", "stored")
+    __slots__ = ("_others", "basis", "change", "collection", "done", "miscounted", "stored")
 
     def __init__(
         self, collection: Collection, change: Change, done: asyncio.Future[bool], basis: Pending | None
@@ -31,6 +32,7 @@ class Pending:
         self.done = done
         self.basis = basis
         self.stored: bool | None = None
+        self.miscounted = False
         self._others: list[asyncio.Future[bool]] = []
 
     async def settled(self) -> bool:

@@ -43,7 +43,8 @@ class Commit:
 
     Args:
         before: the other servers' changes that came first.
-        written: for each change of the batch what was stored, or None where one of `before` is of its object.
+        written: for each change of the batch what was stored, or None where one of `before` is of its object, or of
+            what it counted.
     """
 
     before: Sequence[Change]
@@ -152,7 +153,8 @@ class SharedEngine(Engine, Protocol):
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
         """Store a batch that was made from what is known up to revision `applied`, in one transaction.
 
-        All changes get the next revisions in their order, but those whose objects others have changed since `applied`.
+        All changes get the next revisions in their order, but those whose objects, or what they counted, others have
+        changed since `applied`.
 
         Raises:
             FarBehind: so much has happened since that it must be followed first.

@@ -45,10 +45,15 @@ async def guaranteed_update(
 
 
 def _if_still(seen: Record | None, outcome: Put | Remove | None, confirm: Confirm | None) -> ChangeFunction:
+    asked = False
+
     def change(current: Record | None) -> Put | Remove | None:
-        # Where servers share a database, what is on its way has a revision that it may not keep.
-        if current is not seen:
+        nonlocal asked
+        # Where servers share a database, what is on its way has a revision that it may not keep, and who is asked again
+        # may find that what it counted has changed.
+        if current is not seen or asked:
             raise _Changed
+        asked = True
         if confirm is not None and isinstance(outcome, Put):
             confirm(current, outcome.obj)
         return outcome

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 
-from dra_apiserver.storage.records import Change, Event, Record, Resource, with_revision
+from dra_apiserver.storage.records import Change, Event, Record, with_revision
 
 
-def numbered(
-    changes: Iterable[Change], newest: int, taken: Collection[tuple[Resource, str]]
-) -> list[Change | None]:
-    """The changes with the revisions after `newest`, in order; None for those whose objects are `taken`.
+def numbered(changes: Iterable[Change], newest: int, before: Sequence[Change]) -> list[Change | None]:
+    """The changes with the revisions after `newest`, in order, and None for those that come too late.
 
-    A change whose revision is another one than its store expected is made again with it; so is what builds on it.
+    Those are changes of objects that `before` changed, or of what they counted, and what builds on them. A change whose
+    revision is another one than its store expected is made again with it; so is what builds on it.
     """
     found: list[Change | None] = []
     again: dict[int, Record] = {}
+    taken = {(change.resource, change.event.key) for change in before}
+    late: set[int] = set()
     for change in changes:
         event = change.event
-        if (change.resource, event.key) in taken:
+        if (
+            (change.resource, event.key) in taken
+            or id(event.previous) in late
+            or (before and change.miscounts(before))
+        ):
+            late.add(id(event.record))
             found.append(None)
             continue
         newest += 1
@@ -28,6 +34,6 @@ def numbered(
             record = again[id(record)] = Record(record.key, newest, with_revision(record.data, newest))
         if record is not event.record or previous is not event.previous:
             moved = Event(event.type, record, previous)
-            change = Change(change.resource, moved, change.time, change.author)
+            change = Change(change.resource, moved, change.time, change.author, change.counted)
         found.append(change)
     return found

@@ -169,8 +169,7 @@ class PostgresqlEngine:
                 if newest - applied > _MOST_BEHIND or compacted > applied:
                     raise FarBehind
                 before = _read_log(execute, applied, _MOST_BEHIND)
-            taken = {(change.resource, change.event.key) for change in before}
-            written = numbered(changes, newest, taken)
+            written = numbered(changes, newest, before)
             if any(written):
                 self._store(execute, [change for change in written if change is not None], compacted)
         self.compacted = max(self.compacted, compacted)
@@ -178,10 +177,10 @@ class PostgresqlEngine:
 
     @contextmanager
     def _transaction(self) -> Iterator[Execute]:
-        """A transaction of the writer, in psycopg's pipeline: a statement waits for no answer that nobody reads.
+        """A transaction of the writer, in psycopg's pipeline: a statement waits only for answers that are read.
 
-        So beginning, the lock and the first read take one turn between here and the database, and what is stored and
-        the end another one, while other servers wait for the lock.
+        The beginning, the lock and the first read take one turn to the database. What is stored and the end take
+        another one. Meanwhile other servers wait for the lock.
         """
         assert self._writer is not None
         driver = _driver(self._writer)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-from typing import Any, Final
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from typing import Any, Final, NamedTuple
 
 import orjson
 from dra_shared.jsontext import dumps
@@ -75,15 +75,48 @@ class Change:
     """An event as it is written to history, with the resource that it belongs to.
 
     `time` is when it was written, in milliseconds since 1970, and `author` by whom, as `storage/authors.py` has it.
+    `counted` is what it depends on besides its own object.
     """
 
-    __slots__ = ("author", "event", "resource", "time")
+    __slots__ = ("author", "counted", "event", "resource", "time")
 
-    def __init__(self, resource: Resource, event: Event, time: int = 0, author: str = "") -> None:
+    def __init__(
+        self,
+        resource: Resource,
+        event: Event,
+        time: int = 0,
+        author: str = "",
+        counted: Sequence[Counted] = (),
+    ) -> None:
         self.resource = resource
         self.event = event
         self.time = time
         self.author = author
+        self.counted = counted
+
+    def miscounts(self, others: Iterable[Change]) -> bool:
+        """Whether one of the other servers' changes is of what this one has counted."""
+        return bool(self.counted) and any(one.covers(other) for one in self.counted for other in others)
+
+
+class Counted(NamedTuple):
+    """Other objects that a write depends on: those of a resource whose keys begin with `prefix`.
+
+    `types` are the events that would change the outcome: fewer objects leave more for everyone.
+    """
+
+    resource: Resource
+    prefix: str
+    types: Collection[str] = (ADDED,)
+
+    def covers(self, change: Change) -> bool:
+        """Whether the change is of one of them."""
+        event = change.event
+        return (
+            change.resource == self.resource
+            and event.type in self.types
+            and event.key.startswith(self.prefix)
+        )
 
 
 def object_key(namespace: str, name: str) -> str:

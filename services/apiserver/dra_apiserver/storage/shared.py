@@ -127,6 +127,9 @@ class SharedStore(Store):
                 newest += 1
             if change.event.revision > newest:
                 raise RuntimeError(f"the log has no revision {newest}, but {change.event.revision}")
+        for write in self._queued:
+            # Of what comes after it is sent, the database is asked.
+            write.miscounted = write.miscounted or write.change.miscounts(changes)
         return super()._apply(changes)
 
     def _flush(self) -> None:
@@ -144,6 +147,9 @@ class SharedStore(Store):
     def _is_current(self, write: Pending) -> bool:
         """Whether what the write was made from is still the newest version; where not, it is refused."""
         basis, event = write.basis, write.change.event
+        if write.miscounted:
+            self._refuse(write)
+            return False
         if basis is not None and basis.stored is None:
             return True
         if basis is not None and basis.stored:

@@ -23,7 +23,7 @@ from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.authors import current_author
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Engine, History, reason
-from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Event, Record, Resource
+from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Counted, Event, Record, Resource
 from dra_apiserver.storage.snapshot import Snapshot
 
 STEP_BYTES = 256 << 10
@@ -38,18 +38,24 @@ JsonObject = dict[str, Any]
 
 
 class Put:
-    """Outcome of a change function: store this object (it becomes the store's) under a new revision."""
+    """Outcome of a change function: store this object (it becomes the store's) under a new revision.
 
-    __slots__ = ("obj",)
+    `counted` are other objects that this depends on: where another server changes them first, the function is called
+    again.
+    """
 
-    def __init__(self, obj: JsonObject) -> None:
+    __slots__ = ("counted", "obj")
+
+    def __init__(self, obj: JsonObject, counted: Sequence[Counted] = ()) -> None:
         self.obj = obj
+        self.counted = counted
 
 
 class Remove:
     """Outcome of a change function: remove the object, whose last state is this."""
 
     __slots__ = ("obj",)
+    counted: Sequence[Counted] = ()
 
     def __init__(self, obj: JsonObject) -> None:
         self.obj = obj
@@ -326,7 +332,9 @@ class Store:
         loop = self._loop
         assert loop is not None
         collection = self.collection(resource)
-        change = Change(resource, Event(kind, record, current), self._now(), current_author())
+        change = Change(
+            resource, Event(kind, record, current), self._now(), current_author(), outcome.counted
+        )
         write = Pending(collection, change, loop.create_future(), basis)
         collection.inflight[key] = write
         self._queued.append(write)

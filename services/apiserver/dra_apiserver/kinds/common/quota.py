@@ -1,8 +1,8 @@
 """The ResourceQuota admission plugin: what would use more than a namespace may is refused.
 
-Upstream compares with what the quota's status says and writes the sum back first. Here one process decides about all
-writes, one after the other, so what is there is counted itself: no quota is ever exceeded, whether its status is up to
-date or not.
+Upstream compares with what the quota's status says and writes the sum back first. Here a process decides about its
+writes one after the other, so what is there is counted itself: no quota is ever exceeded, whether its status is up to
+date or not. What servers of one database count at the same moment, `rest/counted.py` has decided again.
 """
 
 from __future__ import annotations
@@ -41,12 +41,7 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
     Raises:
         StatusError: 403, a quota would be exceeded, or limits what the pod does not name.
     """
-    resized = (operation, ctx.kind.plural, ctx.subresource) == ("UPDATE", "pods", "resize")
-    created = operation == "CREATE" and not ctx.subresource
-    if obj is None or not ctx.namespace or not (created or resized):
-        return
-    stored = ctx.listing("", "resourcequotas", ctx.namespace)
-    if not stored:
+    if obj is None or not ctx.namespace or not (stored := quotas_for(ctx, operation)):
         return
     from dra_shared.api.codec import convert, decode
     from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
@@ -64,6 +59,13 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
         case _:
             for quota in quotas:
                 _check_count(quota, obj, ctx)
+
+
+def quotas_for(ctx: Context, operation: str) -> list[bytes]:
+    """The namespace's quotas, where the write is of what quotas limit: creations, and pods that are resized."""
+    resized = (operation, ctx.kind.plural, ctx.subresource) == ("UPDATE", "pods", "resize")
+    created = operation == "CREATE" and not ctx.subresource
+    return ctx.listing("", "resourcequotas", ctx.namespace) if created or resized else []
 
 
 def _check_pod(quota: ResourceQuota, pod: Pod, before: Pod | None, ctx: Context) -> None:

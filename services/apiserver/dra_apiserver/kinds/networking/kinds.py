@@ -45,6 +45,7 @@ KINDS = (
         "services",
         subresource_routes={"proxy": proxy.ROUTES},
         strategy=ServiceStrategy(),
+        exclusive=True,
         status_strategy=ServiceStrategy(),
         default=defaults.service,
         printer=printer("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*", columns.service),

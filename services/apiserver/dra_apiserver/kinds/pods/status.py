@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dra_shared.version import Version
+from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, json_value
 from dra_apiserver.kinds.common import names
@@ -48,7 +48,9 @@ def check_status_update(
         errors += check_extended_resources(extended, spec, f"{path}.extendedResourceClaimStatus")
     allocatable = status.get("nodeAllocatableResourceClaimStatuses") or ()
     where = f"{path}.nodeAllocatableResourceClaimStatuses"
-    errors += check_node_allocatable(allocatable, [*claims, *made], where, kubernetes)
+    # The claim for extended resources is named nowhere else (kubernetes/kubernetes#141556, right after 1.37.0).
+    backed = (extended,) if extended is not None and kubernetes >= V1_37 else ()
+    errors += check_node_allocatable(allocatable, [*claims, *made, *backed], where, kubernetes)
     errors += _check_addresses(status, before, "podIPs", path)
     hosts = status.get("hostIPs") or ()
     if hosts and hosts[0].get("ip", "") != status.get("hostIP", ""):

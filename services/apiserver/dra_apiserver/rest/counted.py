@@ -1,0 +1,27 @@
+"""What a write depends on besides its own object, where several API servers share a database.
+
+Upstream's kube-apiservers share it as objects: a quota's status, which the ResourceQuota plugin updates before it
+admits (`plugin/pkg/admission/resourcequota/controller.go`), and the registries of addresses and ports
+(`pkg/registry/core/service/allocator`). Here the transaction that stores an object looks whether another server has
+added to what was counted, and the write is decided again where it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dra_apiserver.kinds.common.quota import quotas_for
+from dra_apiserver.rest.write import Write
+from dra_apiserver.storage import ADDED, MODIFIED, Counted
+from dra_apiserver.target import Target
+
+
+def counted(write: Write, target: Target, operation: str) -> Sequence[Counted]:
+    """The objects that the write's outcome depends on. It is asked where other servers write, too."""
+    found = []
+    if target.kind.exclusive and not target.subresource:
+        found.append(Counted(target.resource, "", (ADDED, MODIFIED)))
+    if target.namespace and quotas_for(write.ctx, operation):
+        types = (ADDED,) if operation == "CREATE" else (ADDED, MODIFIED)
+        found.append(Counted(target.resource, f"{target.namespace}/", types))
+    return found
