@@ -8,7 +8,9 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.kinds.pods.status import check_status_update
 from dra_apiserver.server import ApiServer
+from dra_shared.version import V1_36, V1_37, Version
 
 Json = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
@@ -135,3 +137,18 @@ async def test_the_observed_generation_stays_until_it_is_written(client: httpx.A
     assert await causes(client, {"observedGeneration": -1}) == [
         ("status.observedGeneration", "Invalid value: -1: must be a non-negative integer")
     ]
+
+
+@pytest.mark.parametrize(("kubernetes", "known"), [(V1_36, False), (V1_37, True)])
+def test_the_claim_for_extended_resources_can_take_of_the_node(kubernetes: Version, known: bool) -> None:
+    """Neither the spec nor resourceClaimStatuses names it (kubernetes/kubernetes#141556)."""
+    mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
+    amount = {"resources": {"cpu": "1"}} if kubernetes == V1_36 else {}
+    taken = {"resourceClaimName": "made", "containers": ["c"], **amount}
+    status = {
+        "extendedResourceClaimStatus": {"resourceClaimName": "made", "requestMappings": [mapping]},
+        "nodeAllocatableResourceClaimStatuses": [taken],
+    }
+    found = check_status_update({**POD, "status": status}, POD, kubernetes)
+    at = "status.nodeAllocatableResourceClaimStatuses[0].resourceClaimName"
+    assert [error.field for error in found] == ([] if known else [at])
