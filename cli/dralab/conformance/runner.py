@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_node_agent.kubelet.dra.wire import CallError
@@ -14,6 +15,7 @@ Report = Callable[[Result], None]
 
 #: How often in a row a driver may fail to come back.
 _REVIVALS = 3
+_BLAMED = frozenset({Outcome.BROKEN, Outcome.WARNING})
 _FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
@@ -93,9 +95,22 @@ class _Run:
                 and await self._session.unstuck(check.id)
             ):
                 result = await self._try(check)
+            if result.outcome in _BLAMED and check.stage is Stage.CALLS and self._session.hopeless:
+                result = await self._unless_stuck(result)
             self._session.works |= check.id == "prepare.succeeds" and result.outcome is Outcome.KEPT
             self._tried[check.id] = result
         return self._tried[check.id]
+
+    async def _unless_stuck(self, result: Result) -> Result:
+        """The result, untried where the driver prepares no claim any more: that has a name already."""
+        try:
+            problem = await self._session.probe() and await self._session.probe()
+        except (Unmet, NotOffered, DriverError, ApiError) as error:
+            problem = str(error)
+        if not problem:
+            return result
+        message = f"the driver prepares no claims any more: {problem}; here: {result.message}"
+        return replace(result, outcome=Outcome.UNTRIED, message=message)
 
     async def _try(self, check: Check) -> Result:
         loop = asyncio.get_running_loop()

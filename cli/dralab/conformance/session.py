@@ -209,7 +209,7 @@ class Session:
 
     async def unstuck(self, before: str) -> bool:
         """Start a driver from nothing that has prepared claims and does not any more; gives whether it is one."""
-        if not self.works or len(self.stuck) >= _STUCK or not self.driver.alive():
+        if not self.works or self.hopeless or not self.driver.alive():
             return False
         try:
             # Twice, as a machine that is busy may take longer for once.
@@ -220,6 +220,11 @@ class Session:
         except (Unmet, NotOffered, DriverError, ApiError):
             return False
         return True
+
+    @property
+    def hopeless(self) -> bool:
+        """Whether the driver was stuck so often that it is not started from nothing any more."""
+        return len(self.stuck) >= _STUCK
 
     async def fresh(self) -> None:
         """Start the driver again, without all that it has written to the node.

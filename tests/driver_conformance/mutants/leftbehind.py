@@ -211,7 +211,21 @@ class OneBadClaim(Mutant):
         return super().color(configs)
 
 
+class NeverReleases(Mutant):
+    """A claim that is unprepared keeps its devices in the checkpoint."""
+
+    check = "prepare.released"
+    source = f"{NVIDIA}/issues/1162 (a device is already allocated to a claim that is gone)"
+
+    async def unprepare_one(self, claim: Any) -> str:
+        async with self.lock:
+            self.remove_cdi(claim.uid)
+            self.forget(claim)
+        return ""
+
+
 MUTANTS: Sequence[type[Mutant]] = [
+    NeverReleases,
     ReservesBeforeItReads,
     StartsAgain,
     NeedsItsFile,
