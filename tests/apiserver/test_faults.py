@@ -146,6 +146,7 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
+        ({"fault": "error"}, "seconds: error needs them, above 0 and at most 3600"),
         ({"fault": "error", "seconds": 0}, "seconds: must be above 0 and at most 3600"),
         ({"fault": "error", "seconds": 9999}, "seconds: must be above 0 and at most 3600"),
         ({"fault": "latency", "seconds": 1, "delay": 2}, "delay: must be above 0 and at most seconds"),

@@ -56,7 +56,9 @@ def read(body: bytes) -> Order:
         kind = KINDS.get(str(wanted.get("fault", "")))
         if kind is None:
             raise FaultError(f"there is no fault {str(wanted.get('fault', ''))!r}: choose {', '.join(KINDS)}")
-        seconds = msgspec.convert(wanted.get("seconds", None if kind.lasts else 0), float)
+        if kind.lasts and "seconds" not in wanted:
+            raise FaultError(f"seconds: {kind.name} needs them, above 0 and at most {LONGEST:.0f}")
+        seconds = msgspec.convert(wanted.get("seconds", 0), float)
     except msgspec.DecodeError as error:
         raise FaultError(f"cannot read the fault: {error}") from None
     for name in wanted:

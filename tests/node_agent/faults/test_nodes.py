@@ -242,6 +242,9 @@ def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Clus
         ({"fault": "xid", "gpu": 2}, "node 'node-0' has only the GPUs 0 to 1"),
         ({"fault": "mig-changed"}, "GPU 0 of node node-0 is not in MIG mode"),
         ({"fault": "driver-slow", "delay": 0}, "delay: must be above 0"),
+        ({"fault": "clock-ahead", "ahead": -5}, "ahead: must be above 0 and at most 31536000"),
+        ({"fault": "clock-ahead", "ahead": 1e300}, "ahead: must be above 0 and at most 31536000"),
+        ({"fault": "xid", "xid": 99999}, "xid: must be from 1 to 1024"),
         ({"fault": "clock-ahead", "node": "node-7"}, 'nodes "node-7" not found'),
         (
             {"fault": "driver-slow", "driver": "nope"},

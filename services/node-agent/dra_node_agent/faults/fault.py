@@ -6,6 +6,9 @@ from contextlib import AbstractAsyncContextManager
 import msgspec
 from dra_shared.faults.board import LONGEST, Count
 
+_YEAR = 365 * 86400
+_LAST_XID = 1024
+
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
     """What goes wrong on ``node`` for ``seconds``.
@@ -31,6 +34,10 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
             raise ValueError(f"seconds: must be above 0 and at most {LONGEST:.0f}")
         if not 0 < self.delay <= LONGEST:
             raise ValueError(f"delay: must be above 0 and at most {LONGEST:.0f}")
+        if not 0 < self.ahead <= _YEAR:
+            raise ValueError(f"ahead: must be above 0 and at most {_YEAR}")
+        if not 1 <= self.xid <= _LAST_XID:
+            raise ValueError(f"xid: must be from 1 to {_LAST_XID}")
 
 
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
