@@ -154,7 +154,7 @@ async def test_watches_are_held_back_and_let_go_again_and_again() -> None:
         ({"fault": "error", "seconds": 1, "code": 418}, "Invalid enum value 418 - at `$.code`"),
         ({"fault": "flood", "seconds": 1}, "there is no fault 'flood': choose latency, error, "),
         ({"fault": "error", "seconds": 1, "verb": "get"}, "unknown field `verb`"),
-        ({"fault": "error"}, "cannot read the fault"),
+        ({"fault": "error", "seconds": None}, "cannot read the fault"),
         (
             {"fault": "loss", "seconds": 1, "service": "kubelet"},
             "there is no service 'kubelet': choose sched",
