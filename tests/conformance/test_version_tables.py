@@ -21,6 +21,8 @@ _NEEDS_NOT_IN_TABLE = {
     "DeclarativeValidationBeta",
     "DeclarativeValidationTakeover",
 }
+# The table has it unlocked, and says itself, as facts.md, that 1.37 locks it (kubernetes/kubernetes#139212).
+_LOCKED = {(V1_37, "DeclarativeValidationTakeover")}
 _API_VERSIONS = ("v1", "v1alpha1", "v1alpha2", "v1alpha3", "v1beta1", "v1beta2")
 
 
@@ -50,7 +52,7 @@ def test_stages_defaults_and_locks(version: Version) -> None:
         assert (ours.stage.lower(), ours.default, ours.locked) == (
             effective["stage"],
             effective["default"],
-            effective["locked"],
+            effective["locked"] or (version, name) in _LOCKED,
         ), name
         if ours.locked:
             default, other = str(ours.default).lower(), str(not ours.default).lower()
