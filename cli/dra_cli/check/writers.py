@@ -12,6 +12,10 @@ JsonObject = Mapping[str, Any]
 
 _OLDEST_KUBELET = 3
 _MINOR = re.compile(r"v1\.(\d+)")
+# What a cluster brings along in its own version; a controller of kube-controller-manager applies by a name of its own.
+_OWN = frozenset(
+    ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "device-taint-eviction-controller")
+)
 
 
 def findings(objects: Iterable[JsonObject], against: Version, served: Any) -> Iterator[Finding]:
@@ -25,6 +29,8 @@ def findings(objects: Iterable[JsonObject], against: Version, served: Any) -> It
             yield from _kubelet(obj, against)
         written = {(entry.get("manager", ""), entry.get("apiVersion", "")) for entry in _managed(obj)}
         for manager, api_version in sorted(written):
+            if manager in _OWN:
+                continue
             place = served(api_version, kind) if api_version else None
             if place is None or place.served or not (place.known or place.elsewhere):
                 continue

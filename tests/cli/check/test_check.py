@@ -149,14 +149,14 @@ def test_custom_resources_are_named_and_not_judged(check: Check) -> None:
     assert (code, report["unknown"]) == (0, ["Foo (example.com/v1)"])
 
 
-def _published(api_version: str, kubelet: str) -> list[Json]:
+def _published(api_version: str, kubelet: str, manager: str = "driver") -> list[Json]:
     objects = cluster()
     for obj in objects:
         if obj["kind"] == "Node":
             obj["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
         if obj["kind"] == "ResourceSlice":
             obj["metadata"]["managedFields"] = [
-                {"manager": "driver", "apiVersion": api_version, "operation": "Update"}
+                {"manager": manager, "apiVersion": api_version, "operation": "Update"}
             ]
     return objects
 
@@ -169,6 +169,12 @@ def test_a_driver_that_writes_what_is_not_served_is_named(check: Check) -> None:
     assert found["advice"] == (
         "use a release of it that writes resource.k8s.io/v1, or --runtime-config=resource.k8s.io/v1beta1=true"
     )
+
+
+@pytest.mark.parametrize("manager", ["kube-scheduler", "device-taint-eviction-controller"])
+def test_what_comes_with_the_cluster_is_of_its_version(check: Check, manager: str) -> None:
+    _, report = check(_published("resource.k8s.io/v1beta1", "v1.35.1", manager), "1.36", "--no-pods")
+    assert _found(report, "refused") == []
 
 
 @pytest.mark.parametrize(
