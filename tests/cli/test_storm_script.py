@@ -45,6 +45,6 @@ def test_every_fault_and_service_is_drawn_in_a_few_seeds() -> None:
 
 
 def test_faults_strike_the_nodes_that_there_are() -> None:
-    """Those of a fleet, or of two groups, were never struck: the script said node-0 of each."""
+    """Those of a fleet, or of two groups, were never struck: the script named node-0 of each."""
     steps = script(7, 120, ("h100-0", "h100-1"))
     assert {step.arguments["node"] for step in steps if "node" in step.arguments} == {"h100-0", "h100-1"}

@@ -48,7 +48,7 @@ def test_what_passes(outcomes: tuple[Outcome, ...], strict: bool, good: bool) ->
 
 
 def test_what_is_recommended_fails_every_output_where_it_is_demanded() -> None:
-    """Only the exit code said so: the JUnit file had no failure, and the page a green badge."""
+    """Only the exit code showed it: the JUnit file had no failure, and the page a green badge."""
     found = [strictly(one) for one in _results() if one.outcome is Outcome.WARNING]
     assert 'failures="1"' in FORMATS["junit"](found, 1, _ABOUT)
     assert json.loads(FORMATS["json"](found, 1, _ABOUT))["passed"] is False

@@ -154,7 +154,7 @@ class Outage:
     Args:
         unprepared: what went wrong when a claim was unprepared meanwhile.
         prepared: the answer for that claim afterwards, or what went wrong.
-        unread: the answer for a claim that was asked for meanwhile, or what the driver said.
+        unread: the answer for a claim that was asked for meanwhile, or what the driver answered.
         again: its answer afterwards, or what went wrong.
     """
 
