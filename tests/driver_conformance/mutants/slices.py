@@ -223,7 +223,7 @@ class NamesByPlace(Mutant):
         ]
 
     def count_start(self) -> int:
-        """How often it was started; a second instance beside it sees what it sees."""
+        """How often it was started; a second instance next to it counts the same."""
         file = self.plugins / "starts"
         known = int(file.read_text()) if file.exists() else 0
         file.write_text(str(known + (self.socket.name == "dra-0.sock")))
