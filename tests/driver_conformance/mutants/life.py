@@ -264,7 +264,20 @@ class OtherPool(Mutant):
             await asyncio.sleep(self.report_every)
 
 
+class NoPool(Mutant):
+    """It reports its devices without their pool."""
+
+    check = "health.known-devices"
+    source = f"{KUBERNETES}/pull/130606 (pool and device are the cache's key)"
+
+    def health(self, device: str) -> Any:
+        found = super().health(device)
+        found.device.pool_name = ""
+        return found
+
+
 MUTANTS = (
+    NoPool,
     OfAnotherType,
     OldVersions,
     Announces,

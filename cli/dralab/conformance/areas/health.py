@@ -148,6 +148,7 @@ async def _first_report(session: Session) -> None:
     promise="Each report is complete: all devices that the driver publishes are in it.",
     source=_PROTO + "; " + _CACHE,
     cost="Devices that are left out become Unknown when their last report is stale.",
+    rests_on=("health.known-devices",),
 )
 async def _every_device(session: Session) -> None:
     given = {(one.device.pool_name, one.device.device_name) for one in await _devices(session)}
