@@ -478,6 +478,7 @@ async def _timely(session: Session) -> None:
     promise="When the kubelet gives a call up (its deadline), the next one for the claim succeeds.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout)",
     cost="One slow answer of the API server makes a claim unusable until the driver is restarted.",
+    rests_on=("prepare.half-failed",),
 )
 async def _cancelled(session: Session) -> None:
     async with session.claim() as claim:
@@ -548,11 +549,7 @@ async def _after_kill(session: Session) -> None:
     source="pkg/kubelet/cm/dra/manager.go (phases); KEP-4381",
     cost="A claim that met a crash can never be prepared again; the pod is lost.",
     stage=Stage.RESTART,
-    rests_on=(
-        "prepare.idempotent",
-        "cdi.defined",
-        "prepare.api-error",
-    ),
+    rests_on=("prepare.idempotent", "cdi.defined", "prepare.api-error", "slices.complete-after-restart"),
 )
 async def _killed_meanwhile(session: Session) -> None:
     for seen in await session.once(interrupted):

@@ -37,6 +37,7 @@ async def _alive(session: Session) -> None:
     cost="A device cannot be had by any pod until somebody mends the driver's checkpoint by hand.",
     rests_on=(
         "registration.notified",
+        "slices.complete-after-restart",
         "prepare.half-failed",
         "prepare.idempotent",
         "prepare.concurrent",

@@ -121,6 +121,7 @@ async def _only_asked(session: Session) -> None:
     promise="A call may be for several claims; the answer has each.",
     source=_PROTO,
     cost="Pods with two claims stay in Terminating: NodeUnprepareResources skipped 1 ResourceClaims.",
+    rests_on=("prepare.half-failed",),
 )
 async def _several_claims(session: Session) -> None:
     first, second = session.pick(2)
@@ -164,6 +165,7 @@ async def _others_kept(session: Session) -> None:
     promise="A claim may be unprepared by several calls at a time.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go; " + _PLUGIN + " (Serialize)",
     cost="Pods that end together stay in Terminating.",
+    rests_on=("prepare.half-failed",),
 )
 async def _concurrent(session: Session) -> None:
     async with session.claim(prepare=True) as claim:
