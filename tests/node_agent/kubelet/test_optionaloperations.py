@@ -12,11 +12,12 @@ from dra_node_agent.kubelet.dra.claiminfo import SKIP_PREPARE, SKIP_UNPREPARE, C
 from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.dra.metrics import PREPARE_SKIPS, UNPREPARE_SKIPS
+from dra_node_agent.kubelet.node import declared_features
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
 from tests.support.kubelet.bench import claim, pod
 from tests.support.kubelet.fakeapi import FakeApi, Json
@@ -97,6 +98,25 @@ def test_only_what_all_devices_of_a_driver_skip_is_skipped(
     assert info.skips.get("remote", set()) == without
     state = info.to_state()
     assert ClaimInfo.from_state(state).skips == info.skips
+
+
+def test_a_kubelet_of_1_36_does_not_know_what_can_be_skipped() -> None:
+    info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(["*"])), optional_operations=None)
+    assert not info.skips
+
+
+@pytest.mark.parametrize(
+    ("version", "declared"),
+    [
+        (V1_34, []),
+        (V1_35, []),
+        (V1_36, ["RestartAllContainersOnContainerExits"]),
+        (V1_37, ["DRAOptionalNodeOperations", "RestartAllContainersOnContainerExits"]),
+    ],
+)
+def test_a_kubelet_declares_what_its_version_has(version: Version, declared: list[str]) -> None:
+    more = {"DRAOptionalNodeOperations": True} if version >= V1_37 else {}
+    assert declared_features(FeatureGates(version, **more)) == declared
 
 
 async def test_a_driver_that_skips_unpreparing_alone_must_be_there(tmp_path: Path) -> None:

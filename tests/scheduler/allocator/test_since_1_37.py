@@ -265,6 +265,16 @@ def test_operations_are_skipped_on_nodes_that_can() -> None:
     assert allocate(slices, claim, on=features(), where=able("DRAOptionalNodeOperations")) is None
 
 
+def test_a_scheduler_of_1_36_knows_neither_operations_nor_derivations() -> None:
+    """It may be there while the API server is of 1.37 already."""
+    slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
+    results = allocate(slices, claim_of([exactly()]), on=features(version=V1_36))
+    assert results is not None
+    assert results[0].devices.results[0].skip_node_operations == ()
+    request = exactly("a", derivedAttributes=derived("'x'"))
+    assert allocate(slices, claim_of([request], constraints=MATCH), on=features(version=V1_36)) is None
+
+
 @pytest.mark.parametrize(
     ("on", "text"),
     [

@@ -31,7 +31,7 @@ from dra_shared.clock import Clock, rfc3339, rfc3339_micro, wait_for
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
-from dra_shared.version import DEFAULT, V1_37, Version, release
+from dra_shared.version import DEFAULT, V1_35, V1_37, Version, release
 
 from dra_node_agent.flags import Flag
 from dra_node_agent.kubelet.devicemanager.manager import Capacity
@@ -43,17 +43,21 @@ _REPORT_SECONDS = 300.0
 _RETRY_SECONDS = 0.05
 _LONGEST_RETRY = 7.0
 
-# What pods may need of a kubelet that not every version of it has.
-_FEATURES = ("RestartAllContainersOnContainerExits",)
-# The same by feature gate, since 1.37: admission of slices and the scheduler look for it.
-_GATED = ("DRANodeAllocatableResources", "DRAOptionalNodeOperations")
+# What pods may need of a kubelet that not every version of it has, by feature gate, and since when it is declared.
+_FEATURES = {
+    "DRANodeAllocatableResources": V1_37,
+    "DRAOptionalNodeOperations": V1_37,
+    "RestartAllContainersOnContainerExits": V1_35,
+}
 
 _log = logger(__name__)
 
 
 def declared_features(features: FeatureGates) -> list[str]:
-    """What a kubelet with these gates declares that it can do, besides what all of ours can."""
-    return [name for name in _GATED if features.version >= V1_37 and features.enabled(name)]
+    """What a kubelet with these gates declares that it can do, if it declares anything."""
+    if features.version < V1_35 or not features.enabled("NodeDeclaredFeatures"):
+        return []
+    return [name for name, since in _FEATURES.items() if features.version >= since and features.enabled(name)]
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,7 @@ class NodeShape:
     version: Version = DEFAULT
     """The Kubernetes that the kubelet follows."""
     declared_features: Sequence[str] = ()
-    """What pods may need of the kubelet, besides what every one has."""
+    """What pods may need of the kubelet."""
 
 
 class ExtendedResources(Protocol):
@@ -322,7 +326,7 @@ class NodeReporter:
                 NodeAddress(type="Hostname", address=shape.name),
             ),
             daemon_endpoints=NodeDaemonEndpoints(kubelet_endpoint=DaemonEndpoint(port=shape.port)),
-            declared_features=tuple(sorted((*_FEATURES, *shape.declared_features))),
+            declared_features=tuple(sorted(shape.declared_features)),
             node_info=_info(shape),
         )
 

@@ -140,6 +140,16 @@ class Features:
         return self.kubernetes >= V1_37
 
     @property
+    def derivations_are_known(self) -> bool:
+        """Whether derived attributes of a request are an error where the feature is off; before, they are not read."""
+        return self.kubernetes >= V1_37
+
+    @property
+    def operations_are_known(self) -> bool:
+        """Whether devices whose operations are skipped are left alone where that can't be; before, none is read."""
+        return self.kubernetes >= V1_37
+
+    @property
     def groups_are_known(self) -> bool:
         """Whether devices with compatibility groups are left alone where the feature is off."""
         return self.kubernetes >= V1_37

@@ -85,7 +85,8 @@ class Picks:
         recorder: Recorder | None,
         declared_features: Sequence[str] = (),
     ) -> None:
-        self._skips_operations = features.optional_node_operations and _SKIPS in declared_features
+        can_skip = features.optional_node_operations and _SKIPS in declared_features
+        self._skips_operations = can_skip or not features.operations_are_known
         self._features = features
         self._state = state
         self._claims = claims

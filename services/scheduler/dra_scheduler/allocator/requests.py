@@ -179,7 +179,8 @@ class _Checker:
         if isinstance(part, DeviceSubRequest):
             name, parent = part.name, spec.name
         where = f"claim {claim.key}, request {name}"
-        if part.derived_attributes and not self._features.derived_attributes:
+        derived = part.derived_attributes if self._features.derivations_are_known else ()
+        if derived and not self._features.derived_attributes:
             raise AllocationError(
                 f"{where}: cannot handle request with derived attributes, the feature is disabled"
             )
@@ -219,7 +220,7 @@ class _Checker:
             tolerations=part.tolerations,
             capacity=capacity,
             need=self._needs.need(selection, capacity, part.tolerations),
-            derived={attribute.name: attribute.expression for attribute in part.derived_attributes},
+            derived={attribute.name: attribute.expression for attribute in derived},
         )
         self._requests.append(request)
         return request

@@ -72,7 +72,7 @@ def _device(pick: Pick, features: Features, share_id: ShareIds) -> DeviceRequest
         tolerations=request.tolerations if features.results_have_tolerations else (),
         share_id=share_id(pick) if pick.shared else None,
         consumed_capacity=dict(pick.consumed_texts),
-        skip_node_operations=device.slice.spec.skip_node_operations,
+        skip_node_operations=device.slice.spec.skip_node_operations if features.operations_are_known else (),
         binding_conditions=device.spec.binding_conditions if features.device_binding else (),
         binding_failure_conditions=device.spec.binding_failure_conditions if features.device_binding else (),
     )

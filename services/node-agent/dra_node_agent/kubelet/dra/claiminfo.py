@@ -35,8 +35,8 @@ class ClaimInfo:
         self.prepared = False
 
     @classmethod
-    def from_claim(cls, claim: ResourceClaim, *, optional_operations: bool = False) -> "ClaimInfo":
-        """A claim that no pod uses yet; ``optional_operations``: drivers may do without calls.
+    def from_claim(cls, claim: ResourceClaim, *, optional_operations: bool | None = False) -> "ClaimInfo":
+        """A claim that no pod uses yet; ``optional_operations``: drivers may do without calls; None: not known yet.
 
         Raises:
             ValueError: it is not allocated, or a driver would have to do without.
@@ -44,12 +44,14 @@ class ClaimInfo:
         if claim.status.allocation is None:
             raise ValueError("not allocated")
         results = claim.status.allocation.devices.results
-        if not optional_operations and any(result.skip_node_operations for result in results):
+        if optional_operations is False and any(result.skip_node_operations for result in results):
             raise ValueError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
         drivers = dict.fromkeys(result.driver for result in results)
         meta = claim.metadata
         info = cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
         for driver in drivers:
+            if not optional_operations:
+                continue
             if skipped := _skipped([result for result in results if result.driver == driver]):
                 info.skips[driver] = skipped
         return info

@@ -22,6 +22,7 @@ from dra_shared.clock import Clock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.states import StateMachine
+from dra_shared.version import V1_37
 
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, CheckpointDevice, CheckpointError
@@ -109,7 +110,8 @@ class DraManager:
         self._client = client
         self._clock = clock
         self._extended_resources = features.enabled("DRAExtendedResource")
-        self._optional_operations = features.enabled("DRAOptionalNodeOperations")
+        known = features.version >= V1_37
+        self._optional_operations = features.enabled("DRAOptionalNodeOperations") if known else None
         self._pod_groups = features.enabled("DRAWorkloadResourceClaims")
         self._on_phase = on_phase
         self._locks: WeakValueDictionary[str, asyncio.Lock] | None = None
