@@ -8,7 +8,7 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import claim_statuse
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import AllocationResult, ResourceClaim, ResourceSlice
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
+from dra_shared.version import V1_36, V1_37
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, node_of, quiet, running
@@ -21,7 +21,7 @@ async def test_a_device_whose_capacity_counts_but_is_not_consumed_is_an_error() 
     slice_ = slice_json("a", 1, capacity={"cores": {"value": "2"}})
     slice_["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = {"cpu": {"capacityKey": "cores"}}
     api = FakeApi(node_json("a"), class_json(), slice_, claim_json("c"))
-    async with running(api, gates=FeatureGates(DRANodeAllocatableResources=True)):
+    async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await eventually(lambda: condition(api, "p"))
     assert condition(api, "p")["reason"] == "SchedulerError"
@@ -211,3 +211,13 @@ def test_a_part_of_a_capacity_is_exact(consumed: str, factor: str, wanted: str) 
     claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(using("p"), Pod)
     (status,) = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=True)
     assert status.mapping[0].quantity == wanted
+
+
+async def test_a_scheduler_of_1_36_does_not_read_what_1_37_has() -> None:
+    """Under an API server of 1.37: the node seems to have room for more."""
+    api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))
+    async with running(api, gates=FeatureGates(V1_36, DRANodeAllocatableResources=True)):
+        api.add(using("p", "4"))
+        await eventually(lambda: node_of(api, "p") or condition(api, "p"))
+    assert node_of(api, "p") == "a"
+    assert not api.get("pods", "default", "p")["status"].get("nodeAllocatableResourceClaimStatuses")

@@ -58,7 +58,8 @@ def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocation
 class Takers:
     """The slices with devices that take anything from their nodes, as a listener of the slices."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, since_1_37: bool) -> None:
+        self._since_1_37 = since_1_37
         self._names: set[str] = set()
 
     def __bool__(self) -> bool:
@@ -68,13 +69,15 @@ class Takers:
         """A slice came, changed or went."""
         if old is not None:
             self._names.discard(old.metadata.name)
-        if new is not None and any(map(takes_from_node, new.spec.devices)):
+        if new is not None and any(takes_from_node(d, since_1_37=self._since_1_37) for d in new.spec.devices):
             self._names.add(new.metadata.name)
 
 
-def takes_from_node(device: Device) -> bool:
-    """Whether an allocated device takes anything from its node."""
-    return bool(device.node_allocatable_resource_mappings or device.node_allocatable_resources)
+def takes_from_node(device: Device, *, since_1_37: bool) -> bool:
+    """Whether an allocated device takes anything from its node. Each scheduler reads what its version has."""
+    return bool(
+        device.node_allocatable_resources if since_1_37 else device.node_allocatable_resource_mappings
+    )
 
 
 def is_mapped(device: Device) -> bool:
@@ -142,6 +145,8 @@ class _Taken:
             if self._since_1_37:
                 raise NeedsUnknown(f"{where}, driver {result.driver}: {missing} for driver {result.driver}")
             raise NeedsUnknown(f"{where}: {missing}")
+        if not takes_from_node(device, since_1_37=self._since_1_37):
+            return
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
             about = f"NodeAllocatableResourceMappings for resource {resource}"
             key, factor = mapping.capacity_key, mapping.allocation_multiplier

@@ -77,7 +77,8 @@ class NodeFilter:
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
         # Devices have mappings and overhead then, which count for claims that are allocated already, too.
         self._mapping_since_1_37 = gates.version >= V1_37
-        self._takers = Takers()
+        self._takes = functools.partial(takes_from_node, since_1_37=self._mapping_since_1_37)
+        self._takers = Takers(since_1_37=self._mapping_since_1_37)
         if self._node_allocatable:
             manager.slices.add_listener(self._takers.changed)
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
@@ -161,7 +162,7 @@ class NodeFilter:
 
     def _check_sharing(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
         """A claim that stands for a part of the node cannot be another pod's, too."""
-        wanted = is_mapped if self._mapping_since_1_37 else takes_from_node
+        wanted = is_mapped if self._mapping_since_1_37 else self._takes
         if not any(map(wanted, self._devices(allocation))):
             return None
         others = [ref for ref in claim.status.reserved_for if ref.uid != pod.metadata.uid]
@@ -362,7 +363,7 @@ class NodeFilter:
             if claim is memory.claims.extended and requests is None:
                 continue
             allocation = claim.status.allocation or next(fresh)
-            if any(map(takes_from_node, self._devices(allocation))):
+            if any(map(self._takes, self._devices(allocation))):
                 allocations.append((claim, allocation, _called(pod, index)))
         if not allocations:
             return ()
