@@ -121,14 +121,12 @@ def with_defaults(defaults: Mapping[str, bool], text: str, version: Version = DE
     known = release(version).gates
     defaults = {name: on for name, on in defaults.items() if name in known and known[name].default != on}
     off = {name for name, on in wanted.items() if not on}
-    stages_off = {_STAGES[name] for name in off if name in _STAGES}
+    off |= {name for name, on in _of_stages(wanted, known).items() if not on and name not in wanted}
     while True:
         kept = {
             name: on
             for name, on in defaults.items()
-            if name not in wanted
-            and known[name].stage not in stages_off
-            and not off.intersection(known[name].needs)
+            if name not in wanted and name not in off and not off.intersection(known[name].needs)
         }
         dropped = {name for name in defaults if name not in kept and name not in wanted} - off
         if not dropped:

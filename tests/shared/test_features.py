@@ -4,7 +4,7 @@ import re
 
 import pytest
 from dra_shared.features import FeatureGates, with_defaults
-from dra_shared.version import V1_36
+from dra_shared.version import V1_36, V1_37
 
 from tests.support.reference import reference_path
 
@@ -92,3 +92,14 @@ def test_defaults_of_ones_own_leave_out_what_cannot_be(text: str, composed: str)
     own = dict.fromkeys(("GenericWorkload", "GangScheduling", "DRADeviceTaintRules"), True)
     assert with_defaults(own, text, V1_36) == composed
     FeatureGates.parse(composed, V1_36)
+
+
+def test_defaults_of_ones_own_leave_out_what_a_stage_that_is_off_would_have_to_give() -> None:
+    # The one needs DRAPartitionableDevices, which is beta; nothing that is off is needed by the other.
+    own = dict.fromkeys(("DRADeviceCompatibilityGroups", "DRADerivedAttributes"), True)
+    off = "AllBeta=false"
+    assert with_defaults(own, off, V1_37) == f"DRADerivedAttributes=true,{off}"
+    again = f"{off},DRAPartitionableDevices=true"
+    composed = f"DRADeviceCompatibilityGroups=true,DRADerivedAttributes=true,{again}"
+    assert with_defaults(own, again, V1_37) == composed
+    FeatureGates.parse(composed, V1_37)
