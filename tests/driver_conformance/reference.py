@@ -148,7 +148,8 @@ class Reference:
             "resource.kubernetes.io/numaNode": {"int": 0},
         }
         plain: list[Json] = [
-            {"name": f"dev-{number}", "attributes": attributes} for number in range(self.count)
+            {"name": f"dev-{number}", "attributes": {**attributes, "serial": {"string": f"S{number}"}}}
+            for number in range(self.count)
         ]
         shared = {
             "name": "shared-0",
