@@ -190,7 +190,7 @@ async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:
             {"fault": "two-schedulers", "seconds": 1, "service": "x"},
             "unknown field `service`: two-schedulers ",
         ),
-        ({"fault": "stop", "service": "scheduler"}, "cannot read the fault"),
+        ({"fault": "stop", "service": "scheduler"}, "seconds: stop needs them, above 0 and at most 3600"),
     ],
 )
 async def test_a_service_that_there_is_not_is_refused_in_every_way(

@@ -50,9 +50,14 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
+    from dra_shared.log import configure
+
     from dra_cli.cluster import Cluster
     from dra_cli.faults.storm import Storm
     from dra_cli.services import ClusterServices
+
+    # Faults of processes are this command's own, and would be in its logs.
+    configure("storm", "error", final=False)
 
     def report(line: str) -> None:
         if chosen.verbose:
