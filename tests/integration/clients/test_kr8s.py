@@ -1,6 +1,7 @@
 """kr8s, which asks the server what there is."""
 
 import uuid
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,11 @@ Template = new_class(
 
 
 @pytest.fixture
-async def api(kubeconfig: Path) -> Any:
-    return await kr8s.asyncio.api(kubeconfig=str(kubeconfig))
+async def api(kubeconfig: Path) -> AsyncIterator[Any]:
+    made = await kr8s.asyncio.api(kubeconfig=str(kubeconfig))
+    yield made
+    # It has no way to close them, and its cache keeps them for whichever test uses kr8s next.
+    await made._session.aclose()
 
 
 @pytest.fixture
