@@ -3,6 +3,7 @@
 Mirrors cel-go's common/stdlib/standard.go (``matches``) and k8s.io/apiserver/pkg/cel/library/regex.go.
 """
 
+import functools
 from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
@@ -32,6 +33,8 @@ def _regex(pattern: str) -> Any:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
 
+# A loop asks the same of each of its elements, and a selector the same of each of a node's devices.
+@functools.lru_cache(maxsize=256)
 def find(text: str, pattern: str) -> str:
     found = _regex(pattern).search(text)
     return "" if found is None else str(found.group())
