@@ -60,6 +60,14 @@ async def test_a_client_sees_what_the_other_server_answered(pair: Pair) -> None:
         assert f"n{number}" in [item["metadata"]["name"] for item in listed["items"]]
 
 
+async def test_an_empty_resource_version_is_none(pair: Pair) -> None:
+    one, other = pair
+    for number in range(20):
+        assert (await one.post(_MAPS, json=_map(f"m{number}"))).status_code == 201
+        got = await other.get(f"{_MAPS}/m{number}", params={"resourceVersion": ""})
+        assert got.status_code == 200, got.text
+
+
 async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) -> None:
     one, other = pair
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "new"}}

@@ -108,11 +108,12 @@ def _author(verb: str, request: Request, target: Target) -> Author:
 
 def _sees_all(request: Request) -> bool:
     """Whether a request is to see all that was answered before: not one that asks for a revision, or for any."""
-    if request.method == "GET":
-        return b"resourceVersion=" not in request.scope["query_string"] and request.path.startswith(
-            ("/api/", "/apis/")
-        )
-    return True
+    if request.method != "GET":
+        return True
+    if not request.path.startswith(("/api/", "/apis/")):
+        return False
+    # One that is empty asks for nothing, as upstream reads it.
+    return not (request.scope["query_string"] and request.query.get("resourceVersion"))
 
 
 def _visit(request: Request, verb: str) -> Visit:

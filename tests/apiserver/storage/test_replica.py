@@ -47,12 +47,13 @@ async def test_a_reader_begins_with_all_objects_and_follows(tmp_path: Path) -> N
         await writer.write(NODES, "n", put("n", padding="x" * (2 << 20)))
         async with Replica(tmp_path / FEED, FakeClock()) as reader:
             assert contents(reader) == contents(writer)
+            position = reader.collection(PODS).end
             await writer.write(PODS, "ns/b", put("b"))
             await writer.write(PODS, "ns/a", remove)
             await reader.fresh()
             assert contents(reader) == contents(writer)
             assert reader.revision == writer.revision
-            events = reader.collection(PODS).events(0, 10) or []
+            events = reader.collection(PODS).events(position, 10) or []
             assert [(event.type, event.key) for event in events] == [("ADDED", "ns/b"), ("DELETED", "ns/a")]
             assert events[1].previous is not None
 
@@ -85,7 +86,7 @@ async def test_a_reader_that_was_away_too_long_gets_all_objects(tmp_path: Path) 
         writer = await first.enter_async_context(writing(tmp_path))
         await writer.write(PODS, "ns/gone", put("gone"))
         reader = await stack.enter_async_context(Replica(tmp_path / FEED, FakeClock()))
-        before = reader.revision
+        before, position = reader.revision, reader.collection(PODS).end
         await first.aclose()
         async with Store(SqliteEngine(tmp_path / "objects", relaxed=True), FakeClock(), 300) as alone:
             await alone.write(PODS, "ns/gone", remove)
@@ -95,6 +96,8 @@ async def test_a_reader_that_was_away_too_long_gets_all_objects(tmp_path: Path) 
             await reader.fresh()
             assert contents(reader) == contents(writer) == {NODES: contents(writer)[NODES]}
             assert reader.collection(PODS).position_after(before) is None
+            # Nor does a watch go on that was at the end of the ring.
+            assert reader.collection(PODS).events(position, 10) is None
             with pytest.raises(StatusError) as caught:
                 await reader.history(PODS, before)
             assert caught.value.code == 410

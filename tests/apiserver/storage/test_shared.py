@@ -248,7 +248,8 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             await away.fresh()
             assert away.revision == one.revision
             assert sorted(away.collection(PODS).records) == ["ns/kept", "ns/new"]
-            assert away.collection(PODS).events(position, 10) in (None, [])
+            # A watch that was at the end of the ring has missed events: it must not go on as if there were none.
+            assert away.collection(PODS).events(position, 10) is None
             with pytest.raises(StatusError) as caught:
                 await away.history(PODS, before)
             assert caught.value.code == 410

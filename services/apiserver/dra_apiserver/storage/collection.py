@@ -91,7 +91,8 @@ class Collection:
     def reset(self, records: Iterable[Record], revision: int) -> None:
         """Have these objects instead, as of `revision`, and no events from before."""
         self.load(records)
-        self._base += len(self._events)
+        # What happened in between is unknown: who had read to the end of the ring has missed it, too.
+        self._base += len(self._events) + 1
         self._events = []
         self._bytes = self._kept = 0
         self.encoded = {}

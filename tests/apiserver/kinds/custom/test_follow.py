@@ -1,5 +1,6 @@
 """A running server serves what is defined, and nothing any more once the definition is gone."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.kinds.custom.follow import RESOURCE, Definitions
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage import Put, Record, Remove
 
 from tests.support.waiting import until
 
@@ -136,3 +140,110 @@ async def test_defined_kinds_are_served_after_a_restart(tmp_path: Path) -> None:
         httpx.AsyncClient(base_url=server.url, timeout=30) as client,
     ):
         assert (await client.get(f"{WIDGETS}/w")).json()["spec"]["size"] == 1
+
+
+def stored(server: ApiServer) -> Object:
+    record = server.store.get(RESOURCE, "widgets.example.com")
+    assert record is not None
+    return record.object()
+
+
+async def make_again(server: ApiServer, client: httpx.AsyncClient) -> None:
+    """The definition goes, and another one of its name comes, with an object."""
+    assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+    await until_gone(client, f"{CRDS}/widgets.example.com")
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    assert (await client.post(WIDGETS, json=widget)).status_code == 201
+
+
+async def test_what_another_server_has_established_is_served_at_once(tmp_path: Path) -> None:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+        await until_established(client)
+        definition = stored(server)
+        assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+        await until_gone(client, f"{CRDS}/widgets.example.com")
+        await until_gone(client, WIDGETS)
+        found: list[Kind | None] = []
+        loop = asyncio.get_running_loop()
+
+        def look() -> None:
+            # A request that waited for this revision is answered before any other task runs.
+            loop.call_soon(lambda: found.append(server.api.registry.get("example.com", "widgets")))
+
+        collection = server.store.collection(RESOURCE)
+        collection.listen(look)
+        await server.store.write(RESOURCE, "widgets.example.com", lambda _: Put(definition))
+        await until(lambda: found)
+        collection.ignore(look)
+        assert found[0] is not None
+
+
+async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+        await until_established(client)
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+        assert (await client.post(WIDGETS, json=widget)).status_code == 201
+        old = stored(server)
+        old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        late = Definitions(server.api)
+        write = server.store.write
+
+        async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
+            # The server has decided, and is cut off from the database for a while.
+            monkeypatch.undo()
+            await make_again(server, client)
+            return await write(resource, key, change)
+
+        monkeypatch.setattr(server.store, "write", write_late)
+        await late._finish(old)
+        # And one that begins only then.
+        await late._finish(old)
+        assert (await client.get(f"{WIDGETS}/w")).status_code == 200
+        assert stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+async def test_a_server_that_still_served_a_definition_leaves_its_successors_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+        await until_established(client)
+        assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+        await until_gone(client, f"{CRDS}/widgets.example.com")
+        # An object that was created while the definition went.
+        left: Object = {
+            "apiVersion": "example.com/v1",
+            "kind": "Widget",
+            "metadata": {"name": "w", "namespace": "default", "uid": "of-before"},
+        }
+        place = ("example.com", "widgets")
+        await server.store.write(place, "default/w", lambda _: Put(left))
+        write = server.store.write
+
+        async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
+            monkeypatch.undo()
+            await write(place, "default/w", lambda now: Remove(now.object()) if now else None)
+            assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+            await until_established(client)
+            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+            assert (await client.post(WIDGETS, json=widget)).status_code == 201
+            return await write(resource, key, change)
+
+        monkeypatch.setattr(server.store, "write", write_late)
+        await Definitions(server.api)._clear(place)
+        assert server.store.get(place, "default/w") is not None

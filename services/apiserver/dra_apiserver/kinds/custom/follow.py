@@ -1,6 +1,7 @@
 """Keeps the registry in step with the stored CustomResourceDefinitions."""
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from dra_shared.log import logger
@@ -29,12 +30,29 @@ class Definitions:
         self._writes = writes
         #: By a definition's name, the resource that it has served, and the spec that says how.
         self._served: dict[str, tuple[tuple[str, str], Object]] = {}
+        #: The revisions of the definitions that were looked at.
+        self._seen: dict[str, int] = {}
         self.changed = asyncio.Event()
 
     def load(self) -> None:
         """Serve what was established before, at once: called before the server answers."""
-        for record in list(self._api.store.collection(RESOURCE).records.values()):
-            self._serve(record.object())
+        collection = self._api.store.collection(RESOURCE)
+        self._serve_changed()
+        # At once, so that a client that has seen another server serve a kind finds it here.
+        collection.listen(self._serve_changed)
+
+    def _serve_changed(self) -> None:
+        for name, record in list(self._api.store.collection(RESOURCE).records.items()):
+            if self._seen.get(name) == record.revision:
+                continue
+            self._seen[name] = record.revision
+            definition = record.object()
+            if not definition["metadata"].get("deletionTimestamp"):
+                try:
+                    self._serve(definition)
+                except Exception as error:
+                    # `run` comes across it, too.
+                    _log.warning("a definition cannot be served", definition=name, error=str(error))
 
     async def run(self) -> None:
         """Follow the definitions until cancelled."""
@@ -103,11 +121,15 @@ class Definitions:
 
     async def _finish(self, definition: Object) -> None:
         """Remove the objects of a definition that is going, then let it go."""
-        spec = definition["spec"]
+        spec, name, uid = definition["spec"], definition["metadata"]["name"], definition["metadata"]["uid"]
+        now = self._api.store.get(RESOURCE, name)
+        if now is None or _uid(now) != uid:
+            return
         await self._clear((spec["group"], spec["names"]["plural"]))
 
         def change(current: Record | None) -> Put | Remove | None:
-            if current is None:
+            # Meanwhile another server may have let it go, and a user may have made a new one.
+            if current is None or _uid(current) != uid:
                 return None
             obj = current.object()
             left = [one for one in obj["metadata"].get("finalizers") or () if one != FINALIZER]
@@ -119,19 +141,32 @@ class Definitions:
             del obj["metadata"]["finalizers"]
             return Remove(obj)
 
-        await self._api.store.write(RESOURCE, definition["metadata"]["name"], change)
+        await self._api.store.write(RESOURCE, name, change)
 
     async def _clear(self, place: tuple[str, str]) -> None:
-        def gone(current: Record | None) -> Remove | None:
-            return None if current is None else Remove(current.object())
-
-        for key in list(self._api.store.collection(place).records):
-            await self._api.store.write(place, key, gone)
+        """Remove the objects that are there now; not those that a definition which is made again soon has."""
+        for record in list(self._api.store.collection(place).records.values()):
+            await self._api.store.write(place, record.key, _gone(_uid(record)))
 
     async def _drop(self, name: str) -> None:
         place, _ = self._served.pop(name)
+        self._seen.pop(name, None)
         self._api.registry.remove(*place)
         self.changed.set()
         if self._writes:
             await self._clear(place)
         _log.info("custom kind is no longer served", definition=name)
+
+
+def _uid(record: Record) -> str:
+    uid: str = record.object()["metadata"].get("uid", "")
+    return uid
+
+
+def _gone(uid: str) -> Callable[[Record | None], Remove | None]:
+    """Removes the object with this uid."""
+
+    def change(current: Record | None) -> Remove | None:
+        return None if current is None or _uid(current) != uid else Remove(current.object())
+
+    return change
