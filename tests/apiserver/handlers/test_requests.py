@@ -392,6 +392,19 @@ async def test_reviews_allow_everything(client: httpx.AsyncClient) -> None:
     assert answer.json()["status"]["allowed"] is True
 
 
+@pytest.mark.parametrize(("subresource", "kind"), [("eviction", "Eviction"), ("binding", "Binding")])
+async def test_what_is_done_to_a_pod_names_it(subresource: str, kind: str, client: httpx.AsyncClient) -> None:
+    await client.post(PODS, json=pod("p"))
+    for name in ("", "q"):
+        body = {"metadata": {"name": name}, "target": {"name": "n"}}
+        refused = await client.post(f"{PODS}/p/{subresource}", json=body)
+        text = f"name in URL does not match name in {kind} object"
+        assert (refused.status_code, refused.json()["message"]) == (400, text)
+    elsewhere = {"metadata": {"name": "p", "namespace": "other"}, "target": {"name": "n"}}
+    refused = await client.post(f"{PODS}/p/{subresource}", json=elsewhere)
+    assert "does not match the namespace sent on the request" in refused.json()["message"]
+
+
 async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) -> None:
     verbose = (await client.get("/readyz?verbose")).text
     assert "[+]etcd ok" in verbose

@@ -26,5 +26,8 @@ class Authorizer(Protocol):
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
         """Every rule that the user has in the namespace and in all, and the roles bound to it that there aren't."""
 
+    def unlisted(self, user: UserInfo) -> str:
+        """Why the user may do more than its rules say; "" where they say all."""
+
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
         """The rules of the role that a binding in the namespace ("": of the cluster) refers to; None without it."""

@@ -44,6 +44,10 @@ class Union:
             missing += absent
         return rules, missing
 
+    def unlisted(self, user: UserInfo) -> str:
+        """Why the user may do more than its rules say, from the one that has a reason."""
+        return next(filter(None, (one.unlisted(user) for one in self._authorizers)), "")
+
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
         """The rules of a role, from the one that knows roles."""
         found = (authorizer.role_rules(reference, namespace) for authorizer in self._authorizers)

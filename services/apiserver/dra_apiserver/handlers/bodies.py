@@ -12,6 +12,7 @@ from dra_apiserver.http import Request
 from dra_apiserver.kinds.kind import split_api_version
 from dra_apiserver.negotiation import encode, negotiate
 from dra_apiserver.response import Presenter
+from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.schema import decode, decode_as
 from dra_apiserver.schema.packages import package_name
 from dra_apiserver.schema.types import type_of
@@ -106,6 +107,5 @@ async def read_review(api: Api, request: Request, target: Target) -> JsonObject:
     options = write_options(request, "CreateOptions")
     kind = target.kind
     obj = await read_body(api, request, kind.group, target.version, kind.kind, options)
-    if target.namespace:
-        obj["metadata"]["namespace"] = target.namespace
+    match_namespace(target, obj["metadata"])
     return obj

@@ -10,16 +10,17 @@ from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_object
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.rbac.authorizer import problems
+from dra_apiserver.kinds.authorization.selectors import check_selectors, selected_fields
+from dra_apiserver.kinds.rbac.authorizer import absences, aggregated
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 
-_ALL: tuple[Rule, ...] = (
+_ALL: list[Rule] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
     {"verbs": ["*"], "nonResourceURLs": ["*"]},
-)
+]
 
 
 def review_access(api: Api, request: Request, target: Target, obj: JsonObject) -> JsonObject:
@@ -30,17 +31,19 @@ def review_access(api: Api, request: Request, target: Target, obj: JsonObject) -
     """
     kind = target.kind
     spec = obj.get("spec") or {}
-    if errors := _validate(kind.kind, spec, target.namespace):
+    if errors := _validate(kind.kind, spec, obj["metadata"], target.namespace):
         # Upstream's object has forgotten its kind by now.
         raise invalid_object(kind.group, "", "", errors)
     if api.authorizer is None:
         return {"allowed": True, "reason": "every caller is an administrator"}
     user = request.user if kind.kind.startswith("Self") else _subject(spec)
-    decision = api.authorizer.authorize(_question(spec, user))
-    return {"allowed": decision.allowed, **({"reason": decision.reason} if decision.reason else {})}
+    question, ignored = _question(spec, user)
+    decision = api.authorizer.authorize(question)
+    more = {"reason": decision.reason, "evaluationError": "; ".join(ignored)}
+    return {"allowed": decision.allowed, **{field: text for field, text in more.items() if text}}
 
 
-def _validate(kind: str, spec: JsonObject, home: str) -> list[FieldError]:
+def _validate(kind: str, spec: JsonObject, meta: JsonObject, home: str) -> list[FieldError]:
     resource, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
     if path is not None:
         path = {"Path": path.get("path") or "", "Verb": path.get("verb") or ""}
@@ -54,6 +57,13 @@ def _validate(kind: str, spec: JsonObject, home: str) -> list[FieldError]:
     if not kind.startswith("Self") and not spec.get("user") and not spec.get("groups"):
         text = "at least one of user or group must be specified"
         errors.append(invalid("spec.user", spec.get("user") or "", text))
+    errors += check_selectors(resource or {})
+    named = {field: value for field, value in meta.items() if value and field != "managedFields"}
+    if home:
+        named.pop("namespace", None)
+    if named:
+        text = "must be empty except for namespace" if home else "must be empty"
+        errors.append(invalid("metadata", meta, text))
     if kind == "LocalSubjectAccessReview":
         namespace = (resource or {}).get("namespace") or ""
         if resource is not None and namespace != home:
@@ -71,21 +81,17 @@ def _subject(spec: JsonObject) -> UserInfo:
     return UserInfo(spec.get("user") or "", groups, extra, uid=spec.get("uid") or "")
 
 
-def _question(spec: JsonObject, user: UserInfo) -> Attributes:
+def _question(spec: JsonObject, user: UserInfo) -> tuple[Attributes, list[str]]:
+    """What is asked, and what of it is passed over."""
     wanted = spec.get("resourceAttributes")
     if wanted is None:
         wanted = spec["nonResourceAttributes"]
-        return Attributes(user, wanted.get("verb") or "", path=wanted.get("path") or "")
+        return Attributes(user, wanted.get("verb") or "", path=wanted.get("path") or ""), []
     verb, group, resource, subresource, namespace, name = (
         wanted.get(field) or "" for field in ("verb", "group", "resource", "subresource", "namespace", "name")
     )
-    requirements = (wanted.get("fieldSelector") or {}).get("requirements") or ()
-    fields = tuple(
-        (one["key"], one["values"][0])
-        for one in requirements
-        if one.get("operator") == "In" and len(one.get("values") or ()) == 1
-    )
-    return Attributes(user, verb, group, resource, subresource, namespace, name, fields=fields)
+    fields, ignored = selected_fields(wanted)
+    return Attributes(user, verb, group, resource, subresource, namespace, name, fields=fields), ignored
 
 
 def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
@@ -97,7 +103,12 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
     namespace = (obj.get("spec") or {}).get("namespace") or ""
     if not namespace:
         raise bad_request("no namespace on request")
-    rules, absent = (_ALL, ()) if api.authorizer is None else api.authorizer.rules_of(request.user, namespace)
+    rules: list[Rule] = _ALL
+    absent: list[JsonObject] = []
+    unlisted = ""
+    if api.authorizer is not None:
+        rules, absent = api.authorizer.rules_of(request.user, namespace)
+        unlisted = api.authorizer.unlisted(request.user)
     status: JsonObject = {
         "resourceRules": [
             _picked(rule, "verbs", "apiGroups", "resources", "resourceNames")
@@ -107,9 +118,10 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
         "nonResourceRules": [
             _picked(rule, "verbs", "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")
         ],
-        "incomplete": False,
+        "incomplete": bool(unlisted),
     }
-    return status | ({"evaluationError": problems(absent)} if absent else {})
+    problem = aggregated([*filter(None, [unlisted]), *absences(absent)])
+    return status | ({"evaluationError": problem} if problem else {})
 
 
 def _picked(rule: Rule, *fields: str) -> JsonObject:

@@ -17,11 +17,12 @@ def check_label_selector(selector: JsonObject | None, path: str) -> list[FieldEr
         return []
     errors = validate_labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
     for index, requirement in enumerate(selector.get("matchExpressions") or ()):
-        errors += _check_requirement(requirement, f"{path}.matchExpressions[{index}]")
+        errors += check_requirement(requirement, f"{path}.matchExpressions[{index}]")
     return errors
 
 
-def _check_requirement(requirement: JsonObject, path: str) -> list[FieldError]:
+def check_requirement(requirement: JsonObject, path: str, *, any_operator: bool = False) -> list[FieldError]:
+    """One requirement; `any_operator`: of an operator that is not known nothing is asked."""
     errors: list[FieldError] = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator in ("In", "NotIn"):
@@ -31,7 +32,7 @@ def _check_requirement(requirement: JsonObject, path: str) -> list[FieldError]:
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
             errors.append(forbidden_field(f"{path}.values", text))
-    else:
+    elif not any_operator:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     errors += names.label_name(requirement.get("key", ""), f"{path}.key")
     for index, value in enumerate(values):

@@ -64,6 +64,10 @@ class NodeAuthorizer:
         """Nothing: what a node may do is no list of rules."""
         return [], []
 
+    def unlisted(self, user: UserInfo) -> str:
+        """That of nodes."""
+        return "" if node_of(user) is None else "node authorizer does not support user rule resolution"
+
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
         """None: it knows no roles."""
         return None

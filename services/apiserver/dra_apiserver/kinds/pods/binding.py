@@ -18,6 +18,7 @@ from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.pods.admission import topology_labels
+from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
@@ -32,10 +33,11 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     options = write_options(request, "CreateOptions")
     binding = await read_body(api, request, "", "v1", "Binding", options)
     meta, node = binding["metadata"], binding.get("target") or {}
+    match_namespace(target, meta)
     pods = api.registry.get("", "pods")
     assert pods is not None
     if target.subresource:
-        if meta.get("name") and meta["name"] != target.name:
+        if (meta.get("name") or "") != target.name:
             raise bad_request("name in URL does not match name in Binding object")
         name = target.name
     else:
@@ -49,7 +51,6 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     if errors:
         raise invalid_object("", "Binding", name, errors)
 
-    meta["namespace"] = target.namespace
     await api.admit(request, target, binding, api.context(target, request.user, options.dry_run), "CREATE")
 
     def change(current: Record | None) -> Put:

@@ -19,6 +19,7 @@ from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.kubelets.restriction import restrict_eviction
 from dra_apiserver.rest.delete import DeleteOptions, remove
+from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.target import Target
 
@@ -32,8 +33,11 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     """Delete a pod unless a disruption budget forbids it."""
     options = write_options(request, "CreateOptions")
     eviction = await read_body(api, request, "policy", "v1", "Eviction", options)
+    match_namespace(target, eviction["metadata"])
     ctx = api.context(target, request.user, options.dry_run)
     restrict_eviction(ctx, target.name)
+    if (eviction["metadata"].get("name") or "") != target.name:
+        raise bad_request("name in URL does not match name in Eviction object")
     await api.admit(request, target, eviction, ctx, "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):

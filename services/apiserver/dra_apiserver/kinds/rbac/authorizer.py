@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from dra_shared.cel.authorization import Decision
@@ -52,6 +52,10 @@ class RBAC:
         missing: list[JsonObject] = []
         rules = [rule for _, _, found in self._grants(user, namespace, missing) for rule in found]
         return rules, missing
+
+    def unlisted(self, user: UserInfo) -> str:
+        """Nothing: what it allows, rules say."""
+        return ""
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
         """The rules of the role that a binding in the namespace ("": of the cluster) refers to; None without it."""
@@ -129,9 +133,18 @@ def _described(binding: _Binding, subject: JsonObject) -> str:
 
 def problems(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> str:
     """The roles that there aren't, in a message; named like the ``resource`` where upstream reads from storage."""
-    texts = [
+    return aggregated(absences(missing, resource))
+
+
+def absences(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> list[str]:
+    """The roles that there aren't, one by one."""
+    return [
         f"{resource or GroupResource(GROUP, one['kind'].lower())} {quote(one['name'])} not found"
         for one in missing
     ]
-    texts = list(dict.fromkeys(texts))
-    return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else ""
+
+
+def aggregated(texts: Iterable[str]) -> str:
+    """Several problems as one text, each once (apimachinery's `util/errors`)."""
+    known = list(dict.fromkeys(texts))
+    return known[0] if len(known) == 1 else f"[{', '.join(known)}]" if known else ""
