@@ -150,6 +150,7 @@ class ApiServer:
         await followers.sync()
         restorer = Restorer(self.api, port, followers.sync_addresses)
         await restorer.start()
+        self._stack.push_async_callback(restorer.stop)
         works = followers.run(), restorer.run(), self._expire_events()
         self._tasks += [asyncio.create_task(work) for work in works]
 

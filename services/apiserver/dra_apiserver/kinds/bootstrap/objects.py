@@ -118,11 +118,16 @@ def own_service(port: int) -> Object:
 
 async def _give_back(api: Api, obj: Object) -> None:
     storage, key = place(api, obj)
-    current = api.store.newest(storage, key)
-    if current is None:
+    if api.store.newest(storage, key) is None:
         await make(api, obj)
-    elif (whole := reconciled(current.object(), obj)) is not None:
-        await api.store.write(storage, key, lambda _: Put(whole))
+        return
+
+    def change(current: Record | None) -> Put | None:
+        # Where other servers serve meanwhile, their users write, too.
+        whole = None if current is None else reconciled(current.object(), obj)
+        return None if whole is None else Put(whole)
+
+    await api.store.write(storage, key, change)
 
 
 def place(api: Api, obj: Object) -> tuple[Resource, str]:

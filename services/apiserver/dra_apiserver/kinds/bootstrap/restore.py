@@ -1,21 +1,23 @@
 """What the server makes again while it runs, as kube-apiserver's controllers do.
 
-Every ten seconds its own service with Endpoints and EndpointSlice, the default ServiceCIDR and the addresses of
-services (kubernetesservice, defaultservicecidr, the repair of ipallocator); every minute the system's namespaces and
-the defaults of API priority and fairness (systemnamespaces, flowcontrol). All else comes back with the next start.
+Every ten seconds its own service with Endpoints and EndpointSlice, which lead to all API servers of the database, the
+default ServiceCIDR and the addresses of services (kubernetesservice, defaultservicecidr, the repair of ipallocator);
+every minute the system's namespaces and the defaults of API priority and fairness (systemnamespaces, flowcontrol). All
+else comes back with the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.bootstrap.objects import make, own_service, place, service_range, system_namespaces
+from dra_apiserver.kinds.bootstrap.servers import Servers
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 from dra_apiserver.storage import Put, Record
 
@@ -24,6 +26,8 @@ Object = dict[str, Any]
 _INTERVAL = 10.0
 # In intervals.
 _SLOW = 6
+# Seconds: a database that is away holds up no server's end.
+_LEAVE = 1.0
 _AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _MANDATORY = frozenset({"exempt", "catch-all"})
 _ANY = frozenset({"", "0.0.0.0", "::"})
@@ -39,11 +43,36 @@ class Restorer:
         self._port = port
         self._addresses = addresses
         self._host = _advertised(api.config.listen)
+        # A store that others write, too, is that of several servers.
+        self._servers = Servers(api, self._host) if api.store.follows else None
 
     async def start(self) -> None:
-        """Have the endpoints lead to this server, whatever they led to before."""
-        for obj in self._endpoints():
-            await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=True))
+        """Have the endpoints lead to this server, and to the others that there are."""
+        await self._lead(ports=True)
+
+    async def stop(self) -> None:
+        """Have the endpoints lead to the servers that stay; where none does, they lead to this one still."""
+        if self._servers is None:
+            return
+        try:
+            async with asyncio.timeout(_LEAVE):
+                await self._servers.leave()
+                if others := self._servers.addresses():
+                    await self._put_endpoints(others, ports=False)
+        except Exception as error:
+            # The others notice after a while.
+            _log.warning("cannot take this server off the endpoints", error=str(error))
+
+    async def _lead(self, *, ports: bool) -> None:
+        hosts = [self._host]
+        if self._servers is not None:
+            await self._servers.renew()
+            hosts = self._servers.addresses() or hosts
+        await self._put_endpoints(hosts, ports=ports)
+
+    async def _put_endpoints(self, hosts: Sequence[str], *, ports: bool) -> None:
+        for obj in self._endpoints(hosts):
+            await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=ports))
 
     async def run(self) -> None:
         """Restore until cancelled."""
@@ -62,8 +91,7 @@ class Restorer:
         made = [own_service(self._port), service_range(self._api.now())]
         await asyncio.gather(*(make(self._api, obj) for obj in made))
         await self._addresses()
-        for obj in self._endpoints():
-            await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=False))
+        await self._lead(ports=False)
         if slow:
             await asyncio.gather(*(make(self._api, obj) for obj in system_namespaces()))
             for obj in (*priority_levels(), *flow_schemas(self._api.now())):
@@ -87,7 +115,7 @@ class Restorer:
 
         await self._api.store.write(storage, key, change)
 
-    def _endpoints(self) -> Iterator[Object]:
+    def _endpoints(self, hosts: Sequence[str]) -> Iterator[Object]:
         port = {"name": "https", "port": self._port, "protocol": "TCP"}
         yield {
             "kind": "Endpoints",
@@ -97,7 +125,7 @@ class Restorer:
                 "namespace": "default",
                 "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
             },
-            "subsets": [{"addresses": [{"ip": self._host}], "ports": [port]}],
+            "subsets": [{"addresses": [{"ip": host} for host in hosts], "ports": [port]}],
         }
         yield {
             "kind": "EndpointSlice",
@@ -109,7 +137,7 @@ class Restorer:
                 "labels": {"kubernetes.io/service-name": "kubernetes"},
             },
             "addressType": "IPv6" if ":" in self._host else "IPv4",
-            "endpoints": [{"addresses": [self._host], "conditions": {"ready": True}}],
+            "endpoints": [{"addresses": [host], "conditions": {"ready": True}} for host in hosts],
             "ports": [port],
         }
 
