@@ -24,7 +24,7 @@ from dra_apiserver.negotiation import Accepted, negotiate
 from dra_apiserver.offload import Offload
 from dra_apiserver.protobuf import MEDIA_TYPE
 from dra_apiserver.registry import Registry
-from dra_apiserver.response import Presenter, message_name
+from dra_apiserver.response import Presenter, message_name, other_metadata
 from dra_apiserver.serviceaccount import Keys, Tokens
 from dra_apiserver.storage import Record, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
@@ -97,10 +97,15 @@ class Api:
         listing = not target.name and request.method == "GET"
         accept = request.header(b"accept")
         packed = MEDIA_TYPE in accept and self._packs(target, request)
+        request.protobuf = packed
         # As with protobuf, a WebSocket carries JSON.
         binary = self.cbor and not (streaming and b"upgrade" in request.headers)
         accepted = negotiate(accept, listing, streaming, packed, binary)
-        request.protobuf = accepted.protobuf
+        if accepted.transform == "PartialObjectMetadata":
+            if request.method == "GET" and not streaming and accepted.listed != listing:
+                raise other_metadata(target.kind, listing)
+            # What is encoded once is for all.
+            accepted = accepted._replace(listed=False)
         include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
         return self._presenter(target.kind, target.version, accepted, include)
 

@@ -15,6 +15,7 @@ from dra_shared.cel.authorization import Decision
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
+from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 Scope = MutableMapping[str, Any]
@@ -47,6 +48,7 @@ DIRECT = "dralab.direct"
 CERTIFICATE = "dralab.certificate"
 
 JSON = "application/json"
+_NOT_ACCEPTABLE = 406
 _JSON_HEADER = (b"content-type", b"application/json")
 
 
@@ -179,8 +181,8 @@ class Request:
         self.id = request_id
         self.code = 0
         self.audit: Audited | None = None
-        #: Whether what is asked for has a protobuf form, and the client wants it.
-        self.protobuf = False
+        #: Whether failures may be answered in protobuf: not those of custom resources, which have no such form.
+        self.protobuf = True
         #: Whether this server reads and writes CBOR.
         self.cbor = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
@@ -366,13 +368,15 @@ class Request:
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
         accept = self.header(b"accept")
-        if "yaml" not in accept and not self.protobuf and not (self.cbor and "cbor" in accept):
+        packed = self.protobuf and PROTOBUF in accept
+        other = packed or "yaml" in accept or (self.cbor and "cbor" in accept)
+        if not other or error.code == _NOT_ACCEPTABLE:
             await self.respond(error.code, error.encode(), headers=error.headers)
             return
         from dra_apiserver.negotiation import encode_status, negotiate
 
         try:
-            accepted = negotiate(accept, protobuf=self.protobuf, with_cbor=self.cbor)
+            accepted = negotiate(accept, protobuf=packed, with_cbor=self.cbor)
         except StatusError:
             accepted = negotiate("")
         body = encode_status(error.status, accepted)

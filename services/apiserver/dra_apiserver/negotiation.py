@@ -25,7 +25,10 @@ _TRANSFORMS = {
 
 
 class Accepted(NamedTuple):
-    """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata."""
+    """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata.
+
+    `listed`: it names a list of metadata.
+    """
 
     yaml: bool = False
     transform: str = ""
@@ -33,6 +36,7 @@ class Accepted(NamedTuple):
     version: str = "v1"
     protobuf: bool = False
     cbor: bool = False
+    listed: bool = False
 
 
 def answered(with_cbor: bool) -> tuple[str, ...]:
@@ -45,18 +49,33 @@ def _streamed(with_cbor: bool) -> tuple[str, ...]:
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types with their parameters, the most wanted first."""
-    found = []
+    """The media types with their parameters, the most wanted first (munnerz/goautoneg)."""
+    found: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):
         media, *rest = [part.strip() for part in clause.split(";")]
         parameters = dict(part.partition("=")[::2] for part in rest)
-        try:
-            quality = float(parameters.get("q", 1))
-        except ValueError:
-            quality = 1.0
-        found.append((quality, media, parameters))
-    found.sort(key=lambda one: -one[0])
+        wanted = (_quality(parameters.get("q", "1")), media, parameters)
+        # Upstream's order is none: what names a type goes before what names none, whatever the qualities say.
+        # So it matters how Go sorts a few: each goes forward as long as it is before its neighbour.
+        place = len(found)
+        while place and _is_before(wanted, found[place - 1]):
+            place -= 1
+        found.insert(place, wanted)
     return [(media, parameters) for _, media, parameters in found]
+
+
+def _quality(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
+
+
+def _is_before(one: tuple[float, str, Any], other: tuple[float, str, Any]) -> bool:
+    if one[0] > other[0]:
+        return True
+    (kind, _, sub), (its_kind, _, its_sub) = one[1].partition("/"), other[1].partition("/")
+    return (kind != "*" and its_kind == "*") or (sub != "*" and its_sub == "*")
 
 
 def check_produced(accept: str, produced: Sequence[str] = ANSWERED, *, protobuf: bool = False) -> None:
@@ -129,7 +148,8 @@ def _granted(media: str, parameters: dict[str, str], protobuf: bool, with_cbor: 
         # Upstream has no such message.
         return None
     media_type = media if yaml or packed or binary else "application/json"
-    return Accepted(yaml, transform, media_type, version if kind else "v1", packed, binary)
+    listed = kind == "PartialObjectMetadataList"
+    return Accepted(yaml, transform, media_type, version if kind else "v1", packed, binary, listed)
 
 
 def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:

@@ -14,10 +14,10 @@ from dra_shared.jsontext import dumps
 
 from dra_apiserver import cbor, protobuf
 from dra_apiserver.conversion import convert
-from dra_apiserver.errors import bad_request, invalid
+from dra_apiserver.errors import StatusError, bad_request, invalid
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.negotiation import Accepted, to_yaml
-from dra_apiserver.schema.packages import package_name
+from dra_apiserver.schema.packages import internal_package, package_name
 from dra_apiserver.storage import Record
 from dra_apiserver.storage.records import canonical
 
@@ -42,6 +42,18 @@ def message_name(kind: Kind, version: str) -> str:
     """The protobuf message of a kind's objects; empty where there is none, as of custom resources."""
     name = f"{package_name(kind.group, version)}.{kind.kind}"
     return name if not kind.schemas and protobuf.known(name) else ""
+
+
+def other_metadata(kind: Kind, listing: bool) -> StatusError:
+    """The 406 for who asks for metadata of one object where there is a list, or the other way round."""
+    package, name = internal_package(kind.group), kind.list_kind if listing else kind.kind
+    if kind.schemas:
+        package, name = "unstructured", "UnstructuredList" if listing else "Unstructured"
+    wanted, found = "PartialObjectMetadata", "a list"
+    if not listing:
+        wanted, found = "PartialObjectMetadataList", "not a list"
+    text = f"you requested {wanted}, but the requested object is {found} (*{package}.{name})"
+    return StatusError(406, "NotAcceptable", text)
 
 
 class Presenter:

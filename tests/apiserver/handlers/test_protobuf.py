@@ -1,10 +1,13 @@
 """Answers in protobuf, for clients that want them: client-go prefers them."""
 
+from pathlib import Path
 from typing import Any
 
 import httpx
+from dra_apiserver.config import Config
 from dra_apiserver.protobuf import META
 from dra_apiserver.schema.protobuf import envelope, read_message
+from dra_apiserver.server import ApiServer
 
 from tests.support.waiting import until
 
@@ -120,3 +123,23 @@ async def test_a_review(client: httpx.AsyncClient) -> None:
     answer = await client.post(path, json=review, headers=CLIENT_GO)
     name = "io.k8s.api.authorization.v1.SelfSubjectAccessReview"
     assert _read(answer, name)[2]["status"]["allowed"]
+
+
+async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    """Upstream's filters and handlers all answer in what the client accepts; a 406 is JSON."""
+    only = {"Accept": PROTOBUF}
+    body = {"metadata": {"name": "p"}, "target": {"name": "n"}}
+    for method, path, code in (
+        ("POST", "/api/v1/namespaces/default/pods/p/binding", 404),
+        ("GET", "/apis/apps/v1/namespaces/default/deployments/p/scale", 404),
+        ("POST", "/api/v1/namespaces/default/serviceaccounts/p/token", 404),
+    ):
+        answer = await client.request(method, path, json=body if method == "POST" else None, headers=only)
+        assert (answer.status_code, _read(answer, f"{META}.Status")[2]["code"]) == (code, code), path
+    config = Config(port=0, data=tmp_path / "rbac", relaxed=True, authorization_mode="RBAC")
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as guarded:
+        refused = await guarded.get("/api/v1/secrets", headers={**only, "impersonate-user": "joe"})
+        assert _read(refused, f"{META}.Status")[2]["reason"] == "Forbidden"
+        unknown = await guarded.get("/api/v1/pods", headers={**only, "authorization": "Bearer x"})
+        assert _read(unknown, f"{META}.Status")[2]["code"] == 401
+    assert (await client.get("/apis", headers=only)).headers["content-type"] == "application/json"

@@ -237,3 +237,44 @@ async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, met
     for url in (MAPS, f"{MAPS}/c", f"{RESOURCE}/deviceclasses"):
         answer = await client.request(method, url)
         assert (answer.status_code, answer.headers["content-type"]) == (405, "application/json")
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        ("*/*, application/yaml", "application/yaml"),
+        ("*/*;q=1, application/yaml;q=0.1", "application/yaml"),
+        ("application/json;q=x, application/yaml;q=0.1", "application/yaml"),
+        ("application/yaml;q=0.4, application/json;q=0.5", "application/json"),
+        ("application/yaml, application/json", "application/yaml"),
+    ],
+)
+async def test_wishes_are_in_the_order_of_gos_library(
+    client: httpx.AsyncClient, accept: str, media_type: str
+) -> None:
+    """What names a type goes before what names none, and a quality that is no number is 0."""
+    answer = await client.get(MAPS, headers={"Accept": accept})
+    assert answer.headers["content-type"] == media_type
+
+
+async def test_metadata_is_asked_for_as_what_it_is(client: httpx.AsyncClient) -> None:
+    await client.post(MAPS, json={"metadata": {"name": "c1"}})
+    accept = "application/json;g=meta.k8s.io;v=v1;as=PartialObjectMetadata"
+    for path, kind, text in (
+        (
+            MAPS,
+            "",
+            "you requested PartialObjectMetadata, but the requested object is a list (*core.ConfigMapList)",
+        ),
+        (
+            f"{MAPS}/c1",
+            "List",
+            "you requested PartialObjectMetadataList, but the requested object is not a list (*core.ConfigMap)",
+        ),
+    ):
+        refused = await client.get(path, headers={"Accept": accept + kind})
+        assert (refused.status_code, refused.json()["message"]) == (406, text)
+        assert refused.json()["reason"] == "NotAcceptable"
+    for path, kind in ((MAPS, "List"), (f"{MAPS}/c1", "")):
+        given = await client.get(path, headers={"Accept": accept + kind})
+        assert given.json()["kind"] == f"PartialObjectMetadata{kind}"

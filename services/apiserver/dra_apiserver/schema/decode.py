@@ -12,6 +12,7 @@ from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.bodies import plain_object
 from dra_apiserver.schema.errors import DecodeError
+from dra_apiserver.schema.packages import internal_package
 from dra_apiserver.schema.parse import (
     JSON,
     media_type,
@@ -189,7 +190,7 @@ def claimed_version(
         raise invalid_patch(shown(), f'no kind "{found}" is registered for {where} in scheme "{_SCHEME}"')
     if (claimed_group, found) != (kind.group, kind.kind):
         sanitize(object_type(known, claimed), obj, shown=shown)
-        internal = f"({_internal_package(kind.group)}.{kind.kind})"
+        internal = f"({internal_package(kind.group)}.{kind.kind})"
         raise invalid_patch(shown(), f"converting ({claimed}.{found}) to {internal}: unknown conversion")
     obj["kind"] = found
     return claimed
@@ -240,7 +241,7 @@ def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[s
         problem = f'no kind "{kind}" is registered for version "{name}" in scheme "{_SCHEME}"'
         raise _cannot_handle(kind, version, want[2], problem)
     if kind != want[2] or group != want[0]:
-        internal = f"({_internal_package(want[0])}.{want[2]})"
+        internal = f"({internal_package(want[0])}.{want[2]})"
         raise _cannot_handle(
             kind, version, want[2], f"converting ({version}.{kind}) to {internal}: unknown conversion"
         )
@@ -248,10 +249,6 @@ def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[s
     raise DecodeError(
         f"the API version in the data ({name}) does not match the expected API version ({expected})"
     )
-
-
-def _internal_package(group: str) -> str:
-    return group.partition(".")[0] or "core"
 
 
 def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> DecodeError:

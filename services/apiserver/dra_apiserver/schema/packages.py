@@ -27,6 +27,11 @@ def package_name(group: str, version: str) -> str:
     return f"io.k8s.api.{_GROUP_PACKAGES.get(group, group.split('.')[0])}.{version}"
 
 
+def internal_package(group: str) -> str:
+    """The Go package of a group's types without a version."""
+    return _GROUP_PACKAGES.get(group, group.partition(".")[0])
+
+
 @functools.cache
 def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
     """The raw schemas of a package by type name."""
