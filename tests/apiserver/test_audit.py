@@ -1,6 +1,7 @@
 """The audit log: what upstream's policies want of each request, and files that are changed when they are large."""
 
 import gzip
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,8 +11,10 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+from dra_apiserver import protobuf
 from dra_apiserver.audit import AuditLog, load_policy
 from dra_apiserver.config import AuditOptions, Config
+from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from dra_apiserver.server import ApiServer
 from dra_apiserver.user import UserInfo
 from dra_shared.clock import FakeClock
@@ -30,6 +33,7 @@ rules:
 - {level: None, verbs: [list]}
 - {level: Metadata, omitStages: [RequestReceived]}
 """
+_BARE = "apiVersion: audit.k8s.io/v1\nkind: Policy\n"
 _KNOWN = {
     "t": UserInfo("jane", ("team", "system:masters", "system:authenticated"), uid="7"),
     "q": UserInfo("quiet", ("system:masters",)),
@@ -157,21 +161,101 @@ async def test_the_first_rule_decides(tmp_path: Path, path: str, stages: list[st
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: Policy", "is no Policy of audit.k8s.io/v1"),
-        ("{apiVersion: audit.k8s.io/v1, kind: Policy}", "loaded illegal policy with 0 rules"),
-        ("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: All}]}", 'Unsupported value: "All"'),
-        ("{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None, x: 1}]}", 'unknown field "x"'),
+        ("kind: Policy", "this is no Policy of audit.k8s.io/v1"),
+        (_BARE, "loaded illegal policy with 0 rules"),
         (
-            "{apiVersion: audit.k8s.io/v1, kind: Policy, rules: [{level: None, omitStages: [End]}]}",
-            'Invalid value: "End"',
+            f"{_BARE}rules: [{{level: All}}]",
+            'rules[0].level: Unsupported value: "All": supported values: "None",',
+        ),
+        (f"{_BARE}rules: [{{users: [a]}}]", "rules[0].level: Required value"),
+        (
+            f"{_BARE}rules: [{{level: None, omitStages: [End]}}]",
+            'rules[0].omitStages[0]: Invalid value: "End": allowed stages are RequestReceived,ResponseStarted,',
+        ),
+        (f"{_BARE}rules: [{{level: None, users: kubelet}}]", "rules[0].users is not a list of strings"),
+        (
+            f"{_BARE}rules: [{{level: None, resources: [pods]}}]",
+            "rules[0].resources is not a list of objects",
+        ),
+        (f"{_BARE}rules: {{level: None}}", "rules is not a list of objects"),
+        (f"{_BARE}omitStages: Panic", "omitStages is not a list of strings"),
+        (
+            f'{_BARE}rules: [{{level: None, nonResourceURLs: ["healthz", "/a*b"]}}]',
+            """[rules[0].nonResourceURLs[0]: Invalid value: "healthz": non-resource URL rules must begin with a '/' """
+            """character, rules[0].nonResourceURLs[1]: Invalid value: "/a*b": """,
+        ),
+        (
+            f"{_BARE}rules: [{{level: None, resources: [{{group: apps/v1}}]}}]",
+            'rules[0].resources.group: Invalid value: "apps/v1"',
+        ),
+        (
+            f"{_BARE}rules: [{{level: None, resources: [{{resourceNames: [a]}}]}}]",
+            'rules[0].resources.resourceNames: Invalid value: ["a"]: using resourceNames requires at least',
         ),
     ],
 )
 def test_a_policy_that_is_none(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "policy.yaml"
     file.write_text(text)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
         load_policy(file)
+    assert str(caught.value).startswith("loading audit policy file: ")
+    assert str(caught.value).endswith(f": from file {file}")
+
+
+def test_unknown_fields_of_a_policy_are_passed_over(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"{_BARE}x: 1\nrules: [{{level: Metadata, w: 1, resources: [{{z: 1}}]}}]")
+    assert load_policy(file).unknown == ("x", "rules[0].w", "rules[0].resources[0].z")
+
+
+async def test_objects_in_protobuf_are_logged_as_others(tmp_path: Path) -> None:
+    binary = {**_JANE, "content-type": PROTOBUF, "accept": PROTOBUF}
+    message = protobuf.message(
+        "io.k8s.api.core.v1.ConfigMap", {"metadata": {"name": "c"}, "data": {"a": "b"}}
+    )
+    wanted = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}, "data": {"a": "b"}}
+    listed = f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+    table = "application/json;as=Table;g=meta.k8s.io;v=v1"
+    async with _served(tmp_path) as (client, log):
+        await client.post(_MAPS, content=protobuf.envelope("v1", "ConfigMap", message), headers=binary)
+        _, made = log.new()
+        stored = (await client.get(f"{_MAPS}/c", headers=_JANE)).json()
+        del stored["metadata"]["managedFields"]
+        assert (made["objectRef"]["name"], made["requestObject"]) == ("c", wanted)
+        assert made["responseObject"] == stored
+        log.new()
+        for accept, key in (
+            (PROTOBUF, "items"),
+            (listed, "items"),
+            ("application/yaml", "items"),
+            (table, "rows"),
+        ):
+            await client.get(_MAPS, headers={**_JANE, "accept": accept})
+            _, found = log.new()
+            one = found["responseObject"][key][0]
+            meta = (one["object"] if key == "rows" else one)["metadata"]
+            assert (meta["name"], "managedFields" in meta) == ("c", False), accept
+        await client.get(f"{_MAPS}/x", headers={**_JANE, "accept": PROTOBUF})
+        _, missing = log.new()
+        assert missing["responseStatus"]["message"] == 'configmaps "x" not found'
+        assert missing["responseStatus"] == {
+            "metadata": {},
+            **{
+                field: missing["responseObject"][field]
+                for field in ("status", "message", "reason", "details", "code")
+            },
+        }
+
+
+async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (client, _):
+        headers = {**_JANE, "audit-id": "its-own", "user-agent": "x" * 1025}
+        answer = await client.get("/version", headers=headers)
+        events = [orjson.loads(line) for line in (tmp_path / "logs" / "audit.log").read_bytes().splitlines()]
+    assert answer.headers["audit-id"] == "its-own"
+    assert {event["auditID"] for event in events} == {"its-own"}
+    assert {event["userAgent"] for event in events} == {f"{'x' * 1024}...TRUNCATED"}
 
 
 def _files(folder: Path) -> list[str]:

@@ -194,6 +194,9 @@ class Request:
         self._parameters: list[tuple[str, str]] | None = None
         #: By lower-case name; of several headers of one name the last.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        if b"audit-id" in self.headers:
+            # As upstream: a proxy in front gives one request one name.
+            self.id = self.headers[b"audit-id"].decode("latin-1") or request_id
 
     def lose_answer(self) -> None:
         """Cut the connection in place of the answer, where this server's own connections allow that."""
@@ -319,7 +322,7 @@ class Request:
             self._direct.replace_header(name)
 
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
-        headers: Headers = [(b"audit-id", self.id.encode())]
+        headers: Headers = [(b"audit-id", self.id.encode("latin-1"))]
         for text in _cut(self.warnings) if self.warnings else ():
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))

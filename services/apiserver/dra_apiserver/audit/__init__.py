@@ -2,6 +2,7 @@
 
 from dra_apiserver.audit.auditor import Auditor
 from dra_apiserver.audit.log import AuditLog
-from dra_apiserver.audit.policy import Policy, load_policy
+from dra_apiserver.audit.policy import Policy
+from dra_apiserver.audit.policyfile import load_policy
 
 __all__ = ["AuditLog", "Auditor", "Policy", "load_policy"]

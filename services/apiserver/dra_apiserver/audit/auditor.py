@@ -9,15 +9,13 @@ import orjson
 from dra_shared.cel.authorization import Decision
 from dra_shared.clock import Clock, rfc3339_micro
 from dra_shared.log import logger
-from dra_shared.yamltext import YamlError
-from dra_shared.yamltext import load as load_yaml
 
-from dra_apiserver import cbor
 from dra_apiserver.audit.log import AuditLog
+from dra_apiserver.audit.objects import logged, may_be_status
 from dra_apiserver.audit.policy import Decided, Level, Policy
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.requests import attributes_of
-from dra_apiserver.http import JSON, Request
+from dra_apiserver.http import Request
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
@@ -30,6 +28,7 @@ _LEVEL_NAMES = {
 }
 _STATUS = ("status", "message", "reason", "details")
 _PREFIX = "authorization.k8s.io"
+_LONGEST_AGENT = 1024
 
 _log = logger(__name__)
 
@@ -39,6 +38,8 @@ class Auditor:
 
     def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
         self._policy, self._log, self._clock = policy, log, clock
+        if policy.unknown:
+            _log.warning("fields of the audit policy are unknown", fields=", ".join(policy.unknown))
         self._failed = False
 
     def begin(self, request: Request, *, rejected: bool = False) -> None:
@@ -93,7 +94,7 @@ class _Entry:
 
     def asked(self, body: bytes, content_type: str) -> None:
         """The request's body."""
-        obj = _decoded(body, content_type)
+        obj = logged(body, content_type)
         if self._request.method in ("POST", "PUT") and isinstance(obj, dict) and self._object is not None:
             meta = obj.get("metadata")
             for field in ("namespace", "name", "uid", "resourceVersion"):
@@ -104,17 +105,11 @@ class _Entry:
 
     def answered(self, body: bytes, media_type: str) -> None:
         """The answer's body."""
-        if media_type == cbor.MEDIA_TYPE:
-            body, media_type = orjson.dumps(cbor.decode(body)), JSON
-        if media_type != JSON:
-            return
-        is_status = body.startswith(b'{"kind":"Status"') or b'"kind":"Status"' in body[:256]
-        if not is_status and self._decided.level < Level.REQUEST_RESPONSE:
-            return
-        obj = _decoded(body, media_type)
-        if is_status and isinstance(obj, dict):
+        whole = self._decided.level >= Level.REQUEST_RESPONSE
+        obj = logged(body, media_type) if whole or may_be_status(body, media_type) else None
+        if isinstance(obj, dict) and obj.get("kind") == "Status":
             self._status = {field: obj[field] for field in _STATUS if obj.get(field)}
-        if self._decided.level >= Level.REQUEST_RESPONSE:
+        if whole:
             self._answer = obj
 
     def started(self) -> None:
@@ -145,7 +140,9 @@ class _Entry:
             event["impersonatedUser"] = _shown(request.user)
         event["sourceIPs"] = _sources(request)
         if agent := request.header(b"user-agent"):
-            event["userAgent"] = agent
+            event["userAgent"] = (
+                agent if len(agent) <= _LONGEST_AGENT else f"{agent[:_LONGEST_AGENT]}...TRUNCATED"
+            )
         if self._object is not None:
             event["objectRef"] = dict(self._object)
         if stage != "RequestReceived":
@@ -170,19 +167,12 @@ class _Entry:
             }
         if isinstance(made.get("items"), list):
             made["items"] = [self._without_managed(item) for item in made["items"]]
+        if made.get("kind") == "Table" and isinstance(made.get("rows"), list):
+            made["rows"] = [
+                {**row, "object": self._without_managed(row["object"])} if "object" in row else row
+                for row in made["rows"]
+            ]
         return made
-
-
-def _decoded(body: bytes, content_type: str) -> Any:
-    """The body as an object; None where it is none, or in a form that is not logged."""
-    try:
-        if "yaml" in content_type:
-            return load_yaml(body).value
-        if "cbor" in content_type:
-            return cbor.decode(body)
-        return orjson.loads(body) if "json" in content_type or not content_type else None
-    except (orjson.JSONDecodeError, YamlError, cbor.CborError):
-        return None
 
 
 def _reference(request: Request, wanted: Attributes) -> JsonObject | None:

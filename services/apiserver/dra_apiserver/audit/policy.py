@@ -5,29 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
 from typing import Any
 
-from dra_shared.yamltext import YamlError
-from dra_shared.yamltext import load as load_yaml
-
 from dra_apiserver.authorization.attributes import Attributes
-
-STAGES = frozenset({"RequestReceived", "ResponseStarted", "ResponseComplete", "Panic"})
-_VERSION = "audit.k8s.io/v1"
-_RULE = frozenset(
-    {
-        "level",
-        "users",
-        "userGroups",
-        "verbs",
-        "resources",
-        "namespaces",
-        "nonResourceURLs",
-        "omitStages",
-        "omitManagedFields",
-    }
-)
 
 
 class Level(IntEnum):
@@ -58,11 +38,15 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The first rule that fits decides; a request that none fits is not logged."""
+    """The first rule that fits decides; a request that none fits is not logged.
+
+    `unknown` fields of its file have no effect.
+    """
 
     rules: Sequence[Mapping[str, Any]]
     omitted: frozenset[str] = frozenset()
     omit_managed_fields: bool = False
+    unknown: tuple[str, ...] = ()
 
     def decide(self, wanted: Attributes) -> Decided:
         """How the request is logged."""
@@ -75,54 +59,6 @@ class Policy:
                     self.omit_managed_fields if managed is None else managed,
                 )
         return Decided()
-
-
-def load_policy(path: Path) -> Policy:
-    """The policy in a file.
-
-    Raises:
-        OSError: it can't be read.
-        ValueError: it is no policy.
-    """
-    try:
-        document = load_yaml(path.read_bytes()).value
-    except YamlError as error:
-        raise ValueError(f"loading audit policy file: {path}: {error}") from error
-    if not isinstance(document, dict) or (document.get("apiVersion"), document.get("kind")) != (
-        _VERSION,
-        "Policy",
-    ):
-        raise ValueError(f"loading audit policy file: {path} is no Policy of {_VERSION}")
-    rules = document.get("rules")
-    if not isinstance(rules, list) or not rules:
-        raise ValueError(f"loading audit policy file: loaded illegal policy with 0 rules from file {path}")
-    for number, rule in enumerate(rules):
-        _check(rule, f"{path}: rules[{number}]")
-    omitted = document.get("omitStages") or []
-    _check_stages(omitted, f"{path}: omitStages")
-    return Policy(rules, frozenset(omitted), bool(document.get("omitManagedFields")))
-
-
-def _check(rule: Any, where: str) -> None:
-    if not isinstance(rule, dict):
-        raise ValueError(f"{where}: is no rule")
-    if unknown := sorted(rule.keys() - _RULE):
-        raise ValueError(f'{where}: unknown field "{unknown[0]}"')
-    if rule.get("level") not in LEVELS:
-        raise ValueError(f'{where}.level: Unsupported value: "{rule.get("level") or ""}"')
-    if rule.get("nonResourceURLs") and (rule.get("resources") or rule.get("namespaces")):
-        raise ValueError(
-            f"{where}.nonResourceURLs: rules cannot apply to both regular resources and non-resource URLs"
-        )
-    _check_stages(rule.get("omitStages") or [], f"{where}.omitStages")
-
-
-def _check_stages(stages: Sequence[str], where: str) -> None:
-    for stage in stages:
-        if stage not in STAGES:
-            raise ValueError(
-                f'{where}: Invalid value: "{stage}": allowed stages are {",".join(sorted(STAGES))}'
-            )
 
 
 def _fits(rule: Mapping[str, Any], wanted: Attributes) -> bool:

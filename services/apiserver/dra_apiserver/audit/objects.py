@@ -1,0 +1,75 @@
+"""The objects of requests and answers as JSON values, in whatever form they came and went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from dra_shared.yamltext import YamlError
+from dra_shared.yamltext import load as load_yaml
+
+from dra_apiserver import cbor
+from dra_apiserver.protobuf import MEDIA_TYPE, META
+from dra_apiserver.schema.packages import package_name
+from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
+from dra_apiserver.schema.reader import Reader, TypeMismatch
+from dra_apiserver.schema.types import Struct, definition
+
+JsonObject = dict[str, Any]
+
+# Of a failure's JSON.
+_HEAD = 256
+_META_GROUP = "meta.k8s.io"
+_META_KINDS = frozenset({"DeleteOptions", "Status"})
+
+
+def logged(body: bytes, media_type: str) -> Any:
+    """The object in a body; None where there is none."""
+    try:
+        if "yaml" in media_type:
+            return load_yaml(body).value
+        if "cbor" in media_type:
+            return cbor.decode(body)
+        if MEDIA_TYPE in media_type:
+            return _unpacked(body)
+        return orjson.loads(body) if "json" in media_type or not media_type else None
+    except (
+        orjson.JSONDecodeError,
+        YamlError,
+        cbor.CborError,
+        ProtobufError,
+        TypeMismatch,
+        KeyError,
+        RecursionError,
+    ):
+        return None
+
+
+def may_be_status(body: bytes, media_type: str) -> bool:
+    """Whether an answer may be a Status; of long answers that is known by their first bytes."""
+    return b"Status" in body[:_HEAD] or "yaml" in media_type
+
+
+def _unpacked(body: bytes) -> JsonObject:
+    """An object in protobuf, without what Go's messages have and its JSON leaves out."""
+    api_version, kind, raw = envelope(body)
+    group, _, version = api_version.rpartition("/")
+    package = META if kind in _META_KINDS or group == _META_GROUP else package_name(group, version)
+    obj = read_message(f"{package}.{kind}", raw)
+    reader = Reader()
+    if kind.endswith("List"):
+        metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if value}
+        obj = {"metadata": metadata, "items": obj.get("items") or []}
+    one_kind = kind.removesuffix("List")
+    for one in obj["items"] if kind.endswith("List") else (obj,):
+        if one_kind == "PartialObjectMetadata":
+            _read(reader, f"{META}.ObjectMeta", one["metadata"])
+        else:
+            _read(reader, f"{package}.{one_kind}", one)
+    return {"kind": kind, "apiVersion": api_version, **obj}
+
+
+def _read(reader: Reader, name: str, obj: JsonObject) -> None:
+    node = definition(name)
+    if isinstance(node, Struct):
+        reader.read(node, obj)
