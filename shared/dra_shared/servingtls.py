@@ -25,6 +25,8 @@ class ServingTLS:
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
         self._certificate, self._key, self._client_ca = certificate, key, client_ca
         self._seen = self._state()
+        # What of the files was reported last: a server that many connect to would report nothing else.
+        self._reported: tuple[object, str] | None = None
         self._current = self._load()
         # Its callback looks at the files, which a context that they have made could not do.
         self.context = self._load()
@@ -52,6 +54,7 @@ class ServingTLS:
         return context
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        state = None
         try:
             state = self._state()
             if state != self._seen:
@@ -59,5 +62,7 @@ class ServingTLS:
                 _log.info("certificates read again", files=[str(file) for file in self._files()])
         except OSError as error:
             # Half of a pair may be there already: what was good stays until both are.
-            _log.warning("changed certificates are of no use yet", error=str(error))
+            if self._reported != (state, str(error)):
+                self._reported = state, str(error)
+                _log.warning("changed certificates are of no use yet", error=str(error))
         connection.context = self._current

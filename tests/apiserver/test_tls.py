@@ -19,6 +19,7 @@ from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions, Tokens
 from dra_apiserver.user import UserInfo
 from dra_shared.clientcertificate import ClientCertificate
 from dra_shared.servingtls import ServingTLS
+from structlog.testing import capture_logs
 
 from tests.support.certificates import Party
 
@@ -145,6 +146,18 @@ async def test_changed_files_count_from_the_next_connection(tmp_path: Path) -> N
                 await _whoami(url, files.client(jane))
             assert (await _whoami(url, files.client(Party("joe", files.users))))["username"] == "joe"
             assert (await open_already.get("/version")).status_code == 200
+
+
+async def test_files_that_are_of_no_use_are_reported_once_until_they_change(tmp_path: Path) -> None:
+    async with _served(tmp_path, mode="AlwaysAllow") as (url, files):
+        with capture_logs() as logs:
+            for content in (b"garbage", b"other garbage"):
+                files.certificate.write_bytes(content)
+                for _ in range(3):
+                    assert (await _whoami(url, files.client(Party("jane", files.users))))[
+                        "username"
+                    ] == "jane"
+    assert [log["event"] for log in logs] == 2 * ["changed certificates are of no use yet"]
 
 
 def test_a_certificate_that_has_ended_counts_no_longer_on_an_open_connection(tmp_path: Path) -> None:
