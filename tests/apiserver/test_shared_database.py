@@ -11,6 +11,7 @@ import httpx
 import orjson
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.errors import server_error
 from dra_apiserver.server import ApiServer
 
 from tests.support.waiting import until
@@ -66,6 +67,23 @@ async def test_an_empty_resource_version_is_none(pair: Pair) -> None:
         assert (await one.post(_MAPS, json=_map(f"m{number}"))).status_code == 201
         got = await other.get(f"{_MAPS}/m{number}", params={"resourceVersion": ""})
         assert got.status_code == 200, got.text
+
+
+async def test_discovery_needs_no_database(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, database=postgres())
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+
+        async def fresh() -> None:
+            raise server_error("storage: the database is away")
+
+        monkeypatch.setattr(server.store, "fresh", fresh)
+        monkeypatch.setattr(server.store, "failure", "away")
+        for path in ("/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", f"{_MAPS}?resourceVersion=0"):
+            assert (await client.get(path)).status_code == 200, path
+        assert (await client.get(_MAPS)).status_code == 500
+        assert (await client.get("/api/v1/nodes")).status_code == 500
 
 
 async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) -> None:

@@ -183,7 +183,7 @@ class Application:
         self._running += 1
         try:
             views.enter(request)
-            if self._follows and _sees_all(request):
+            if self._follows and _sees_all(request) and not self._answers_anyway(request):
                 await self._api.store.fresh()
             self._admit(request)
             watching = b"watch=" in scope["query_string"] and request.flag("watch")
@@ -219,6 +219,13 @@ class Application:
         finally:
             self._running -= 1
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
+
+    def _answers_anyway(self, request: Request) -> bool:
+        """Whether what is served is asked for while the database is away: that is known without it."""
+        if self._api.store.failure is None or request.method != "GET":
+            return False
+        api, *rest = request.path.strip("/").split("/")
+        return len(rest) <= (1 if api == "api" else 2)
 
     def _admit(self, request: Request) -> None:
         """Identify the user, and refuse what no user may do, or not this one.

@@ -1,17 +1,27 @@
 """PostgreSQL's tables, and databases that are of no use."""
 
 from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from dra_apiserver.storage import schema
+from dra_apiserver.storage import Put, schema
+from dra_apiserver.storage.catalog import Database, engine
 from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.migrations import upgrade
-from dra_apiserver.storage.postgresql import PostgresqlEngine
+from dra_apiserver.storage.postgresql import PostgresqlEngine, _without_password
+from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.upgrade import VERSION_TABLE
+from dra_shared.clock import FakeClock
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool
+
+_END_ALL = (
+    "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+    "WHERE application_name = 'dralab' AND pid <> pg_backend_pid()"
+)
 
 
 def _connect(url: str) -> Connection:
@@ -71,9 +81,74 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
     engine.close()
 
 
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("postgres://me:a%40b:c@one/objects", "postgres://me:***@one/objects"),
+        (
+            "postgresql://one/objects?user=me&password=secret&x=1",
+            "postgresql://one/objects?user=me&password=***&x=1",
+        ),
+        ("postgresql://me@one/objects", "postgresql://me@one/objects"),
+        ("postgresql://one:5432/objects?user=me@home", "postgresql://one:5432/objects?user=me@home"),
+    ],
+)
+def test_names_of_databases_have_no_password(url: str, name: str) -> None:
+    assert _without_password(url) == name
+
+
+def test_any_url_of_libpq_will_do(postgres: Callable[[], str], tmp_path: Path) -> None:
+    parsed = make_url(postgres())
+    folder, options = (quote(str(parsed.query[name]), safe="") for name in ("host", "options"))
+    # Of two hosts the one that can be written, as after a failover.
+    url = (
+        f"postgres://dralab@%2Fnowhere:5432,{folder}:5432/postgres"
+        f"?target_session_attrs=read-write&options={options}"
+    )
+    opened = engine(Database(url, tmp_path))
+    assert opened.open().compacted == 0
+    opened.close()
+
+
+def test_settings_of_a_role_change_no_write(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    schema_name = str(make_url(url).query["options"]).partition("=")[2]
+    role = f"{schema_name}_role"
+    with _connect(url) as connection:
+        for statement in (
+            f"CREATE ROLE {role} LOGIN",
+            f"ALTER ROLE {role} SET default_transaction_isolation = 'serializable'",
+            f"ALTER ROLE {role} SET statement_timeout = '1min'",
+            f"ALTER ROLE {role} SET lock_timeout = '1min'",
+            f"ALTER SCHEMA {schema_name} OWNER TO {role}",
+        ):
+            connection.execute(text(statement))
+        connection.commit()
+    opened = PostgresqlEngine(url.replace("dralab@", f"{role}@"))
+    opened.open()
+    names = ("transaction_isolation", "statement_timeout", "lock_timeout")
+    with opened.reading() as connection:
+        found = [connection.scalar(text(f"SHOW {name}")) for name in names]
+    assert found == ["read committed", "0", "0"]
+    opened.close()
+
+
+async def test_a_write_whose_connection_was_lost_before_is_made(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    store = store_for(PostgresqlEngine(url, relaxed=True), FakeClock(), 300)
+    async with store:
+        await store.write(("", "pods"), "ns/a", lambda _: Put({"metadata": {"name": "a"}}))
+        with _connect(url) as connection:
+            # As a restart of the database, or a firewall that forgets.
+            connection.execute(text(_END_ALL))
+        written = await store.write(("", "pods"), "ns/b", lambda _: Put({"metadata": {"name": "b"}}))
+        assert written is not None
+        assert store.failure is None
+
+
 def test_a_server_that_is_not_there_is_named_without_the_password() -> None:
     engine = PostgresqlEngine("postgresql://me:secret@/objects?host=/nowhere")
-    assert engine.name == "postgresql://me:***@/objects?host=%2Fnowhere"
+    assert engine.name == "postgresql://me:***@/objects?host=/nowhere"
     with pytest.raises(
         DatabaseUnusable, match=r"^cannot use the database postgresql://me:\*\*\*@.*/nowhere"
     ) as caught:

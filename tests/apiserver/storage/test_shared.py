@@ -2,13 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from dra_apiserver.errors import StatusError
-from dra_apiserver.storage import ADDED, Counted, Event, Put, Record, Remove
+from dra_apiserver.storage import ADDED, Counted, Event, Put, Record, Remove, shared
+from dra_apiserver.storage.engine import Changes, Commit
 from dra_apiserver.storage.postgresql import PostgresqlEngine
 from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.shared import SharedStore, store_for
@@ -270,6 +271,47 @@ async def test_a_server_far_behind_follows_before_it_writes(
         assert record is not None
         assert record.object()["count"] == 2
         assert len(behind.collection(PODS).records) == 1501
+
+
+class Silent(PostgresqlEngine):
+    """Does not answer while it may not."""
+
+    may = threading.Event()
+
+    def changes(self, after: int, limit: int) -> Changes:
+        self.may.wait()
+        return super().changes(after, limit)
+
+    def commit(self, changes: Sequence[Change], applied: int) -> Commit:
+        self.may.wait()
+        return super().commit(changes, applied)
+
+
+async def test_a_database_that_is_silent_is_noticed_and_requests_end(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may = threading.Event()
+    may.set()
+    monkeypatch.setattr(Silent, "may", may)
+    monkeypatch.setattr(shared, "_REQUEST_TIMEOUT", 0.3)
+    monkeypatch.setattr(shared, "_SILENCE", 0.1)
+    async with _store(postgres(), Silent) as store:
+        await store.write(PODS, "ns/a", put("a"))
+        may.clear()
+        try:
+            await until(lambda: store.failure)
+            for request in (store.fresh(), store.write(PODS, "ns/b", put("b"))):
+                with pytest.raises(StatusError) as caught:
+                    await request
+                assert caught.value.code == 504
+                assert caught.value.message == (
+                    "Timeout: request did not complete within requested timeout - context deadline exceeded"
+                )
+        finally:
+            may.set()
+        await until(lambda: store.failure is None)
+        # What was not answered may have happened.
+        await until(lambda: store.get(PODS, "ns/b"))
 
 
 async def test_acknowledged_writes_survive_the_databases_crash() -> None:

@@ -49,6 +49,8 @@ def _postgresql(database: Database) -> Engine:
 
 
 ENGINES: Mapping[str, Callable[[Database], Engine]] = {"sqlite": _sqlite, "postgresql": _postgresql}
+_SAME = {"postgres": "postgresql"}
+"""What libpq and those who run databases call a scheme as well."""
 
 
 def engine(database: Database) -> Engine:
@@ -58,7 +60,7 @@ def engine(database: Database) -> Engine:
         ValueError: there is no such engine, or the URL is not one of its.
     """
     scheme, colon, _ = database.url.partition(":")
-    make = ENGINES.get(scheme) if colon else None
+    make = ENGINES.get(_SAME.get(scheme, scheme)) if colon else None
     if make is None:
         raise ValueError(
             f"unknown database {database.url!r}, known: {', '.join(f'{name}:' for name in ENGINES)}"

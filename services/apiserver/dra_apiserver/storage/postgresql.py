@@ -8,14 +8,16 @@ say only that there is something new.
 from __future__ import annotations
 
 import functools
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar, cast
 
 import psycopg
-from sqlalchemy import Connection, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from dra_apiserver.storage import postgresqlstatements as sql
 from dra_apiserver.storage import rows
@@ -41,8 +43,22 @@ _READERS = 4
 # A store that lags further catches up first, so that other servers' writers do not wait for it.
 _MOST_BEHIND = 1000
 _HISTORY_ROWS = 200
-# The log survives the machine's crash: without it, an answered write could be lost.
-_SETTINGS = "-c synchronous_commit={} -c idle_in_transaction_session_timeout=60000 -c application_name=dralab"
+# Who waits for the log's lock may wait for long; a URL's own options come after these.
+_DEFAULTS = "-c statement_timeout=0 -c lock_timeout=0"
+# The log survives the machine's crash: without it, an answered write could be lost. A server that is cut off while it
+# has the log's lock loses it soon, as all others wait for it. After the lock all must be seen that is committed.
+_SETTINGS = (
+    "-c synchronous_commit={} -c idle_in_transaction_session_timeout=15000 -c application_name=dralab "
+    "-c default_transaction_isolation=read\\ committed"
+)
+# Seconds, and milliseconds: a database that vanishes is noticed, where TCP alone takes a quarter of an hour.
+_NETWORK = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 Read = TypeVar("Read", bound=Callable[..., Any])
 Execute = Callable[[str, Row], Iterable[Any]]
@@ -72,22 +88,19 @@ class PostgresqlEngine:
     """
 
     def __init__(self, url: str, relaxed: bool = False) -> None:
-        try:
-            parsed = make_url(url).set(drivername="postgresql+psycopg")
-        except (ArgumentError, ValueError):
-            raise ValueError("not a database's URL, such as postgresql://user@host/database") from None
-        self._name = parsed.set(drivername="postgresql").render_as_string(hide_password=True)
-        options = " ".join(
-            (*parsed.normalized_query.get("options", ()), _SETTINGS.format("off" if relaxed else "on"))
-        )
+        self._name = _without_password(url)
         self._engine = create_engine(
-            parsed, pool_size=_READERS, max_overflow=_READERS, connect_args={"options": options}
+            "postgresql+psycopg://",
+            pool_size=_READERS,
+            max_overflow=_READERS,
+            connect_args=_parameters(url, relaxed),
         )
         self._writer: Connection | None = None
         self._loading: Connection | None = None
         self._listener: Connection | None = None
         self._closing = threading.Event()
         self._own = 0
+        self._sent = False
         self.compacted = 0
 
     @property
@@ -159,7 +172,20 @@ class PostgresqlEngine:
             self._store(execute, changes, _counters(execute)[1])
 
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
-        """One transaction that holds the log's lock: the others' changes are read, and ours come after them."""
+        """One transaction that holds the log's lock: the others' changes are read, and ours come after them.
+
+        Where the connection was lost before any change was sent, as after a restart, it is tried once more.
+        """
+        self._sent = False
+        try:
+            return self._commit(changes, applied)
+        except psycopg.OperationalError:
+            assert self._writer is not None
+            if self._sent or not self._writer.invalidated:
+                raise
+        return self._commit(changes, applied)
+
+    def _commit(self, changes: Sequence[Change], applied: int) -> Commit:
         with self._transaction() as execute:
             _lock(execute, _WRITING)
             newest, compacted = _counters(execute)
@@ -194,12 +220,14 @@ class PostgresqlEngine:
                 yield execute
         except psycopg.Error:
             if driver.closed:
-                # The next transaction has a new connection.
+                # The next transaction has a new connection: those that lie ready were most likely lost, too.
                 self._writer.invalidate()
+                self._engine.dispose()
             raise
 
     def _store(self, execute: Execute, changes: Sequence[Change], compacted: int) -> None:
         made = rows.rows_of(changes, compacted)
+        self._sent = True
         if made.before:
             execute(sql.KEEP_HISTORY, _columns(made.before, 8))
         newest = (_NEWEST, changes[-1].event.revision)
@@ -357,6 +385,27 @@ class PostgresqlEngine:
                 with suppress(SQLAlchemyError):
                     connection.close()
         self._engine.dispose()
+
+
+def _parameters(url: str, relaxed: bool) -> dict[str, Any]:
+    """What libpq makes of the URL, which may name several hosts, and what the log needs.
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.Error:
+        found = {"port": "unknown"}
+    if not all(port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
+        raise ValueError("not a database's URL, such as postgresql://user@host/database")
+    options = (_DEFAULTS, str(found.get("options") or ""), _SETTINGS.format("off" if relaxed else "on"))
+    return {**_NETWORK, **found, "options": " ".join(options)}
+
+
+def _without_password(url: str) -> str:
+    hidden = re.sub(r"^([^:]+://[^:/?@]*):[^/?@]*@", r"\1:***@", url)
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", hidden)
 
 
 def _columns(rows: Sequence[Row], width: int) -> Row:

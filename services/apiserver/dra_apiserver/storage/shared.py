@@ -15,14 +15,18 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.retention import Retention
 
-from dra_apiserver.errors import server_error
+from dra_apiserver.errors import StatusError, server_error, timeout
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
-from dra_apiserver.storage.records import Change
-from dra_apiserver.storage.store import Store
+from dra_apiserver.storage.records import Change, Record, Resource
+from dra_apiserver.storage.store import ChangeFunction, Store
 
 _STEP = 1000
 _POLL = 1.0
+# As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout.
+_REQUEST_TIMEOUT = 60.0
+_SILENCE = 2.0
+_SILENT = f"it has not answered for {_SILENCE:g} seconds"
 
 _log = logger(__name__)
 
@@ -66,16 +70,36 @@ class SharedStore(Store):
         """Wait until all is seen that any server had answered when this was called.
 
         Raises:
-            StatusError: 500, the database does not answer.
+            StatusError: 500, the database cannot be read; 504, it does not answer.
         """
         # A refresh that has begun may have read before; all who come meanwhile share the next one.
         if self._next_refresh is None:
             self._next_refresh = asyncio.create_task(self._refresh_after(self._refreshing))
         try:
-            await asyncio.shield(self._next_refresh)
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
+                await asyncio.shield(self._next_refresh)
+        except TimeoutError as error:
+            raise _unanswered() from error
         except Exception as error:
             self._judge(error)
             raise server_error(f"storage: {reason(error)}") from error
+
+    async def write(
+        self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
+    ) -> Record | None:
+        """As the store alone. Where the database does not answer, the write may happen later.
+
+        Raises:
+            StatusError: 500, the database refused; 504, it does not answer.
+            Exception: whatever `change` raised.
+        """
+        try:
+            async with asyncio.timeout(_REQUEST_TIMEOUT) as limit:
+                return await super().write(resource, key, change, dry_run)
+        except TimeoutError as error:
+            if not limit.expired():
+                raise
+            raise _unanswered() from error
 
     async def _refresh_after(self, running: asyncio.Task[None] | None) -> None:
         if running is not None:
@@ -112,6 +136,7 @@ class SharedStore(Store):
             asyncio.run_coroutine_threadsafe(self._try_to_catch_up(), self._loop).result()
 
     async def _try_to_catch_up(self) -> None:
+        alarm = asyncio.get_running_loop().call_later(_SILENCE, self._judge, TimeoutError(_SILENT))
         try:
             await self.fresh()
         except Exception as error:
@@ -119,6 +144,8 @@ class SharedStore(Store):
         else:
             if self.failure is not None and not self.queued:
                 self._judge(None)
+        finally:
+            alarm.cancel()
 
     def _apply(self, changes: Sequence[Change]) -> set[Collection]:
         newest = self._revision
@@ -225,6 +252,10 @@ class SharedStore(Store):
             return
         self._compacted = max(self._compacted, revisions.compacted)
         self._reset(objects, revision)
+
+
+def _unanswered() -> StatusError:
+    return timeout("request did not complete within requested timeout - context deadline exceeded")
 
 
 def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:
