@@ -2,7 +2,10 @@
 
 import contextlib
 import socket
+import sys
+from pathlib import Path
 
+from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 
 
@@ -12,3 +15,15 @@ async def test_callers_who_come_all_at_once_are_let_in(server: ApiServer) -> Non
         # Nothing is accepted meanwhile: this does not yield to the event loop. A caller too many gets no answer.
         for _ in range(300):
             callers.enter_context(socket.create_connection((address[0], int(address[1])), timeout=0.5))
+
+
+async def test_two_servers_of_a_process_end_in_any_order(tmp_path: Path) -> None:
+    before = sys.getrecursionlimit()
+    first, second = contextlib.AsyncExitStack(), contextlib.AsyncExitStack()
+    for stack, name in ((first, "a"), (second, "b")):
+        await stack.enter_async_context(ApiServer(Config(port=0, data=tmp_path / name, relaxed=True)))
+    within = sys.getrecursionlimit()
+    await first.aclose()
+    assert sys.getrecursionlimit() == within > before
+    await second.aclose()
+    assert sys.getrecursionlimit() == before

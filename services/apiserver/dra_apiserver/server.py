@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import sys
 from collections.abc import Awaitable, Callable, Iterable
 from email.utils import formatdate
 from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from dra_shared import recursion
 from dra_shared.clock import Clock, SystemClock, parse_rfc3339
 from dra_shared.features import FeatureGates
 from dra_shared.httpserver import IDLE_TIMEOUT
@@ -87,8 +87,7 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         config = self.config
         # A deep object takes some calls for each of its levels.
-        self._stack.callback(sys.setrecursionlimit, sys.getrecursionlimit())
-        sys.setrecursionlimit(max(sys.getrecursionlimit(), _CALLS))
+        self._stack.enter_context(recursion.room(_CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
             kubernetesversion.check(config.directory, config.features.version)

@@ -1,11 +1,10 @@
 """How deep an expression may be, and room on the stack for one that is."""
 
-import contextlib
-import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
+from dra_shared import recursion
 from dra_shared.cel.syntax import Expr, children
 
 MAX_DEPTH: Final = 250
@@ -60,39 +59,9 @@ def _is_deep(expr: Expr) -> bool:
     return True
 
 
-class _Rooms:
-    """Python has one limit for all threads: the last one that leaves puts it back."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = 0
-
-    def enter(self) -> None:
-        with self._lock:
-            if not self._inside:
-                self._before = sys.getrecursionlimit()
-                sys.setrecursionlimit(max(self._before, _CALLS))
-            self._inside += 1
-
-    def leave(self) -> None:
-        with self._lock:
-            self._inside -= 1
-            if not self._inside:
-                sys.setrecursionlimit(self._before)
-
-
-_rooms = _Rooms()
-
-
-@contextlib.contextmanager
-def room() -> Iterator[None]:
+def room() -> AbstractContextManager[None]:
     """As many calls as the deepest expression needs may be under way within, in whatever thread."""
-    _rooms.enter()
-    try:
-        yield
-    finally:
-        _rooms.leave()
+    return recursion.room(_CALLS)
 
 
 def with_room(expr: Expr, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:

@@ -1,0 +1,36 @@
+"""Room on the stack, which several take at once."""
+
+import sys
+from contextlib import ExitStack
+
+import pytest
+from dra_shared.recursion import room
+
+
+def test_there_is_room_within_and_none_left_behind() -> None:
+    before = sys.getrecursionlimit()
+    with room(before + 1000):
+        assert sys.getrecursionlimit() == before + 1000
+        with room(before + 10):
+            assert sys.getrecursionlimit() == before + 1000
+        with pytest.raises(KeyError), room(before + 2000):
+            raise KeyError
+        assert sys.getrecursionlimit() == before + 1000
+    assert sys.getrecursionlimit() == before
+
+
+def test_room_is_kept_for_who_leaves_last() -> None:
+    before = sys.getrecursionlimit()
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(room(before + 1000))
+    second.enter_context(room(before + 1000))
+    first.close()
+    assert sys.getrecursionlimit() == before + 1000
+    second.close()
+    assert sys.getrecursionlimit() == before
+
+
+def test_little_room_is_no_limit() -> None:
+    before = sys.getrecursionlimit()
+    with room(10):
+        assert sys.getrecursionlimit() == before
