@@ -1,8 +1,10 @@
 """The scheduler's options."""
 
+import socket
 from pathlib import Path
 
 import pytest
+from dra_controller.manager import ControllerConfig
 from dra_scheduler import main
 from dra_shared.features import FeatureGates
 
@@ -31,3 +33,12 @@ def test_leader_election_is_as_the_flag_says_and_else_as_the_file_does(
     chosen = main.options().parse_args([*(["--config", str(config)] if file else []), *words])
     loaded = main._load(config, FeatureGates()) if file else None
     assert main._config(chosen, FeatureGates(), loaded).leader_elect is elects
+
+
+def test_no_two_replicas_of_one_host_and_process_number_have_one_name() -> None:
+    """Containers on the host's network share both, and would both lead."""
+    chosen = main.options().parse_args(["--leader-elect"])
+    names = {main._config(chosen, FeatureGates(), None).identity for _ in range(2)}
+    names |= {ControllerConfig().identity for _ in range(2)}
+    assert len(names) == 4
+    assert {name.rpartition("_")[0] for name in names} == {socket.gethostname()}

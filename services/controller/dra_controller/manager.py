@@ -4,7 +4,6 @@ Mirrors cmd/kube-controller-manager/app/controllermanager.go.
 """
 
 import asyncio
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from types import TracebackType
@@ -12,6 +11,7 @@ from typing import Self
 
 import prometheus_client
 from dra_shared.api.resources import RESOURCE_SLICES
+from dra_shared.client.identity import unique_identity
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.leader import LeaderElector, LeadershipLost
 from dra_shared.client.rest import Client
@@ -49,7 +49,7 @@ class ControllerConfig:
     relist_seconds: float = 120.0
     node_monitor_grace_seconds: float = 50.0
     root_ca: str = ""
-    identity: str = field(default_factory=lambda: f"dralab-controller_{uuid.uuid4()}")
+    identity: str = field(default_factory=unique_identity)
 
 
 class ControllerManager:

@@ -2,11 +2,10 @@
 
 import argparse
 import gc
-import os
-import socket
 import sys
 from pathlib import Path
 
+from dra_shared.client.identity import unique_identity
 from dra_shared.features import FeatureGates
 from dra_shared.service import Options, boolean, connect, features, guard, run, serving
 
@@ -76,7 +75,7 @@ def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | No
         tls=serving(chosen),
         leader_elect=elects,
         lease=lease(loaded.config.leader_election) if loaded is not None else Lease(),
-        identity=f"{socket.gethostname()}_{os.getpid()}",
+        identity=unique_identity(),
     )
 
 
