@@ -322,6 +322,11 @@ def timeout(message: str) -> StatusError:
     return StatusError(504, "Timeout", f"Timeout: {message}", {})
 
 
+def unanswered() -> StatusError:
+    """504: what the request needs has not answered for as long as a request may take."""
+    return timeout("request did not complete within requested timeout - context deadline exceeded")
+
+
 def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
     """429; `retry_after` is in seconds."""
     details = {"retryAfterSeconds": retry_after}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dra_apiserver.errors import StatusError
-from dra_apiserver.storage import Put, Record, Remove, Store, replica
+from dra_apiserver.storage import Put, Record, Remove, Store, feed, replica
 from dra_apiserver.storage.feed import Feed
 from dra_apiserver.storage.replica import AnotherDatabase, Replica
 from dra_apiserver.storage.sqlite import SqliteEngine
@@ -127,6 +127,27 @@ async def test_a_read_fails_in_time_where_the_writer_is_away(
         with pytest.raises(StatusError) as caught:
             await reader.fresh()
         assert caught.value.code == 503
+
+
+async def test_a_writer_that_is_silent_is_noticed_and_requests_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_POLL", 0.01)
+    monkeypatch.setattr(replica, "_SILENCE", 0.05)
+    async with writing(tmp_path) as writer, Replica(tmp_path / FEED, FakeClock()) as reader:
+        await writer.write(PODS, "ns/a", put("a"))
+        await reader.fresh()
+        monkeypatch.setattr(replica, "_REQUEST_TIMEOUT", 0.2)
+        with monkeypatch.context() as silent:
+            # As one that is stopped: its connection stays.
+            silent.setattr(feed._Reader, "answer", lambda *_: None)
+            await until(lambda: reader.failure)
+            for question in (reader.fresh(), reader.versions(reader.revision, [reader.revision])):
+                with pytest.raises(StatusError) as caught:
+                    await question
+                assert caught.value.code == 504
+        await until(lambda: reader.failure is None)
+        await reader.fresh()
 
 
 async def test_a_reader_ends_where_the_writer_has_another_database(tmp_path: Path) -> None:

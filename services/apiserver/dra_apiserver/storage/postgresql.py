@@ -329,7 +329,7 @@ class PostgresqlEngine:
     def writing(self) -> Iterator[Connection]:
         """A transaction while which no server writes or compacts."""
         assert self._writer is not None
-        with self._writer.begin():
+        with self._usable(), self._writer.begin():
             _lock(self._writer.exec_driver_sql, _COMPACTING)
             _lock(self._writer.exec_driver_sql, _WRITING)
             yield self._writer

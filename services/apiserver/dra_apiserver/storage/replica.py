@@ -17,7 +17,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.unixsocket import unix_connection
 
-from dra_apiserver.errors import StatusError, service_unavailable
+from dra_apiserver.errors import StatusError, service_unavailable, unanswered
 from dra_apiserver.storage import rows
 from dra_apiserver.storage.engine import Engine, History, reason
 from dra_apiserver.storage.records import Record, Resource
@@ -37,6 +37,10 @@ from dra_apiserver.storage.wire import (
 
 # As upstream's watch cache waits to become fresh.
 _FRESH_TIMEOUT = 3.0
+# As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout: the writer may be there, and silent.
+_REQUEST_TIMEOUT = 60.0
+_SILENCE = 2.0
+_POLL = 1.0
 _CONNECT_EVERY = 0.05
 # Of bytes of events: the writer has cut them already.
 _ALL = 1 << 62
@@ -68,20 +72,20 @@ class Replica(Store):
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._fresh: asyncio.Future[Any] | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._tasks: list[asyncio.Task[None]] = []
         self.ended: asyncio.Future[NoReturn]
 
     async def __aenter__(self) -> Replica:
         self._loop = asyncio.get_running_loop()
         self.ended = self._loop.create_future()
-        self._following = asyncio.create_task(self._follow())
+        self._tasks = [asyncio.create_task(self._follow()), asyncio.create_task(self._heed())]
         await self._live.wait()
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        if self._following is not None:
-            self._following.cancel()
-            await asyncio.gather(self._following, return_exceptions=True)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._line is not None:
             self._line.close()
             await self._gone.wait()
@@ -100,8 +104,15 @@ class Replica(Store):
         """Wait until all is seen that any server had answered when this was called.
 
         Raises:
-            StatusError: 503, the writer is away.
+            StatusError: 503, the writer is away; 504, it does not answer.
         """
+        try:
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
+                await self._be_fresh()
+        except TimeoutError as error:
+            raise unanswered() from error
+
+    async def _be_fresh(self) -> None:
         # The answer comes after all that was durable when the writer gave it. All who come before the question is
         # sent share it.
         while True:
@@ -140,15 +151,36 @@ class Replica(Store):
         """What this method of the writer's engine gives.
 
         Raises:
-            StatusError: the writer refuses, or is away.
+            StatusError: the writer refuses, is away, or does not answer.
         """
         while True:
             if not self._live.is_set():
                 await self._reached()
             waiting: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             self._send(what, arguments, waiting)
-            with suppress(ConnectionError):
-                return _ANSWERS[what](await waiting)
+            try:
+                async with asyncio.timeout(_REQUEST_TIMEOUT):
+                    return _ANSWERS[what](await waiting)
+            except TimeoutError as error:
+                raise unanswered() from error
+            except ConnectionError:
+                continue
+
+    async def _heed(self) -> None:
+        """Notice a writer that is there and does not answer."""
+        while True:
+            await asyncio.sleep(_POLL)
+            if not self._live.is_set():
+                continue
+            try:
+                async with asyncio.timeout(_SILENCE):
+                    await self._be_fresh()
+            except TimeoutError:
+                self._judge(TimeoutError(f"the writer has not answered for {_SILENCE:g} seconds"))
+            except StatusError as error:
+                _log.debug("the writer is away", error=error.message)
+            else:
+                self._judge(None)
 
     async def _follow(self) -> None:
         logged_once = False

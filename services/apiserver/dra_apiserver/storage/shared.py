@@ -15,7 +15,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.retention import Retention
 
-from dra_apiserver.errors import StatusError, server_error, timeout
+from dra_apiserver.errors import server_error, unanswered
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
 from dra_apiserver.storage.records import Change, Record, Resource
@@ -79,7 +79,7 @@ class SharedStore(Store):
             async with asyncio.timeout(_REQUEST_TIMEOUT):
                 await asyncio.shield(self._next_refresh)
         except TimeoutError as error:
-            raise _unanswered() from error
+            raise unanswered() from error
         except Exception as error:
             self._judge(error)
             raise server_error(f"storage: {reason(error)}") from error
@@ -99,7 +99,7 @@ class SharedStore(Store):
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise _unanswered() from error
+            raise unanswered() from error
 
     async def _refresh_after(self, running: asyncio.Task[None] | None) -> None:
         if running is not None:
@@ -252,10 +252,6 @@ class SharedStore(Store):
             return
         self._compacted = max(self._compacted, revisions.compacted)
         self._reset(objects, revision)
-
-
-def _unanswered() -> StatusError:
-    return timeout("request did not complete within requested timeout - context deadline exceeded")
 
 
 def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:
