@@ -96,6 +96,8 @@ def group(text: str) -> Group:
         raise ValueError(f"{text!r} is no number of nodes, such as 4 or 4:8xH100-SXM5-80GB")
     if int(count) > MOST_NODES:
         raise ValueError(f"{count} is not between 0 and {MOST_NODES}")
+    if problem := _zone(zone):
+        raise ValueError(f"zone {problem}")
     return Group(int(count), gpus, zone)
 
 
@@ -209,14 +211,32 @@ def _quantity(value: Any) -> str:
     )
 
 
-def _pairs(value: Any) -> str:
-    fits = isinstance(value, dict) and all(isinstance(one, str) for pair in value.items() for one in pair)
-    return "" if fits else "must be texts by name"
+def _labels(value: Any) -> str:
+    if not isinstance(value, dict) or not all(isinstance(one, str) for pair in value.items() for one in pair):
+        return "must be texts by name"
+    return next(filter(None, (_pair(*pair) for pair in value.items())), "")
+
+
+def _pair(key: str, value: str) -> str:
+    """What is wrong with a label or a taint; the API server would refuse each node that has it."""
+    from dra_shared.names import label_key, label_value
+
+    problems = [
+        *(f"{key!r}: {one}" for one in label_key(key)),
+        *(f"{value!r}: {one}" for one in label_value(value)),
+    ]
+    return problems[0] if problems else ""
+
+
+def _zone(value: Any) -> str:
+    return _text(value) or _pair(_ZONE_LABEL, value)
 
 
 def _taints(value: Any) -> str:
-    fits = not _texts(value) and all(map(_TAINT.fullmatch, value))
-    return "" if fits else "must be a list of key=value:effect"
+    if _texts(value) or not all(map(_TAINT.fullmatch, value)):
+        return "must be a list of key=value:effect"
+    pairs = (one.rpartition(":")[0].partition("=") for one in value)
+    return next(filter(None, (_pair(key, text) for key, _, text in pairs)), "")
 
 
 def _price(value: Any) -> str:
@@ -234,9 +254,9 @@ _FIELDS: dict[str, Callable[[Any], str]] = {
     "drivers": _texts,
     "cpu": _quantity,
     "memory": _quantity,
-    "labels": _pairs,
+    "labels": _labels,
     "taints": _taints,
-    "zone": _text,
+    "zone": _zone,
     "price": _price,
     "removed": _texts,
     "names": _texts,

@@ -76,10 +76,32 @@ def test_groups_of_the_command_line_become_pools() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001"])
+@pytest.mark.parametrize(
+    "text", ["", "many", "-1", "2.5", "8xH100", "3:", "3@", "10001", "3@eu/1", "3:1xT4@-a", "3@a@b"]
+)
 def test_what_is_no_group_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"no number of nodes|not between 0 and 10000"):
+    with pytest.raises(
+        ValueError, match=r"no number of nodes|not between 0 and 10000|zone '.*': a valid label"
+    ):
         group(text)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": {"a b": "c"}}, "labels: 'a b': name part must consist of"),
+        ({"labels": {"a/b/c": "d"}}, "labels: 'a/b/c': a valid label key"),
+        ({"labels": {"a": "b c"}}, "labels: 'b c': a valid label must be"),
+        ({"zone": "eu/1"}, "zone: 'eu/1': a valid label must be"),
+        ({"taints": ["a b:NoSchedule"]}, "taints: 'a b': name part must consist of"),
+        ({"taints": ["a=b c:NoSchedule"]}, "taints: 'b c': a valid label must be"),
+    ],
+)
+def test_what_the_api_server_would_refuse_of_each_node_is_refused_at_once(
+    given: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(CommandError, match=f"^fleet.yaml: pools.0..{message}"):
+        pool({"name": "a", **given}, "fleet.yaml: pools[0]")
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,11 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         (["--driver", "no.such.driver"], "unknown driver 'no.such.driver', known drivers: "),
         (["--nodes", "-1"], "--nodes must be between 1 and 10000"),
         (["--nodes", "2", "--root-dir", "/tmp/x"], "--root-dir and --cdi-dir are for a single node"),
+        (["--node-labels", "a=b c"], "error: invalid node labels: 'a' - a valid label must be"),
+        (
+            ["--register-with-taints", "a b=:NoSchedule"],
+            "error: invalid taint spec: a b=:NoSchedule, name part",
+        ),
         (["--images", "/nowhere/images.yaml"], "cannot read images /nowhere/images.yaml: No such file"),
         (["--feature-gates", "DRADeviceTaints"], "missing bool value for DRADeviceTaints"),
     ],

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import httpx
 from dra_shared.api.resources import NODES
-from dra_shared.client.errors import ApiError
+from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -54,5 +54,8 @@ class FeatureDiscovery:
             return
         try:
             await self._client.patch(NODES, name, {"metadata": {"labels": changes}})
+        except NotFound:
+            # It is registered with what was found; what keeps it from that is to say, not this.
+            return
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
             _log.info("labels not written, will look again", node=name, error=str(error))

@@ -12,6 +12,7 @@ from dra_shared import service
 from dra_shared.api.node import Taint
 from dra_shared.client import kubeconfig
 from dra_shared.log import logger
+from dra_shared.names import label_key, label_value
 from dra_shared.quantity import Quantity
 
 from dra_node_agent.driverkit.errors import DriverConfigError
@@ -153,13 +154,15 @@ def _labels(text: str) -> dict[str, str]:
     """Labels as the kubelet's ``--node-labels`` has them.
 
     Raises:
-        ValueError: one has no value.
+        ValueError: one has no value, or the API server would refuse it; in the kubelet's words.
     """
     found = {}
     for entry in filter(None, text.split(",")):
         key, equals, value = entry.partition("=")
         if not equals:
             raise ValueError(f"--node-labels: {entry!r} is not key=value")
+        if problems := [*label_key(key), *label_value(value)]:
+            raise ValueError(f"invalid node labels: '{key}' - {', '.join(problems)}")
         found[key] = value
     return found
 
@@ -168,7 +171,7 @@ def _taints(text: str) -> tuple[Taint, ...]:
     """Taints as the kubelet's ``--register-with-taints`` has them.
 
     Raises:
-        ValueError: one has no effect.
+        ValueError: one has no effect, or the API server would refuse it; in the kubelet's words.
     """
     found = []
     for entry in filter(None, text.split(",")):
@@ -176,6 +179,8 @@ def _taints(text: str) -> tuple[Taint, ...]:
         if not colon or effect not in _EFFECTS:
             raise ValueError(f"--register-with-taints: {entry!r} is not key=value:effect")
         key, _, value = name.partition("=")
+        if problems := [*label_key(key), *label_value(value)]:
+            raise ValueError(f"invalid taint spec: {entry}, {'; '.join(problems)}")
         found.append(Taint(key=key, value=value, effect=effect))
     return tuple(found)
 

@@ -1,0 +1,40 @@
+"""Labels of nodes with GPUs: a node that is not there has none, and that is no problem of theirs."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from dra_node_agent.features import FeatureDiscovery
+from dra_node_agent.kubelet.node import NodeReporter
+from dra_shared.api.meta import Status
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.clock import SystemClock
+from structlog.testing import capture_logs
+
+
+class _Client:
+    def __init__(self, error: ApiError) -> None:
+        self.error = error
+
+    async def patch(self, *_: Any) -> None:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reported"),
+    [
+        (NotFound(Status(code=404)), []),
+        (ApiError(Status(code=403)), ["labels not written, will look again"]),
+    ],
+)
+async def test_labels_of_a_node_that_is_not_registered_yet_are_no_problem(
+    error: ApiError, reported: list[str]
+) -> None:
+    """Else the last line of the log says that the node is not there, and not what keeps it away."""
+    discovery = FeatureDiscovery(lambda _: {"a": "b"}, cast(Client, _Client(error)), SystemClock())
+    metadata = SimpleNamespace(labels={})
+    reporter = SimpleNamespace(shape=SimpleNamespace(name="n"), node=SimpleNamespace(metadata=metadata))
+    with capture_logs() as logs:
+        await discovery.check(cast(NodeReporter, reporter))
+    assert [log["event"] for log in logs] == reported
