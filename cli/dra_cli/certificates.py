@@ -4,6 +4,7 @@ import contextlib
 import datetime
 import ipaddress
 import socket
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -181,8 +182,11 @@ def _new_authority(now: datetime.datetime) -> Certificate:
 def _subject(name: str, groups: Sequence[str]) -> "x509.Name":
     from cryptography import x509
 
-    organizations = [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, group) for group in groups]
-    return x509.Name([*organizations, x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+    # X.520 allows 64 characters; Go's x509 does not count them, and a node's name alone may have 253.
+    texts = [(x509.NameOID.ORGANIZATION_NAME, group) for group in groups]
+    texts.append((x509.NameOID.COMMON_NAME, name))
+    with warnings.catch_warnings(category=UserWarning, action="ignore"):
+        return x509.Name([x509.NameAttribute(kind, text, _validate=False) for kind, text in texts])
 
 
 def _usage(*, signs: bool) -> "x509.KeyUsage":

@@ -177,8 +177,12 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
     """Write what a node's agent on another machine needs; gives the command that runs it there.
 
     Raises:
-        CommandError: as for :func:`user_kubeconfig`.
+        CommandError: as for :func:`user_kubeconfig`, or no node can have that name.
     """
+    from dra_shared.names import dns_subdomain
+
+    if problems := dns_subdomain(node):
+        raise CommandError(f"{node!r} is no name of a node: {problems[0]}", 2)
     authority = _authority(cluster)
     users = {name: certified(authority, name, groups_of(name)) for name in users_of_agent([node])}
     reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)

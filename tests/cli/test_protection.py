@@ -43,6 +43,9 @@ def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tm
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "192.0.2.9" in map(str, names.get_values_for_type(x509.IPAddress))
     assert (folder / "ca.crt").read_text() == (cluster.data / "auth" / "ca.crt").read_text()
+    with pytest.raises(CommandError, match="'Far_1' is no name of a node: a lowercase RFC 1123 subdomain"):
+        write_node(cluster, tmp_path / "other", "Far_1", "192.0.2.9", None)
+    assert not (tmp_path / "other").exists()
 
 
 def test_without_an_authority_there_is_nothing_to_sign_with(tmp_path: Path) -> None:
