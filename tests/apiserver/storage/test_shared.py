@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import psycopg
 import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.storage import ADDED, Counted, Event, Put, Record, Remove, shared
@@ -312,6 +313,31 @@ async def test_a_database_that_is_silent_is_noticed_and_requests_end(
         await until(lambda: store.failure is None)
         # What was not answered may have happened.
         await until(lambda: store.get(PODS, "ns/b"))
+
+
+async def test_a_database_that_can_only_be_read_is_none_to_work_with(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    async with _store(url) as store:
+        await store.write(PODS, "ns/a", put("a"))
+        with psycopg.connect(url, autocommit=True) as connection:
+            # As a primary that became a standby.
+            connection.execute("ALTER DATABASE postgres SET default_transaction_read_only = on")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE application_name = 'dralab'"
+            )
+            try:
+                with pytest.raises(StatusError, match="read-only"):
+                    await store.write(PODS, "ns/b", put("b"))
+                for _ in range(3):
+                    # The log is read as before, which does not mean that all is well.
+                    await store.fresh()
+                    await store._try_to_catch_up()
+                    assert store.failure is not None
+            finally:
+                connection.execute("SET default_transaction_read_only = off")
+                connection.execute("ALTER DATABASE postgres RESET default_transaction_read_only")
+        await until(lambda: store.failure is None)
+        await store.write(PODS, "ns/b", put("b"))
 
 
 async def test_acknowledged_writes_survive_the_databases_crash() -> None:

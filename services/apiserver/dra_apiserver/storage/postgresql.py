@@ -16,8 +16,9 @@ from typing import Any, TypeVar, cast
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
-from sqlalchemy import Connection, create_engine
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy import Connection, create_engine, event
+from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
+from sqlalchemy.pool import ConnectionPoolEntry
 
 from dra_apiserver.storage import postgresqlstatements as sql
 from dra_apiserver.storage import rows
@@ -95,6 +96,9 @@ class PostgresqlEngine:
             max_overflow=_READERS,
             connect_args=_parameters(url, relaxed),
         )
+        self._generation = 0
+        event.listen(self._engine, "connect", self._made)
+        event.listen(self._engine, "checkout", self._taken)
         self._writer: Connection | None = None
         self._loading: Connection | None = None
         self._listener: Connection | None = None
@@ -218,11 +222,36 @@ class PostgresqlEngine:
         try:
             with driver.pipeline(), driver.transaction():
                 yield execute
-        except psycopg.Error:
-            if driver.closed:
-                # The next transaction has a new connection: those that lie ready were most likely lost, too.
-                self._writer.invalidate()
-                self._engine.dispose()
+        except psycopg.Error as error:
+            # Of several hosts another one may be the one to write to by now.
+            if driver.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                self._renew()
+            raise
+
+    def _made(self, _: Any, record: ConnectionPoolEntry) -> None:
+        record.info["generation"] = self._generation
+
+    def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
+        if record.info["generation"] != self._generation:
+            # The pool makes a new one.
+            raise DisconnectionError
+
+    def _renew(self) -> None:
+        """Have new connections from now on: those that lie ready are most likely of no more use than the writer's."""
+        assert self._writer is not None
+        self._writer.invalidate()
+        self._generation += 1
+
+    @contextmanager
+    def _begun(self) -> Iterator[Connection]:
+        """A transaction of the writer as SQLAlchemy makes it."""
+        assert self._writer is not None
+        try:
+            with self._writer.begin():
+                yield self._writer
+        except DBAPIError as error:
+            if isinstance(error.orig, psycopg.errors.ReadOnlySqlTransaction):
+                self._renew()
             raise
 
     def _store(self, execute: Execute, changes: Sequence[Change], compacted: int) -> None:
@@ -328,27 +357,23 @@ class PostgresqlEngine:
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction while which no server writes or compacts."""
-        assert self._writer is not None
-        with self._usable(), self._writer.begin():
-            _lock(self._writer.exec_driver_sql, _COMPACTING)
-            _lock(self._writer.exec_driver_sql, _WRITING)
-            yield self._writer
+        with self._usable(), self._begun() as writer:
+            _lock(writer.exec_driver_sql, _COMPACTING)
+            _lock(writer.exec_driver_sql, _WRITING)
+            yield writer
 
     def compact(self, revision: int, limit: int) -> bool:
         """As SQLite's; where another server compacts just now, it does the work.
 
         A writer that adds a change must not miss the version before, which is forgotten meanwhile: hence the lock.
         """
-        assert self._writer is not None
-        with self._writer.begin():
-            mine = self._writer.exec_driver_sql(
-                "SELECT pg_try_advisory_xact_lock(%s)", (_COMPACTING,)
-            ).scalar()
+        with self._begun() as writer:
+            mine = writer.exec_driver_sql("SELECT pg_try_advisory_xact_lock(%s)", (_COMPACTING,)).scalar()
             if not mine:
                 return False
-            _lock(self._writer.exec_driver_sql, _WRITING)
-            self._writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
-            done = self._writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
+            _lock(writer.exec_driver_sql, _WRITING)
+            writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
+            done = writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
             more = done.rowcount >= limit
         self.compacted = max(self.compacted, revision)
         return more

@@ -52,6 +52,7 @@ class SharedStore(Store):
         self._follower: threading.Thread | None = None
         self._refreshing: asyncio.Task[None] | None = None
         self._next_refresh: asyncio.Task[None] | None = None
+        self._unwritable = False
 
     async def __aenter__(self) -> SharedStore:
         await super().__aenter__()
@@ -127,6 +128,11 @@ class SharedStore(Store):
         self._compacted = max(self._compacted, self._shared.compacted)
         super().check_revision(revision)
 
+    def _judge(self, failure: Exception | None) -> None:
+        if failure is None:
+            self._unwritable = False
+        super()._judge(failure)
+
     def _follow_loop(self) -> None:
         assert self._loop is not None
         while True:
@@ -142,7 +148,10 @@ class SharedStore(Store):
         except Exception as error:
             _log.debug("the database's log cannot be read", error=reason(error))
         else:
-            if self.failure is not None and not self.queued:
+            if self._unwritable and not self.queued:
+                # That it can be read says nothing: what a write does is tried, too.
+                self.compact(self._compacted)
+            elif self.failure is not None and not self.queued:
                 self._judge(None)
         finally:
             alarm.cancel()
@@ -208,6 +217,7 @@ class SharedStore(Store):
             catching_up.add_done_callback(lambda _: self._flush())
             return
         if failure is not None:
+            self._unwritable = True
             super()._written(batch, failure)
             return
         assert batch.commit is not None
