@@ -1,8 +1,8 @@
 import datetime
 import socket
 import ssl
-import warnings
 import stat
+import warnings
 from pathlib import Path
 
 import pytest
