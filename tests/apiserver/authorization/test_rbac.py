@@ -248,6 +248,27 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
     assert answer.status_code == 200, answer.text
 
 
+async def test_a_role_may_be_named_by_who_may_escalate_to_it(client: httpx.AsyncClient) -> None:
+    """By the request's path, which a POST's has no name in."""
+    await give(
+        client,
+        user("bob"),
+        rule("create,update,patch", "clusterroles", _ROLE_GROUP),
+        rule("escalate", "clusterroles", _ROLE_GROUP, names="a,b"),
+    )
+    roles, head = f"{RBAC}/clusterroles", {"apiVersion": f"{_ROLE_GROUP}/v1", "kind": "ClusterRole"}
+
+    def role(name: str) -> JsonObject:
+        return {**head, "metadata": {"name": name}, "rules": [rule("get", "secrets")]}
+
+    applying = {**under("bob"), "content-type": "application/apply-patch+yaml"}
+    assert (await client.post(roles, json=role("a"), headers=under("bob"))).status_code == 403
+    assert (await client.put(f"{roles}/a", json=role("a"), headers=under("bob"))).status_code == 201
+    query = "fieldManager=bob"
+    assert (await client.patch(f"{roles}/b?{query}", json=role("b"), headers=applying)).status_code == 201
+    assert (await client.patch(f"{roles}/c?{query}", json=role("c"), headers=applying)).status_code == 403
+
+
 async def test_reviews_tell_what_would_be_allowed(client: httpx.AsyncClient) -> None:
     reviews = "/apis/authorization.k8s.io/v1"
     await give(client, user("bob"), rule("get", "pods"), namespace="default")

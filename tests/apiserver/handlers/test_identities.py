@@ -10,7 +10,7 @@ import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, rfc3339
 
 JsonObject = dict[str, Any]
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
@@ -39,6 +39,12 @@ async def whoami(client: httpx.AsyncClient, headers: dict[str, str] | None = Non
     assert answer.status_code == 201, answer.text
     found: JsonObject = answer.json()["status"]["userInfo"]
     return found
+
+
+async def test_a_review_of_oneself_is_a_new_object(client: httpx.AsyncClient, clock: FakeClock) -> None:
+    """Nothing of what was sent, and the time, as upstream's selfsubjectreview makes it."""
+    answer = await client.post(REVIEWS, json={**REVIEW, "metadata": {"labels": {"a": "b"}}})
+    assert answer.json()["metadata"] == {"creationTimestamp": rfc3339(clock.now())}
 
 
 async def token(client: httpx.AsyncClient, **spec: Any) -> httpx.Response:

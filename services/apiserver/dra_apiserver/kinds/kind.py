@@ -42,8 +42,8 @@ Plugin = tuple[str, Admit]
 """An admission plugin with its name, by which it can be turned off."""
 Handler = Callable[["Api", "Request", "Target"], Awaitable[None]]
 """Answers a request about a target."""
-CheckEscalation = Callable[["Authorizer", "UserInfo", str, str, Object, Object | None], None]
-"""Given the authorizer, the user, the resource, the namespace, the new object and the old one."""
+CheckEscalation = Callable[["Authorizer", "UserInfo", str, str, str, Object, Object | None], None]
+"""Given the authorizer, the user, the resource, the namespace, the path's name, the new object and the old one."""
 Route = tuple[str, Handler]
 """What answers an HTTP method: the verb that it stands for, and the handler."""
 Cells = Callable[[Mapping[str, Any], datetime], list[Any]]

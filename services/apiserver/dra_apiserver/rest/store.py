@@ -223,7 +223,9 @@ def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject
     authorizer = write.api.authorizer
     check = target.kind.check_escalation
     if authorizer is not None and check is not None:
-        check(authorizer, write.request.user, target.kind.plural, target.namespace, obj, old)
+        # A new object's name is in the path of a PUT or PATCH alone.
+        named = "" if write.request.method == "POST" else target.name
+        check(authorizer, write.request.user, target.kind.plural, target.namespace, named, obj, old)
 
 
 def _confirm_create(write: Write) -> None:

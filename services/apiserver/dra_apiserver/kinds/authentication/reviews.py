@@ -17,9 +17,15 @@ JsonObject = dict[str, Any]
 
 async def review_self(api: Api, request: Request, target: Target) -> None:
     """Who asks."""
-    obj = await read_review(api, request, target)
-    obj["status"] = {"userInfo": _shown_user(request.user)}
-    await reply(request, 201, obj)
+    await read_review(api, request, target)
+    kind = target.kind
+    document: JsonObject = {
+        "kind": kind.kind,
+        "apiVersion": kind.api_version(target.version),
+        "metadata": {"creationTimestamp": api.now()},
+        "status": {"userInfo": _shown_user(request.user)},
+    }
+    await reply(request, 201, document)
 
 
 async def review_token(api: Api, request: Request, target: Target) -> None:

@@ -27,10 +27,13 @@ def check_escalation(
     user: UserInfo,
     plural: str,
     namespace: str,
+    named: str,
     obj: JsonObject,
     old: JsonObject | None,
 ) -> None:
     """Let a role or a binding pass that gives nothing the user hasn't, or that it may `escalate` to or `bind`.
+
+    ``named`` is the name in the request's path.
 
     Raises:
         StatusError: 403, it gives more; 404, it gives a role that there isn't.
@@ -39,7 +42,10 @@ def check_escalation(
         return
     name = obj["metadata"].get("name") or ""
     if plural in ("roles", "clusterroles"):
-        _check_role(authorizer, user, plural, namespace, name, obj, old)
+        # As upstream: by the request's path.
+        escalate = Attributes(user, "escalate", GROUP, plural, "", namespace, named)
+        if not authorizer.authorize(escalate).allowed:
+            _check_role(authorizer, user, plural, namespace, name, obj, old)
         return
     reference = obj.get("roleRef") or {}
     role = {"Role": "roles", "ClusterRole": "clusterroles"}.get(reference.get("kind") or "")
@@ -64,10 +70,6 @@ def _check_role(
     obj: JsonObject,
     old: JsonObject | None,
 ) -> None:
-    # A new object's name is not in its path.
-    escalate = Attributes(user, "escalate", GROUP, plural, "", namespace, name if old is not None else "")
-    if authorizer.authorize(escalate).allowed:
-        return
     resource = GroupResource(GROUP, plural)
     _check_rules(authorizer, user, resource, namespace, name, obj.get("rules") or ())
     if any((one.get("aggregationRule") or {}).get("clusterRoleSelectors") for one in (obj, old or {})):
