@@ -65,6 +65,17 @@ def test_a_database_of_an_older_version_is_migrated_at_the_start(postgres: Calla
             ),
             "it has version 9999, which this API server does not know",
         ),
+        (
+            (
+                *(
+                    f"CREATE TABLE {name} (a int)"
+                    for name in ("objects", "history", "counters", "of_the_future")
+                ),
+                "CREATE TABLE alembic_version (version_num text)",
+                "INSERT INTO alembic_version VALUES ('9999')",
+            ),
+            "it has version 9999, which this API server does not know",
+        ),
     ],
 )
 def test_a_database_that_is_of_no_use_is_named_with_the_reason(

@@ -9,6 +9,8 @@ from dra_apiserver.storage import schema
 from dra_apiserver.storage.engine import DatabaseUnusable
 
 VERSION_TABLE = "alembic_version"
+# What each version has had.
+_FIRST = ("objects", "history", "counters")
 
 _log = logger(__name__)
 
@@ -24,15 +26,20 @@ def version(connection: Connection, name: str) -> str | None:
     """The migration that the database has; None for a new one.
 
     Raises:
-        DatabaseUnusable: it has another program's tables.
+        DatabaseUnusable: it has another program's tables, or those of a newer version.
     """
     tables = set(inspect(connection).get_table_names())
-    if foreign := tables - {*schema.metadata.tables, VERSION_TABLE}:
+    foreign = tables - {*schema.metadata.tables, VERSION_TABLE}
+    if foreign and not {VERSION_TABLE, *_FIRST} <= tables:
         raise DatabaseUnusable(name, f"it has a table {min(foreign)}, so it is another program's")
     if VERSION_TABLE not in tables:
         return None
-    found: str | None = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}"))
-    return found or ""
+    found: str = connection.scalar(text(f"SELECT version_num FROM {VERSION_TABLE}")) or ""
+    if foreign and found > schema.REVISION:
+        raise DatabaseUnusable(name, f"it has version {found}, which this API server does not know")
+    if foreign:
+        raise DatabaseUnusable(name, f"it has a table {min(foreign)}, so it is another program's")
+    return found
 
 
 def migrate(connection: Connection, name: str, found: str) -> None:
