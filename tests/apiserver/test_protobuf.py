@@ -95,3 +95,37 @@ def test_what_is_written_can_be_read() -> None:
 @pytest.mark.parametrize("name", ["io.k8s.api.example.v1.Foo", "io.k8s.api.core.v1.Foo", "Foo"])
 def test_what_has_no_message_is_not_known(name: str) -> None:
     assert not protobuf.known(name)
+
+
+_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
+_NOTHING = protobuf.message(_SCHEMA, {})
+
+
+@pytest.mark.parametrize(
+    ("schema", "tag", "inner"),
+    [
+        # items = 24, additionalItems = 30, additionalProperties = 28, dependencies = 31 of generated.proto.
+        ({"items": {}}, "c201", b"\x0a" + bytes([len(_NOTHING)]) + _NOTHING),
+        ({"items": [{}, {}]}, "c201", 2 * (b"\x12" + bytes([len(_NOTHING)]) + _NOTHING)),
+        ({"additionalProperties": False}, None, b"\x08\x00"),
+        ({"additionalProperties": True}, None, b"\x08\x01"),
+        ({"additionalProperties": {}}, None, b"\x08\x01\x12" + bytes([len(_NOTHING)]) + _NOTHING),
+        ({"additionalItems": False}, None, b"\x08\x00"),
+        ({"dependencies": {"a": ["b", "c"]}}, None, b"\x0a\x01a\x12\x06\x12\x01b\x12\x01c"),
+        ({"enum": [1, None]}, None, b"\x0a\x011"),
+        ({"default": {"a": 1}}, None, b'\x0a\x07{"a":1}'),
+    ],
+)
+def test_schemas_have_messages_where_json_has_one_of_several_things(
+    schema: dict[str, Any], tag: str | None, inner: bytes
+) -> None:
+    written = protobuf.message(_SCHEMA, schema)
+    assert bytes.fromhex(tag or "") + bytes([len(inner)]) + inner in written
+    read = read_message(_SCHEMA, written)
+    assert {name: read[name] for name in schema} == schema
+
+
+def test_whole_numbers_of_schemas_have_no_fraction() -> None:
+    written = protobuf.message(_SCHEMA, {"minimum": 0, "maximum": 1.5})
+    read = read_message(_SCHEMA, written)
+    assert (repr(read["minimum"]), repr(read["maximum"])) == ("0", "1.5")

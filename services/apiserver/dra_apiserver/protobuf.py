@@ -26,6 +26,8 @@ Write = Callable[[Any], bytes]
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
+# Of custom resources; what stands beside it in JSON are messages of their own.
+_SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _MAGIC: Final = b"k8s\x00"
 # runtime.Unknown's contentEncoding and contentType, which are never set.
 _UNKNOWN_END: Final = b"\x1a\x00\x22\x00"
@@ -273,7 +275,29 @@ def _either(value: Any) -> bytes:
 
 
 def _raw(value: Any) -> bytes:
-    return b"\x0a" + _prefixed(dumps(value))
+    return b"" if value is None else b"\x0a" + _prefixed(dumps(value))
+
+
+def _schema(value: JsonObject) -> bytes:
+    return _prefixed(_message(_SCHEMA).write(value))
+
+
+def _schema_or_schemas(value: Any) -> bytes:
+    if isinstance(value, list):
+        return b"".join(b"\x12" + _schema(one) for one in value)
+    return b"\x0a" + _schema(value)
+
+
+def _schema_or_bool(value: Any) -> bytes:
+    if isinstance(value, bool):
+        return b"\x08\x01" if value else b"\x08\x00"
+    return b"\x08\x01\x12" + _schema(value)
+
+
+def _schema_or_texts(value: Any) -> bytes:
+    if isinstance(value, list):
+        return b"".join(b"\x12" + _prefixed(one.encode()) for one in value)
+    return b"\x0a" + _schema(value)
 
 
 def _strings(value: list[str]) -> bytes:
@@ -296,6 +320,9 @@ _PREFIXED: Final[Mapping[str, Write]] = {
     "raw": _raw,
     "strings": _strings,
     "duration": _duration,
+    f"{_SCHEMA}OrArray": _schema_or_schemas,
+    f"{_SCHEMA}OrBool": _schema_or_bool,
+    f"{_SCHEMA}OrStringArray": _schema_or_texts,
 }
 _UNPREFIXED: Final[Mapping[str, Write]] = {
     "int": _varint,
@@ -312,4 +339,5 @@ _EMPTY: Final[Mapping[str, bytes]] = {
     "raw": b"",
     "strings": b"",
     "duration": b"\x08\x00",
+    f"{_SCHEMA}OrStringArray": b"",
 }

@@ -6,6 +6,8 @@ from typing import Any
 import httpx
 from dra_apiserver.config import Config
 from dra_apiserver.protobuf import META
+from dra_apiserver.protobuf import envelope as written
+from dra_apiserver.protobuf import message as message_of
 from dra_apiserver.schema.protobuf import envelope, read_message
 from dra_apiserver.server import ApiServer
 
@@ -143,3 +145,36 @@ async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, 
         unknown = await guarded.get("/api/v1/pods", headers={**only, "authorization": "Bearer x"})
         assert _read(unknown, f"{META}.Status")[2]["code"] == 401
     assert (await client.get("/apis", headers=only)).headers["content-type"] == "application/json"
+
+
+async def test_a_definition_of_custom_resources(client: httpx.AsyncClient) -> None:
+    """Written, read and listed, with all that its schemas may have of several kinds."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {
+            "list": {"type": "array", "items": {"type": "string"}},
+            "map": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
+            "open": {"type": "object", "additionalProperties": True},
+            "some": {"type": "string", "nullable": True, "enum": ["a", None], "default": "a"},
+        },
+    }
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    names = {"plural": "xs", "singular": "x", "kind": "X", "listKind": "XList"}
+    spec = {"group": "example.com", "scope": "Cluster", "names": names, "versions": [version]}
+    path, group = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "apiextensions.k8s.io/v1"
+    kind, definition = "CustomResourceDefinition", {"metadata": {"name": "xs.example.com"}, "spec": spec}
+    message = f"io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.{kind}"
+    body = written(group, kind, message_of(message, definition))
+    sent = {"Content-Type": PROTOBUF, "Accept": PROTOBUF}
+    made = await client.post(path, content=body, headers=sent)
+    assert made.status_code == 201, made.text
+    stored = (await client.get(f"{path}/xs.example.com")).json()
+    assert stored["spec"]["versions"][0]["schema"]["openAPIV3Schema"] == schema
+    listed = await client.get(path, headers={"Accept": PROTOBUF})
+    assert listed.status_code == 200
+    found = _read(await client.get(f"{path}/xs.example.com", headers={"Accept": PROTOBUF}), message)[2]
+    properties = found["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    assert properties["list"]["items"] == {"type": "string"}
+    assert properties["map"]["additionalProperties"] == {"type": "integer", "minimum": 0}
+    assert properties["open"]["additionalProperties"] is True
+    assert properties["some"]["enum"] == ["a", None]

@@ -16,6 +16,8 @@ from dra_shared.api.schema import protobuf_document
 MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _SIGN = 1 << 63
+_MOST_WHOLE = 1e21
+_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _MOST_NESTED = 100
 
 
@@ -169,15 +171,19 @@ def _value(kind: Any, raw: int | bytes, depth: int) -> Any:
         if isinstance(raw, bytes):
             raise ProtobufError("wrong wireType")
         return raw != 0 if kind == "bool" else _signed(raw)
+    part = _PARTS.get(kind)
+    if part is not None:
+        return part(_bytes(raw), depth + 1)
     reader = _READERS.get(kind)
     return reader(_bytes(raw)) if reader is not None else _message(kind, _bytes(raw), depth + 1)
 
 
 def _double(data: bytes) -> float:
+    """As Go's JSON has it: a whole number without a fraction."""
     if len(data) != 8:
         raise ProtobufError("wrong wireType")
     value: float = struct.unpack("<d", data)[0]
-    return value
+    return int(value) if value.is_integer() and abs(value) < _MOST_WHOLE else value
 
 
 def _numbers(data: bytes) -> dict[int, int | bytes]:
@@ -234,6 +240,38 @@ def _duration(data: bytes) -> str:
     return f"{0 if isinstance(nanos, bytes) else _signed(nanos) / 1e9:g}s"
 
 
+def _schema(raw: int | bytes, depth: int) -> dict[str, Any]:
+    """A schema as JSON has it; where it stands for something else, too, nothing more looks at what is in it."""
+    from dra_apiserver.schema.reader import Reader
+    from dra_apiserver.schema.types import Struct, definition
+
+    made, node = _message(_SCHEMA, _bytes(raw), depth), definition(_SCHEMA)
+    assert isinstance(node, Struct)
+    Reader().read(node, made)
+    return made
+
+
+def _schema_or_schemas(data: bytes, depth: int) -> Any:
+    parts = [*_fields(data)]
+    several = [_schema(raw, depth) for number, raw in parts if number == 2]
+    return several or _first_schema(parts, depth)
+
+
+def _first_schema(parts: list[tuple[int, int | bytes]], depth: int) -> dict[str, Any] | None:
+    return next((_schema(raw, depth) for number, raw in parts if number == 1), None)
+
+
+def _schema_or_bool(data: bytes, depth: int) -> Any:
+    parts = _numbers(data)
+    return _schema(parts[2], depth) if 2 in parts else parts.get(1, 0) != 0
+
+
+def _schema_or_texts(data: bytes, depth: int) -> Any:
+    parts = [*_fields(data)]
+    texts = [_text(raw) for number, raw in parts if number == 2]
+    return texts or _first_schema(parts, depth)
+
+
 def _base64(data: bytes) -> str:
     return base64.b64encode(data).decode()
 
@@ -249,4 +287,10 @@ _READERS = {
     "raw": _raw,
     "strings": _strings,
     "duration": _duration,
+}
+# What stands for one of several things, and knows how deep it is.
+_PARTS = {
+    f"{_SCHEMA}OrArray": _schema_or_schemas,
+    f"{_SCHEMA}OrBool": _schema_or_bool,
+    f"{_SCHEMA}OrStringArray": _schema_or_texts,
 }
