@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from dra_apiserver import protobuf
+from dra_apiserver import main, protobuf
 from dra_apiserver.audit import AuditLog, load_policy
 from dra_apiserver.config import AuditOptions, Config
 from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
@@ -201,6 +201,40 @@ def test_a_policy_that_is_none(tmp_path: Path, text: str, message: str) -> None:
         load_policy(file)
     assert str(caught.value).startswith("loading audit policy file: ")
     assert str(caught.value).endswith(f": from file {file}")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--audit-log-maxsize", "-1"], "--audit-log-maxsize -1 can't be a negative number"),
+        (["--audit-log-maxage", "-2"], "--audit-log-maxage -2 can't be a negative number"),
+        (["--audit-log-maxbackup", "-3"], "--audit-log-maxbackup -3 can't be a negative number"),
+        (["--audit-log-path", "POLICY/audit.log"], "POLICY'"),
+        (["--audit-log-path", "FOLDER"], "Is a directory"),
+    ],
+)
+def test_what_cannot_be_logged_to_is_refused_at_the_start(
+    tmp_path: Path, words: list[str], message: str
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(f"{_BARE}rules: [{{level: Metadata}}]")
+
+    def put(text: str) -> str:
+        return text.replace("POLICY", str(policy)).replace("FOLDER", str(tmp_path))
+
+    chosen = main.options().parse_args(["--audit-policy-file", str(policy), *map(put, words)])
+    with pytest.raises((OSError, ValueError), match=re.escape(put(message))):
+        main._audit(chosen)
+
+
+def test_the_log_is_there_from_the_start(tmp_path: Path) -> None:
+    policy, log = tmp_path / "policy.yaml", tmp_path / "logs" / "audit.log"
+    policy.write_text(f"{_BARE}rules: [{{level: Metadata}}]")
+    words = ["--audit-policy-file", str(policy), "--audit-log-path"]
+    main._audit(main.options().parse_args([*words, "-"]))
+    assert not log.exists()
+    main._audit(main.options().parse_args([*words, str(log)]))
+    assert log.stat().st_mode & 0o777 == 0o600
 
 
 def test_unknown_fields_of_a_policy_are_passed_over(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from dra_shared.service import Options, boolean, guard, run, serving
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
-from dra_apiserver.audit import load_policy
+from dra_apiserver.audit import ensure_log_file, load_policy
 from dra_apiserver.config import ALWAYS_ALLOW, AuditOptions, Config, authorization_mode
 from dra_apiserver.credentials import read_token_file
 from dra_apiserver.kinds import catalog
@@ -234,14 +234,19 @@ def _audit(chosen: argparse.Namespace) -> AuditOptions | None:
     """What the options say of the audit log; as upstream, nothing is logged without a policy.
 
     Raises:
-        OSError: the policy can't be read.
-        ValueError: it is none.
+        OSError: the policy can't be read, or the log not be written.
+        ValueError: the policy is none, or a number is negative.
     """
+    for name in ("maxage", "maxbackup", "maxsize"):
+        value = getattr(chosen, f"audit_log_{name}")
+        if value < 0:
+            raise ValueError(f"--audit-log-{name} {value} can't be a negative number")
     if chosen.audit_policy_file is None:
         return None
     load_policy(chosen.audit_policy_file)
     if not chosen.audit_log_path:
         return None
+    ensure_log_file(chosen.audit_log_path)
     return AuditOptions(
         chosen.audit_policy_file,
         chosen.audit_log_path,

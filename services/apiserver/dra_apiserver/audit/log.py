@@ -13,7 +13,23 @@ from typing import BinaryIO
 from dra_shared.clock import Clock
 
 _DEFAULT_SIZE = 100
+_STANDARD_OUTPUT = "-"
 _STAMP = "%Y-%m-%dT%H-%M-%S"
+
+
+def ensure_log_file(path: str) -> None:
+    """Make the file, if it is none yet: a server that could not log does not start, as upstream's.
+
+    Raises:
+        OSError: it can't be made, or not be written.
+    """
+    if path != _STANDARD_OUTPUT:
+        os.close(_opened(Path(path)))
+
+
+def _opened(path: Path) -> int:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
 
 class AuditLog:
@@ -33,7 +49,7 @@ class AuditLog:
         max_age: int = 0,
         compress: bool = False,
     ) -> None:
-        self._path = None if path == "-" else Path(path)
+        self._path = None if path == _STANDARD_OUTPUT else Path(path)
         self._clock = clock
         self._limit = (max_size or _DEFAULT_SIZE) << 20
         self._backups, self._age, self._compress = max_backups, max_age, compress
@@ -65,10 +81,7 @@ class AuditLog:
             self._file = None
 
     def _open(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self._file = os.fdopen(
-            os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb", buffering=0
-        )
+        self._file = os.fdopen(_opened(path), "wb", buffering=0)
         self._size = self._file.tell() or path.stat().st_size
 
     def _rotate(self, path: Path) -> None:
