@@ -1,7 +1,8 @@
 """Two API servers on one database, or one and a reader, as clients see them that change between the two."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,9 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.errors import server_error
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.engine import Commit
+from dra_apiserver.storage.postgresql import PostgresqlEngine
+from dra_apiserver.storage.records import Change
 
 from tests.support.waiting import until
 
@@ -92,6 +96,40 @@ async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) 
     assert (await one.post("/api/v1/namespaces", json=namespace)).status_code == 201
     created = await other.post("/api/v1/namespaces/new/configmaps", json=_map("m"))
     assert created.status_code == 201, created.text
+
+
+async def test_a_namespace_that_goes_at_one_server_takes_no_object_at_the_other(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = Config(port=0, data=tmp_path, relaxed=True, database=postgres())
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "going"}}
+    async with AsyncExitStack() as stack:
+        servers = [await stack.enter_async_context(ApiServer(config)) for _ in range(2)]
+        one, other = [
+            await stack.enter_async_context(httpx.AsyncClient(base_url=server.url, timeout=30))
+            for server in servers
+        ]
+        assert (await one.post("/api/v1/namespaces", json=namespace)).status_code == 201
+        engine = servers[1].store.engine
+        assert isinstance(engine, PostgresqlEngine)
+        commit, decided, may = engine.commit, threading.Event(), threading.Event()
+
+        def commit_late(changes: Sequence[Change], applied: int) -> Commit:
+            if any(change.event.key.startswith("going/") for change in changes):
+                decided.set()
+                may.wait()
+            return commit(changes, applied)
+
+        monkeypatch.setattr(engine, "commit", commit_late)
+        creating = asyncio.create_task(other.post("/api/v1/namespaces/going/configmaps", json=_map("m")))
+        try:
+            await until(decided.is_set)
+            assert (await one.delete("/api/v1/namespaces/going")).status_code == 200
+        finally:
+            may.set()
+        refused = (await creating).json()
+        assert (refused["code"], refused["reason"]) == (403, "Forbidden")
+        assert "because it is being terminated" in refused["message"]
 
 
 async def test_an_update_of_an_older_version_is_a_conflict_everywhere(pair: Pair) -> None:

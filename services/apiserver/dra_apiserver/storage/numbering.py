@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from dra_apiserver.storage.records import Change, Event, Record, with_revision
+from dra_apiserver.storage.records import Change, Event, Record, by_resource, with_revision
 
 
 def numbered(changes: Iterable[Change], newest: int, before: Sequence[Change]) -> list[Change | None]:
@@ -16,13 +16,14 @@ def numbered(changes: Iterable[Change], newest: int, before: Sequence[Change]) -
     found: list[Change | None] = []
     again: dict[int, Record] = {}
     taken = {(change.resource, change.event.key) for change in before}
+    others = by_resource(before)
     late: set[int] = set()
     for change in changes:
         event = change.event
         if (
             (change.resource, event.key) in taken
             or id(event.previous) in late
-            or (before and change.miscounts(before))
+            or (before and change.miscounts(others))
         ):
             late.add(id(event.record))
             found.append(None)

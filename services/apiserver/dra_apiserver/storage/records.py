@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -94,9 +94,22 @@ class Change:
         self.author = author
         self.counted = counted
 
-    def miscounts(self, others: Iterable[Change]) -> bool:
-        """Whether one of the other servers' changes is of what this one has counted."""
-        return bool(self.counted) and any(one.covers(other) for one in self.counted for other in others)
+    def miscounts(self, others: Mapping[Resource, Sequence[Change]]) -> bool:
+        """Whether one of the other servers' changes, by resource, is of what this one has counted."""
+        return any(
+            one.covers(other)
+            for one in self.counted
+            if one.resource in others
+            for other in others[one.resource]
+        )
+
+
+def by_resource(changes: Iterable[Change]) -> dict[Resource, list[Change]]:
+    """Changes by what they are of, in their order."""
+    found: dict[Resource, list[Change]] = {}
+    for change in changes:
+        found.setdefault(change.resource, []).append(change)
+    return found
 
 
 class Counted(NamedTuple):

@@ -18,7 +18,7 @@ from dra_shared.retention import Retention
 from dra_apiserver.errors import server_error, unanswered
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
-from dra_apiserver.storage.records import Change, Record, Resource
+from dra_apiserver.storage.records import Change, Record, Resource, by_resource
 from dra_apiserver.storage.store import ChangeFunction, Store
 
 _STEP = 1000
@@ -163,9 +163,11 @@ class SharedStore(Store):
                 newest += 1
             if change.event.revision > newest:
                 raise RuntimeError(f"the log has no revision {newest}, but {change.event.revision}")
-        for write in self._queued:
-            # Of what comes after it is sent, the database is asked.
-            write.miscounted = write.miscounted or write.change.miscounts(changes)
+        if self._queued and changes:
+            # Of what comes after they are sent, the database is asked.
+            others = by_resource(changes)
+            for write in self._queued:
+                write.miscounted = write.miscounted or write.change.miscounts(others)
         return super()._apply(changes)
 
     def _flush(self) -> None:
