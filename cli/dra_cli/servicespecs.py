@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import os
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,6 +22,19 @@ from dra_cli.versions import Versions
 _DEFAULT_VERSIONS = "api/all=true"
 
 _Stack = contextlib.ExitStack | contextlib.AsyncExitStack
+
+
+# Where the API servers find `--audit-log-path`, which they would share.
+_AUDIT_LOG = ("DRALAB_APISERVER_AUDIT_LOG_PATH", "DRALAB_AUDIT_LOG_PATH")
+
+
+def _own_audit_log(name: str) -> dict[str, str]:
+    """A file of its own for the audit log of one more API server: two that share one rotate it under each other."""
+    path = next(filter(None, map(os.environ.get, _AUDIT_LOG)), "-")
+    if path == "-":
+        return {}
+    file = Path(path)
+    return {_AUDIT_LOG[0]: str(file.with_name(f"{file.stem}.{name}{file.suffix}"))}
 
 
 class ServiceSpecs:
@@ -104,7 +118,7 @@ class ServiceSpecs:
             arguments,
             port_flag="--port",
             known=True,
-            environment=self._environment,
+            environment={**self._environment, **(_own_audit_log(name) if name != "apiserver" else {})},
             token=self._protection.administrator.get("token", ""),
             tls=self._protection.context(),
         )

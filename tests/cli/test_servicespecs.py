@@ -79,6 +79,30 @@ def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
     assert first == second
 
 
+@pytest.mark.parametrize(
+    ("variable", "given", "others"),
+    [
+        (
+            "DRALAB_APISERVER_AUDIT_LOG_PATH",
+            "/x/audit.log",
+            ["/x/audit.apiserver-2.log", "/x/audit.apiserver-3.log"],
+        ),
+        ("DRALAB_AUDIT_LOG_PATH", "/x/audit", ["/x/audit.apiserver-2", "/x/audit.apiserver-3"]),
+        ("DRALAB_APISERVER_AUDIT_LOG_PATH", "-", [None, None]),
+        ("DRALAB_APISERVER_OTHER", "x", [None, None]),
+    ],
+)
+def test_each_api_server_has_an_audit_log_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, given: str, others: list[str | None]
+) -> None:
+    monkeypatch.setenv(variable, given)
+    made = _specs(tmp_path, ClusterOptions(port=0, nodes=0, apiservers=3))
+    with contextlib.ExitStack() as stack:
+        specs = made.all(stack, "http://127.0.0.1:1")
+    found = [spec.environment.get("DRALAB_APISERVER_AUDIT_LOG_PATH") for spec in specs]
+    assert found == [None, *others, None, None]
+
+
 def test_a_token_is_needed_by_default_where_pods_run_on_a_real_engine() -> None:
     assert not ClusterOptions().needs_token
     assert ClusterOptions(runtime="docker").needs_token
