@@ -89,7 +89,7 @@ def test_servers_of_one_postgresql_are_equals(tmp_path: Path) -> None:
         ),
         ("DRALAB_AUDIT_LOG_PATH", "/x/audit", ["/x/audit.apiserver-2", "/x/audit.apiserver-3"]),
         ("DRALAB_APISERVER_AUDIT_LOG_PATH", "-", [None, None]),
-        ("DRALAB_APISERVER_OTHER", "x", [None, None]),
+        ("DRALAB_APISERVER_ACCESS_LOG", "true", [None, None]),
     ],
 )
 def test_each_api_server_has_an_audit_log_of_its_own(
