@@ -48,6 +48,7 @@ from dra_apiserver.storage.catalog import Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.feed import Feed
+from dra_apiserver.storage.insist import insist
 from dra_apiserver.storage.replica import Replica
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.wire import FEED, REQUESTS
@@ -253,21 +254,24 @@ class ApiServer:
             await asyncio.sleep(1)
 
     async def _expire_events(self) -> None:
-        resource = ("", "events")
         while True:
             await self._clock.sleep(_SWEEP_EVERY)
-            now = self._clock.now()
-            for number, record in enumerate(list(self.store.collection(resource).records.values())):
-                if number % _SWEEP_STEP == 0:
-                    await asyncio.sleep(0)
-                meta = record.object()["metadata"]
-                touched = max(
-                    (entry.get("time") or "" for entry in meta.get("managedFields") or ()),
-                    default="",
-                )
-                born = parse_rfc3339(touched or meta["creationTimestamp"])
-                if (now - born).total_seconds() > self.config.event_ttl:
-                    await self.store.write(resource, record.key, _remove_if(record.revision))
+            await insist(self._clock, self._sweep_events)
+
+    async def _sweep_events(self) -> None:
+        resource = ("", "events")
+        now = self._clock.now()
+        for number, record in enumerate(list(self.store.collection(resource).records.values())):
+            if number % _SWEEP_STEP == 0:
+                await asyncio.sleep(0)
+            meta = record.object()["metadata"]
+            touched = max(
+                (entry.get("time") or "" for entry in meta.get("managedFields") or ()),
+                default="",
+            )
+            born = parse_rfc3339(touched or meta["creationTimestamp"])
+            if (now - born).total_seconds() > self.config.event_ttl:
+                await self.store.write(resource, record.key, _remove_if(record.revision))
 
     def _gauges(self, metrics: Metrics) -> None:
         store = self.store

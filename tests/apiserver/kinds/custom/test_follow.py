@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.errors import server_error
 from dra_apiserver.kinds.custom.follow import RESOURCE, Definitions
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.server import ApiServer
@@ -182,6 +183,30 @@ async def test_what_another_server_has_established_is_served_at_once(tmp_path: P
         await until(lambda: found)
         collection.ignore(look)
         assert found[0] is not None
+
+
+async def test_definitions_are_followed_on_after_a_failure_of_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        write = server.store.write
+        failures: list[str] = []
+
+        async def fail_once(
+            resource: tuple[str, str], key: str, change: Any, dry_run: bool = False
+        ) -> Record | None:
+            if resource == RESOURCE and server.store.get(RESOURCE, key) is not None and not failures:
+                failures.append(key)
+                raise server_error("storage: the database is away")
+            return await write(resource, key, change, dry_run)
+
+        monkeypatch.setattr(server.store, "write", fail_once)
+        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+        await until_established(client)
+        assert failures == ["widgets.example.com"]
 
 
 async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(

@@ -11,6 +11,7 @@ from typing import Any
 from dra_apiserver.api import Api
 from dra_apiserver.registry import version_priority
 from dra_apiserver.storage import Put, Record, Remove, Resource
+from dra_apiserver.storage.insist import insist
 
 Object = dict[str, Any]
 Wanted = Callable[[], dict[str, Object]]
@@ -76,7 +77,7 @@ class Followers:
     async def sync(self) -> None:
         """Make what is missing now and remove what nothing needs."""
         self._served.clear()
-        await asyncio.gather(self.sync_addresses(), self._sync(_API_SERVICES, self._wanted_services))
+        await asyncio.gather(self.sync_addresses(), self._sync_services())
 
     async def sync_addresses(self) -> None:
         """Make the IPAddresses that are missing and remove those that nothing needs."""
@@ -95,7 +96,7 @@ class Followers:
                 collection.discard(waiter)
                 # Before the sync, so that what happens meanwhile wakes us again.
                 waiter = collection.waiter()
-                await self.sync_addresses()
+                await insist(self._api.clock, self.sync_addresses)
         finally:
             collection.discard(waiter)
 
@@ -103,7 +104,10 @@ class Followers:
         while True:
             await self._served.wait()
             self._served.clear()
-            await self._sync(_API_SERVICES, self._wanted_services)
+            await insist(self._api.clock, self._sync_services)
+
+    async def _sync_services(self) -> None:
+        await self._sync(_API_SERVICES, self._wanted_services)
 
     async def _sync(self, target: Resource, wanted: Wanted) -> None:
         needed = wanted()

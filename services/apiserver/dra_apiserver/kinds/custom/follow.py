@@ -9,6 +9,7 @@ from dra_shared.log import logger
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.custom.definitions import accepted_status, established, kind_of_definition
 from dra_apiserver.storage import Put, Record, Remove
+from dra_apiserver.storage.insist import insist
 
 Object = dict[str, Any]
 
@@ -60,7 +61,7 @@ class Definitions:
         while True:
             waiter = collection.waiter()
             try:
-                await self._sync()
+                await insist(self._api.clock, self._sync)
                 await waiter
             finally:
                 collection.discard(waiter)
