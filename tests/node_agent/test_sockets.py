@@ -176,3 +176,35 @@ async def test_a_driver_of_another_process_is_reached_over_its_socket(path: Path
     async with LocalSockets().channel(str(path)) as channel:
         assert await _prepare(channel, "good") == "prepared"
     await elsewhere.stop(None)
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(65536):
+        writer.write(data)
+
+
+async def test_a_plugin_on_a_busy_machine_is_waited_for(path: Path) -> None:
+    behind, done, ended = path.with_name("behind.sock"), asyncio.Event(), asyncio.Event()
+    server = UnixSockets().server([behind], _add(_Plugin()))
+    await server.start()
+
+    async def late(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # The plugin gets no time to answer its new connection for several reconnects' backoff.
+        await asyncio.sleep(0.5)
+        there, back = await asyncio.open_unix_connection(str(behind))
+        copies = asyncio.gather(_copy(reader, back), _copy(there, writer))
+        await done.wait()
+        for one in (back, writer):
+            one.close()
+            await one.wait_closed()
+        await copies
+        ended.set()
+
+    front = await asyncio.start_unix_server(late, str(path))
+    async with UnixSockets().channel(str(path)) as channel:
+        assert await _prepare(channel, "good") == "prepared"
+        done.set()
+        await ended.wait()
+    await server.stop(None)
+    front.close()
+    await front.wait_closed()

@@ -19,8 +19,8 @@ CHANNEL_OPTIONS: Sequence[tuple[str, Any]] = (
     ("grpc.default_authority", "localhost"),
     ("grpc.enable_http_proxy", 0),
     ("grpc.use_local_subchannel_pool", 1),
+    # There is no `min_reconnect_backoff_ms`: it is how long connecting may take, which is 20 s as in grpc-go.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 2000),
 )
 
