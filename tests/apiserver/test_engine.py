@@ -15,6 +15,8 @@ ENGINE = Path(dra_apiserver.__file__).parent
 ALLOWED = {
     # Which part of a path says the namespace.
     "audit/policy.py": {"namespaces"},
+    # A field of a policy's rules.
+    "audit/policyfile.py": {"namespaces"},
     "authorization/impersonation.py": {"nodes", "serviceaccounts"},
     "authorization/requests.py": {"namespaces"},
     "conformance.py": {"namespaces"},
@@ -27,6 +29,8 @@ ALLOWED = {
     "handlers/routes.py": {"namespaces"},
     # They come before the objects that they define.
     "handlers/snapshots.py": {"CustomResourceDefinition"},
+    # What is created in a namespace depends on it.
+    "rest/counted.py": {"namespaces"},
     # What the token of a service account names, and must be there for as long as it holds.
     "serviceaccount/tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
     # Admin access goes by a namespace's label.

@@ -22,6 +22,7 @@ _PAGES = [page(path) for path in _DOCS]
 _SHOWN = [one for one in [*_PAGES, *examples()] if one.blocks]
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
 _AGE = re.compile(r"\b\d+(?:m\d+)?s\b")
+_PROGRESS = re.compile(r"^\w+ \d+/\d+ after \d+ s\n", re.MULTILINE)
 
 
 def _name(page: Page) -> str:
@@ -75,8 +76,8 @@ def _script(shown: Page) -> tuple[str, dict[int, Command]]:
 
 
 def _plain(text: str) -> str:
-    """Without what no two runs have in common: how long ago, and the width of a column."""
-    return re.sub(r"\s+", " ", _AGE.sub("7s", text)).strip()
+    """Without what no two runs have in common: how long ago, a column's width, and how far a slow machine has come."""
+    return re.sub(r"\s+", " ", _AGE.sub("7s", _PROGRESS.sub("", text))).strip()
 
 
 def _pattern(text: str) -> re.Pattern[str]:
