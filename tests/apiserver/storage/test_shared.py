@@ -11,7 +11,7 @@ import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.storage import ADDED, Counted, Event, Put, Record, Remove, shared
 from dra_apiserver.storage.engine import Changes, Commit
-from dra_apiserver.storage.postgresql import PostgresqlEngine
+from dra_apiserver.storage.postgresql import _WRITING, PostgresqlEngine
 from dra_apiserver.storage.records import Change
 from dra_apiserver.storage.shared import SharedStore, store_for
 from dra_shared.clock import FakeClock
@@ -255,9 +255,10 @@ async def test_a_server_that_was_away_longer_than_the_window_reads_all_again(
             with pytest.raises(StatusError) as caught:
                 await away.history(PODS, before)
             assert caught.value.code == 410
+            newest = one.revision
             record = await away.write(PODS, "ns/kept", put("kept", spec=1))
             assert record is not None
-            assert record.revision == one.revision + 1
+            assert record.revision == newest + 1
 
 
 async def test_a_server_far_behind_follows_before_it_writes(
@@ -313,6 +314,22 @@ async def test_a_database_that_is_silent_is_noticed_and_requests_end(
         await until(lambda: store.failure is None)
         # What was not answered may have happened.
         await until(lambda: store.get(PODS, "ns/b"))
+
+
+async def test_a_database_that_is_silent_keeps_no_server_from_ending(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "_PATIENCE", 0.2)
+    url = postgres()
+    with psycopg.connect(url) as other:
+        async with _store(url) as store:
+            # Its answers to writes have to wait for as long as another has the log's lock.
+            other.execute("SELECT pg_advisory_xact_lock(%s)", (_WRITING,))
+            write = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
+            await until(lambda: store.queued)
+        with pytest.raises(StatusError) as caught:
+            await write
+        assert caught.value.code == 500
 
 
 async def test_a_database_that_can_only_be_read_is_none_to_work_with(postgres: Callable[[], str]) -> None:

@@ -172,3 +172,7 @@ class SharedEngine(Engine, Protocol):
     def wake(self) -> None:
         """End `listen`, for good."""
         ...
+
+    def hang_up(self) -> None:
+        """End whatever still waits for the database with an error, and connect no more."""
+        ...

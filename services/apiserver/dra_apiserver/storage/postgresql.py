@@ -8,8 +8,11 @@ say only that there is something new.
 from __future__ import annotations
 
 import functools
+import os
 import re
+import socket
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar, cast
@@ -97,12 +100,15 @@ class PostgresqlEngine:
             connect_args=_parameters(url, relaxed),
         )
         self._generation = 0
+        self._drivers = weakref.WeakSet[Any]()
+        event.listen(self._engine, "do_connect", self._connecting)
         event.listen(self._engine, "connect", self._made)
         event.listen(self._engine, "checkout", self._taken)
         self._writer: Connection | None = None
         self._loading: Connection | None = None
         self._listener: Connection | None = None
         self._closing = threading.Event()
+        self._hung_up = False
         self._own = 0
         self._sent = False
         self.compacted = 0
@@ -228,8 +234,13 @@ class PostgresqlEngine:
                 self._renew()
             raise
 
-    def _made(self, _: Any, record: ConnectionPoolEntry) -> None:
+    def _connecting(self, *_: Any) -> None:
+        if self._hung_up:
+            raise psycopg.OperationalError("the server is stopping")
+
+    def _made(self, driver: Any, record: ConnectionPoolEntry) -> None:
         record.info["generation"] = self._generation
+        self._drivers.add(driver)
 
     def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
         if record.info["generation"] != self._generation:
@@ -306,6 +317,15 @@ class PostgresqlEngine:
         self._closing.set()
         with suppress(SQLAlchemyError), self._read() as reader:
             reader.exec_driver_sql("SELECT pg_notify(%s, '')", (_CHANNEL,))
+
+    def hang_up(self) -> None:
+        """Shut the connections' sockets: who waits for an answer there sees their end."""
+        self._hung_up = True
+        self._closing.set()
+        for driver in list(self._drivers):
+            # One that is closed has no socket.
+            with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(driver.fileno())) as end:
+                end.shutdown(socket.SHUT_RDWR)
 
     @_again
     def history(self, resource: Resource, after: int, until: int, size: int) -> History:
@@ -403,13 +423,16 @@ class PostgresqlEngine:
         return found
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, also those of who reads for a request that was given up."""
         self._closing.set()
         for connection in (self._loading, self._listener, self._writer):
             if connection is not None:
                 with suppress(SQLAlchemyError):
                     connection.close()
         self._engine.dispose()
+        self.hang_up()
+        for driver in list(self._drivers):
+            driver.close()
 
 
 def _parameters(url: str, relaxed: bool) -> dict[str, Any]:

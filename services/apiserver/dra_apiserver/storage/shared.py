@@ -26,6 +26,8 @@ _POLL = 1.0
 # As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout.
 _REQUEST_TIMEOUT = 60.0
 _SILENCE = 2.0
+# How long a server that stops waits for the database to answer.
+_PATIENCE = 5.0
 _SILENT = f"it has not answered for {_SILENCE:g} seconds"
 
 _log = logger(__name__)
@@ -62,10 +64,18 @@ class SharedStore(Store):
 
     async def __aexit__(self, *error: object) -> None:
         self._ended.set()
-        await asyncio.to_thread(self._shared.wake)
-        if self._follower is not None:
-            await asyncio.to_thread(self._follower.join)
-        await super().__aexit__(*error)
+        # A database that is silent keeps no server from ending.
+        alarm = asyncio.get_running_loop().call_later(_PATIENCE, self._shared.hang_up)
+        try:
+            await asyncio.to_thread(self._shared.wake)
+            if self._follower is not None:
+                await asyncio.to_thread(self._follower.join)
+            # Those whose requests have ended may still read.
+            running = [task for task in (self._refreshing, self._next_refresh) if task is not None]
+            await asyncio.gather(*running, return_exceptions=True)
+            await super().__aexit__(*error)
+        finally:
+            alarm.cancel()
 
     async def fresh(self) -> None:
         """Wait until all is seen that any server had answered when this was called.
