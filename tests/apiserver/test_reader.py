@@ -12,9 +12,11 @@ import httpx
 import msgspec
 import orjson
 import pytest
+from dra_apiserver import relay
 from dra_apiserver.config import Config
-from dra_apiserver.relay import Client
+from dra_apiserver.relay import Client, RelayedConnection
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage import feed, replica
 from dra_apiserver.storage.wire import REQUESTS
 from dra_apiserver.user import UserInfo
 from dra_shared.clientcertificate import ClientCertificate
@@ -120,6 +122,23 @@ async def test_writes_of_all_sizes_pass(client: httpx.AsyncClient) -> None:
     assert made.status_code == 201, made.text
     too_large = await client.post(_MAPS, json=_map("m", text="x" * (5 << 20)))
     assert too_large.status_code == 413
+
+
+async def test_a_request_that_a_silent_api_server_has_ends(
+    reader: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replica, "_POLL", 0.01)
+    monkeypatch.setattr(replica, "_SILENCE", 0.05)
+    monkeypatch.setattr(relay, "_REQUEST_TIMEOUT", 0.1)
+    with monkeypatch.context() as silent:
+        # As one that is stopped: it takes requests, and does nothing with them.
+        silent.setattr(feed._Reader, "answer", lambda *_: None)
+        silent.setattr(RelayedConnection, "data_received", lambda *_: None)
+        answer = await client.delete(f"{_MAPS}/x")
+        assert answer.status_code == 504
+        assert answer.json()["reason"] == "Timeout"
+    await until(lambda: reader.store.failure is None)
+    assert (await client.delete(f"{_MAPS}/x")).status_code == 404
 
 
 async def test_a_watch_goes_on_while_the_api_server_starts_again(config: Config, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,13 +18,15 @@ from dra_shared.clientcertificate import ClientCertificate
 from dra_shared.unixsocket import unix_connection
 
 from dra_apiserver.connection import TAKE_OVER, Connection
-from dra_apiserver.errors import StatusError, service_unavailable
+from dra_apiserver.errors import StatusError, service_unavailable, unanswered
 from dra_apiserver.handthrough import hand_through
 from dra_apiserver.http import CERTIFICATE, Disconnected, Headers, Receive, Request, Scope, Send
 
 # Seconds: a server that was killed is back by then.
 _CONNECT_TIMEOUT = 5.0
 _CONNECT_EVERY = 0.05
+# As kube-apiserver's --request-timeout.
+_REQUEST_TIMEOUT = 60.0
 _READ_BYTES = 1 << 16
 _WHOLE_BYTES = 4 << 20
 _MOST_IDLE = 64
@@ -70,10 +72,11 @@ class _Line(NamedTuple):
 
 
 class Relay:
-    """Repeats requests at the API server that listens at `path`."""
+    """Repeats requests at the API server that listens at `path`; `silent` says that it does not answer any."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, silent: Callable[[], bool]) -> None:
         self._path = path
+        self._silent = silent
         self._idle: deque[_Line] = deque()
 
     def close(self) -> None:
@@ -101,7 +104,7 @@ class Relay:
         while True:
             line, fresh = await self._line(upgrades)
             try:
-                again = await _Exchange(request, line).run(framed)
+                again = await _Exchange(request, line, self._silent).run(framed)
             except (_Gone, OSError):
                 line.writer.close()
                 # A server may close an idle connection at any time.
@@ -153,8 +156,8 @@ async def _framed_body(request: Request) -> bytes | None:
 class _Exchange:
     """One request on a connection, and its answer."""
 
-    def __init__(self, request: Request, line: _Line) -> None:
-        self._request, self._line = request, line
+    def __init__(self, request: Request, line: _Line, silent: Callable[[], bool]) -> None:
+        self._request, self._line, self._silent = request, line, silent
         self._parser = httptools.HttpResponseParser(self)
         self._headers: Headers = []
         self._pieces: list[bytes] = []
@@ -168,11 +171,12 @@ class _Exchange:
         Raises:
             Disconnected: the client has gone.
             OSError, _Gone: the API server has.
+            StatusError: 504, it is silent.
         """
         request, (reader, writer) = self._request, self._line
         if TAKE_OVER in request.scope:
             writer.write(_head(request, upgrades=True))
-            head = await _response_head(reader)
+            head = await self._answer(lambda: _response_head(reader))
             if head.startswith(b"HTTP/1.1 101 "):
                 await hand_through(request, reader, writer, head)
                 return False
@@ -181,12 +185,22 @@ class _Exchange:
         writer.write(_head(request) + (body or b""))
         sending = asyncio.create_task(self._send_pieces()) if body is None else None
         try:
-            await self._receive(await reader.read(_READ_BYTES))
+            await self._receive(await self._answer(lambda: reader.read(_READ_BYTES)))
         finally:
             if sending is not None:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
         return self._parser.should_keep_alive() and (sending is None or self._sent)
+
+    async def _answer(self, read: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
+        """What comes first. Some requests take long; one that a silent server has ends."""
+        while True:
+            try:
+                async with asyncio.timeout(_REQUEST_TIMEOUT):
+                    return await read()
+            except TimeoutError:
+                if self._silent():
+                    raise unanswered() from None
 
     async def _send_pieces(self) -> None:
         request, writer = self._request, self._line.writer

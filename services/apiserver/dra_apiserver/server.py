@@ -157,7 +157,7 @@ class ApiServer:
     def _entrance(self, application: Application) -> Entrance:
         if not self.config.reader:
             return application
-        relay = Relay(self.config.directory / REQUESTS)
+        relay = Relay(self.config.directory / REQUESTS, lambda: self.store.failure is not None)
         self._stack.callback(relay.close)
         return Reads(self.api, application, relay)
 
