@@ -174,5 +174,5 @@ class SharedEngine(Engine, Protocol):
         ...
 
     def hang_up(self) -> None:
-        """End whatever still waits for the database with an error, and connect no more."""
+        """End whatever still waits for the database with an error, and connect no more until it is opened again."""
         ...

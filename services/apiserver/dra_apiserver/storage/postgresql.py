@@ -120,6 +120,8 @@ class PostgresqlEngine:
 
     def open(self) -> Revisions:
         """Connect, make or migrate the tables, and begin to read: what `objects` gives is of this moment."""
+        self._hung_up = False
+        self._closing.clear()
         with self._usable():
             self._writer = self._engine.connect()
             with self._writer.begin():
