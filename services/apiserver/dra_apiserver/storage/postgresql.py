@@ -100,7 +100,9 @@ class PostgresqlEngine:
             connect_args=_parameters(url, relaxed),
         )
         self._generation = 0
+        # Threads connect while another one hangs up.
         self._drivers = weakref.WeakSet[Any]()
+        self._connected = threading.Lock()
         event.listen(self._engine, "do_connect", self._connecting)
         event.listen(self._engine, "connect", self._made)
         event.listen(self._engine, "checkout", self._taken)
@@ -242,7 +244,8 @@ class PostgresqlEngine:
 
     def _made(self, driver: Any, record: ConnectionPoolEntry) -> None:
         record.info["generation"] = self._generation
-        self._drivers.add(driver)
+        with self._connected:
+            self._drivers.add(driver)
 
     def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
         if record.info["generation"] != self._generation:
@@ -324,7 +327,7 @@ class PostgresqlEngine:
         """Shut the connections' sockets: who waits for an answer there sees their end."""
         self._hung_up = True
         self._closing.set()
-        for driver in list(self._drivers):
+        for driver in self._all_drivers():
             # One that is closed has no socket.
             with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(driver.fileno())) as end:
                 end.shutdown(socket.SHUT_RDWR)
@@ -433,8 +436,12 @@ class PostgresqlEngine:
                     connection.close()
         self._engine.dispose()
         self.hang_up()
-        for driver in list(self._drivers):
+        for driver in self._all_drivers():
             driver.close()
+
+    def _all_drivers(self) -> list[Any]:
+        with self._connected:
+            return list(self._drivers)
 
 
 def _parameters(url: str, relaxed: bool) -> dict[str, Any]:
