@@ -26,7 +26,7 @@ Write = Callable[[Any], bytes]
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
-# Of custom resources; what stands beside it in JSON are messages of their own.
+# Of custom resources: the raw JSON in a message; the other forms of a schema are messages of their own.
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _MAGIC: Final = b"k8s\x00"
 # runtime.Unknown's contentEncoding and contentType, which are never set.

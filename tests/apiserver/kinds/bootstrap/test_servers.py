@@ -17,6 +17,13 @@ SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
+def _configs(folder: Path, database: str) -> Callable[[int], Config]:
+    """Servers of one database, each with an address of its own."""
+    return lambda number: Config(
+        port=0, data=folder / str(number), database=database, relaxed=True, listen=f"127.0.0.{number}"
+    )
+
+
 async def _shown(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
     """The addresses in the Endpoints, and those in the EndpointSlice, which is written after it."""
     endpoints = (await client.get(ENDPOINTS)).json()
@@ -36,15 +43,7 @@ async def _addresses(client: httpx.AsyncClient) -> list[str]:
 async def test_endpoints_lead_to_all_servers_of_a_database(
     tmp_path: Path, postgres: Callable[[], str]
 ) -> None:
-    url, clock = postgres(), FakeClock()
-
-    def server(number: int) -> ApiServer:
-        return ApiServer(
-            Config(
-                port=0, data=tmp_path / str(number), database=url, relaxed=True, listen=f"127.0.0.{number}"
-            ),
-            clock,
-        )
+    clock, config = FakeClock(), _configs(tmp_path, postgres())
 
     async def renewed(client: httpx.AsyncClient, after: str) -> bool:
         await clock.advance(10)
@@ -52,10 +51,10 @@ async def test_endpoints_lead_to_all_servers_of_a_database(
         return all(lease["spec"]["renewTime"] > after for lease in leases)
 
     async with AsyncExitStack() as stack:
-        one = await stack.enter_async_context(server(1))
+        one = await stack.enter_async_context(ApiServer(config(1), clock))
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=one.url, timeout=30))
         assert await _addresses(client) == ["127.0.0.1"]
-        async with server(2):
+        async with ApiServer(config(2), clock):
             assert await _addresses(client) == ["127.0.0.1", "127.0.0.2"]
             before = (await client.get(ENDPOINTS)).json()["metadata"]["resourceVersion"]
             later = rfc3339_micro(clock.now() + timedelta(seconds=30))
@@ -74,13 +73,7 @@ async def test_endpoints_lead_to_all_servers_of_a_database(
 async def test_a_server_that_died_is_taken_off_after_its_lease(
     tmp_path: Path, postgres: Callable[[], str]
 ) -> None:
-    url, clock = postgres(), FakeClock()
-
-    def config(number: int) -> Config:
-        return Config(
-            port=0, data=tmp_path / str(number), database=url, relaxed=True, listen=f"127.0.0.{number}"
-        )
-
+    clock, config = FakeClock(), _configs(tmp_path, postgres())
     async with (
         ApiServer(config(1), clock) as one,
         httpx.AsyncClient(base_url=one.url, timeout=30) as client,

@@ -59,11 +59,14 @@ def config(folder: Path) -> Config:
 
 
 @pytest.fixture
-async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    async with (
-        ApiServer(config(tmp_path)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as made,
-    ):
+async def server(tmp_path: Path) -> AsyncIterator[ApiServer]:
+    async with ApiServer(config(tmp_path)) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(server: ApiServer) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=server.url, timeout=30) as made:
         yield made
 
 
@@ -159,116 +162,102 @@ async def make_again(server: ApiServer, client: httpx.AsyncClient) -> None:
     assert (await client.post(WIDGETS, json=widget)).status_code == 201
 
 
-async def test_what_another_server_has_established_is_served_at_once(tmp_path: Path) -> None:
-    async with (
-        ApiServer(config(tmp_path)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
-    ):
-        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
-        await until_established(client)
-        definition = stored(server)
-        assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
-        await until_gone(client, f"{CRDS}/widgets.example.com")
-        await until_gone(client, WIDGETS)
-        found: list[Kind | None] = []
-        loop = asyncio.get_running_loop()
+async def test_what_another_server_has_established_is_served_at_once(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    definition = stored(server)
+    assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+    await until_gone(client, f"{CRDS}/widgets.example.com")
+    await until_gone(client, WIDGETS)
+    found: list[Kind | None] = []
+    loop = asyncio.get_running_loop()
 
-        def look() -> None:
-            # A request that waited for this revision is answered before any other task runs.
-            loop.call_soon(lambda: found.append(server.api.registry.get("example.com", "widgets")))
+    def look() -> None:
+        # A request that waited for this revision is answered before any other task runs.
+        loop.call_soon(lambda: found.append(server.api.registry.get("example.com", "widgets")))
 
-        collection = server.store.collection(RESOURCE)
-        collection.listen(look)
-        await server.store.write(RESOURCE, "widgets.example.com", lambda _: Put(definition))
-        await until(lambda: found)
-        collection.ignore(look)
-        assert found[0] is not None
+    collection = server.store.collection(RESOURCE)
+    collection.listen(look)
+    await server.store.write(RESOURCE, "widgets.example.com", lambda _: Put(definition))
+    await until(lambda: found)
+    collection.ignore(look)
+    assert found[0] is not None
 
 
 async def test_definitions_are_followed_on_after_a_failure_of_the_database(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with (
-        ApiServer(config(tmp_path)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
-    ):
-        write = server.store.write
-        failures: list[str] = []
+    write = server.store.write
+    failures: list[str] = []
 
-        async def fail_once(
-            resource: tuple[str, str], key: str, change: Any, dry_run: bool = False
-        ) -> Record | None:
-            if resource == RESOURCE and server.store.get(RESOURCE, key) is not None and not failures:
-                failures.append(key)
-                raise server_error("storage: the database is away")
-            return await write(resource, key, change, dry_run)
+    async def fail_once(
+        resource: tuple[str, str], key: str, change: Any, dry_run: bool = False
+    ) -> Record | None:
+        if resource == RESOURCE and server.store.get(RESOURCE, key) is not None and not failures:
+            failures.append(key)
+            raise server_error("storage: the database is away")
+        return await write(resource, key, change, dry_run)
 
-        monkeypatch.setattr(server.store, "write", fail_once)
-        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
-        await until_established(client)
-        assert failures == ["widgets.example.com"]
+    monkeypatch.setattr(server.store, "write", fail_once)
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    assert failures == ["widgets.example.com"]
 
 
 async def test_a_server_that_is_late_leaves_a_definition_that_was_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with (
-        ApiServer(config(tmp_path)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
-    ):
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+    assert (await client.post(WIDGETS, json=widget)).status_code == 201
+    old = stored(server)
+    old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    late = Definitions(server.api)
+    write = server.store.write
+
+    async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
+        # The server has decided, and is cut off from the database for a while.
+        monkeypatch.undo()
+        await make_again(server, client)
+        return await write(resource, key, change)
+
+    monkeypatch.setattr(server.store, "write", write_late)
+    await late._finish(old)
+    # And one that begins only then.
+    await late._finish(old)
+    assert (await client.get(f"{WIDGETS}/w")).status_code == 200
+    assert stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
+
+
+async def test_a_server_that_still_served_a_definition_leaves_its_successors_objects(
+    server: ApiServer, client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+    await until_gone(client, f"{CRDS}/widgets.example.com")
+    # An object that was created while the definition went.
+    left: Object = {
+        "apiVersion": "example.com/v1",
+        "kind": "Widget",
+        "metadata": {"name": "w", "namespace": "default", "uid": "of-before"},
+    }
+    place = ("example.com", "widgets")
+    await server.store.write(place, "default/w", lambda _: Put(left))
+    write = server.store.write
+
+    async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
+        monkeypatch.undo()
+        await write(place, "default/w", lambda now: Remove(now.object()) if now else None)
         assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
         await until_established(client)
         widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
         assert (await client.post(WIDGETS, json=widget)).status_code == 201
-        old = stored(server)
-        old["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        late = Definitions(server.api)
-        write = server.store.write
+        return await write(resource, key, change)
 
-        async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
-            # The server has decided, and is cut off from the database for a while.
-            monkeypatch.undo()
-            await make_again(server, client)
-            return await write(resource, key, change)
-
-        monkeypatch.setattr(server.store, "write", write_late)
-        await late._finish(old)
-        # And one that begins only then.
-        await late._finish(old)
-        assert (await client.get(f"{WIDGETS}/w")).status_code == 200
-        assert stored(server)["metadata"]["uid"] != old["metadata"]["uid"]
-
-
-async def test_a_server_that_still_served_a_definition_leaves_its_successors_objects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with (
-        ApiServer(config(tmp_path)) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
-    ):
-        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
-        await until_established(client)
-        assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
-        await until_gone(client, f"{CRDS}/widgets.example.com")
-        # An object that was created while the definition went.
-        left: Object = {
-            "apiVersion": "example.com/v1",
-            "kind": "Widget",
-            "metadata": {"name": "w", "namespace": "default", "uid": "of-before"},
-        }
-        place = ("example.com", "widgets")
-        await server.store.write(place, "default/w", lambda _: Put(left))
-        write = server.store.write
-
-        async def write_late(resource: tuple[str, str], key: str, change: Any) -> Record | None:
-            monkeypatch.undo()
-            await write(place, "default/w", lambda now: Remove(now.object()) if now else None)
-            assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
-            await until_established(client)
-            widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
-            assert (await client.post(WIDGETS, json=widget)).status_code == 201
-            return await write(resource, key, change)
-
-        monkeypatch.setattr(server.store, "write", write_late)
-        await Definitions(server.api)._clear(place)
-        assert server.store.get(place, "default/w") is not None
+    monkeypatch.setattr(server.store, "write", write_late)
+    await Definitions(server.api)._clear(place)
+    assert server.store.get(place, "default/w") is not None
