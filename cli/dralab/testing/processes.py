@@ -2,8 +2,10 @@
 
 import asyncio
 import atexit
+import contextlib
 import itertools
 import os
+import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -35,8 +37,9 @@ class Processes:
     def __init__(self, options: Options, data: Path) -> None:
         self.options = options
         self.data = data
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: subprocess.Popen[bytes] | None = None
         self._record: Record
+        self._log = data / "up.log"
 
     @property
     def url(self) -> str:
@@ -49,27 +52,12 @@ class Processes:
         return {name: service.url for name, service in Cluster(self.data).record().services.items()}
 
     async def __aenter__(self) -> Self:
-        log = self.data / "up.log"
-        with log.open("wb") as output:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "dralab",
-                "up",
-                *arguments(self.options),
-                "--data",
-                str(self.data),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **_warm()},
-                start_new_session=True,
-            )
+        self._process = self._start()
         try:
             # It ends by itself where it does not become ready.
             while not self._is_ready():
-                if self._process.returncode is not None:
-                    raise CommandError(log.read_text(errors="replace").strip() or "dralab up ended")
+                if self._process.poll() is not None:
+                    raise CommandError(self._log.read_text(errors="replace").strip() or "dralab up ended")
                 await asyncio.sleep(_POLL)
         except BaseException:
             await self._stop()
@@ -88,6 +76,18 @@ class Processes:
         """Let the services work for a moment."""
         await asyncio.sleep(seconds)
 
+    def _start(self) -> subprocess.Popen[bytes]:
+        """The process. asyncio does not start it: under uvloop that is a fork, where gRPC's handlers may crash."""
+        with self._log.open("wb") as output:
+            return subprocess.Popen(
+                [sys.executable, "-m", "dralab", "up", *arguments(self.options), "--data", str(self.data)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, **_warm()},
+                start_new_session=True,
+            )
+
     def _is_ready(self) -> bool:
         cluster = Cluster(self.data)
         try:
@@ -98,16 +98,16 @@ class Processes:
 
     async def _stop(self) -> None:
         process = self._process
-        if process is None or process.returncode is not None:
+        if process is None or process.poll() is not None:
             return
         process.terminate()
         try:
-            async with asyncio.timeout(_STOP_TIMEOUT):
-                await process.wait()
-        except TimeoutError:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                await asyncio.to_thread(process.wait, _STOP_TIMEOUT)
+        finally:
             # Its services end with it: they watch a pipe that it holds.
             process.kill()
-            await process.wait()
+            process.wait()
 
 
 def _warm() -> Mapping[str, str]:
