@@ -368,6 +368,14 @@ class Request:
         await self.send({"type": "http.response.start", "status": code, "headers": sent})
         await self.send({"type": "http.response.body", "body": body})
 
+    async def respond_unmodified(self, headers: Mapping[str, str]) -> None:
+        """Answer that what the client has is what there is."""
+        self.code = 304
+        await self.send(
+            {"type": "http.response.start", "status": self.code, "headers": self._base_headers(headers)}
+        )
+        await self.stream(b"", more=False)
+
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
         accept = self.header(b"accept")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import orjson
@@ -17,6 +17,9 @@ from dra_apiserver.protobuf import MEDIA_TYPE, status
 ANSWERED = ("application/json", "application/yaml", MEDIA_TYPE)
 _STREAMED = ("application/json;stream=watch", f"{MEDIA_TYPE};stream=watch")
 _YAML = frozenset({"application/yaml"})
+_ANY = frozenset({"*/*", "application/*"})
+# The parameters that ask for another type than an address has.
+_CONVERSION = frozenset({"as", "g", "v"})
 _TRANSFORMS = {
     ("Table", "meta.k8s.io"): "Table",
     ("PartialObjectMetadata", "meta.k8s.io"): "PartialObjectMetadata",
@@ -99,6 +102,49 @@ def _offered(accept: str, produced: Sequence[str]) -> str:
     return ", ".join(name for name in produced if not (asked and name.startswith(MEDIA_TYPE)))
 
 
+def negotiate_document(accept: str, with_cbor: bool = False) -> Accepted:
+    """The first of the client's wishes that what has one form alone can meet (`DefaultEndpointRestrictions`).
+
+    Raises:
+        StatusError: 406, none can.
+    """
+    found = next(filter(None, (_served(*clause, with_cbor) for clause in _clauses(accept or "*/*"))), None)
+    if found is None:
+        raise _only(answered(with_cbor))
+    return found
+
+
+def negotiate_conversion(accept: str, wanted: Mapping[str, str], with_cbor: bool = False) -> Accepted | None:
+    """The first wish for a document of another type, which `wanted` names; None where there is none."""
+    for media, parameters in _clauses(accept):
+        rest = {name: value for name, value in parameters.items() if name not in _CONVERSION}
+        asked = {name: value for name, value in parameters.items() if name in _CONVERSION}
+        if asked == wanted and (found := _served(media, rest, with_cbor)) is not None:
+            return found
+    return None
+
+
+def _served(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accepted | None:
+    """What one wish gets of what has one form alone; None where it can't be met."""
+    if not _CONVERSION.isdisjoint(parameters) or parameters.get("sv"):
+        return None
+    stream = parameters.get("stream", "")
+    if stream not in {"", "watch"} or (stream and media in _YAML):
+        return None
+    if media in _ANY:
+        return Accepted()
+    if media not in answered(with_cbor):
+        return None
+    return Accepted(
+        yaml=media in _YAML, media_type=media, protobuf=media == MEDIA_TYPE, cbor=media == cbor.MEDIA_TYPE
+    )
+
+
+def _only(offered: Sequence[str]) -> StatusError:
+    text = f"only the following media types are accepted: {', '.join(offered)}"
+    return StatusError(406, "NotAcceptable", text)
+
+
 @functools.lru_cache(maxsize=512)
 def negotiate(
     accept: str,
@@ -124,8 +170,7 @@ def negotiate(
     found = next(filter(None, wishes), None)
     if found is None or (streaming and found.yaml):
         # The media type is right, what is to be in it isn't.
-        offered = ", ".join(_streamed(with_cbor) if streaming else answered(with_cbor))
-        raise StatusError(406, "NotAcceptable", f"only the following media types are accepted: {offered}")
+        raise _only(_streamed(with_cbor) if streaming else answered(with_cbor))
     return found
 
 

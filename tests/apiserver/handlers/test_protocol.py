@@ -184,9 +184,11 @@ async def test_lists_and_watches_name_their_own_media_types(client: httpx.AsyncC
     assert await refusal("text/html") == f"{_AVAILABLE}{_ALL}, {_STREAM}, {_PROTOBUF};stream=watch"
     assert await refusal("application/json;stream=x") == f"{_ONLY}{_ALL}"
     assert await refusal("application/yaml", watch="1") == f"{_ONLY}{_STREAM}, {_PROTOBUF};stream=watch"
-    for path in ("/api", "/apis", "/api/v1", "/apis/apps", "/apis/apps/v1"):
-        assert await refusal(_PROTOBUF, path) == f"{_AVAILABLE}{_BOTH}"
+    for path in ("/api", "/api/v1", "/apis/apps/v1"):
         assert await refusal("text/html", path) == f"{_AVAILABLE}{_ALL}"
+    for path in ("/apis", "/apis/apps"):
+        # The aggregator's, which no router goes before.
+        assert await refusal("text/html", path) == f"{_ONLY}{_ALL}"
     assert await refusal("application/yaml", "/version") == f"{_AVAILABLE}application/json"
     taken = {"Accept": f"{_PROTOBUF};as=Table;g=meta.k8s.io;v=v1,application/json;stream=watch"}
     watched = await client.get(MAPS, params={"watch": "1", "timeoutSeconds": "1"}, headers=taken)

@@ -1,7 +1,9 @@
 """Discovery: which groups, versions and resources there are."""
 
+import hashlib
 from typing import Any
 
+import orjson
 from dra_shared.version import Version, release
 
 from dra_apiserver.kinds.kind import Kind, Subresource, api_version
@@ -94,6 +96,17 @@ class Discovery:
             }
             self._keep(document, "aggregated", key)
         return document
+
+    def tag(self, *, core: bool) -> str:
+        """What changes with the aggregated document (`aggregated/etag.go`)."""
+        document = self.aggregated(core=core)
+        key = ("tag", "core" if core else "all")
+        hit, kept = self._cached(*key)
+        if not hit or kept is None:
+            kept = {"tag": hashlib.sha512(orjson.dumps(document)).hexdigest().upper()}
+            self._keep(kept, *key)
+        tag: str = kept["tag"]
+        return tag
 
     def _aggregated_group(self, name: str) -> Document:
         versions = []

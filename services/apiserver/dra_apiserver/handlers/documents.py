@@ -6,17 +6,28 @@ from typing import Any
 
 import orjson
 
-from dra_apiserver import cbor
+from dra_apiserver import protobuf
 from dra_apiserver.api import Api
 from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
-from dra_apiserver.negotiation import Accepted, answered, check_produced, encode
+from dra_apiserver.negotiation import (
+    Accepted,
+    answered,
+    check_produced,
+    encode,
+    negotiate_conversion,
+    negotiate_document,
+)
 from dra_apiserver.serviceaccount import openid
+
+JsonObject = dict[str, Any]
 
 _VERSION = ("application/json",)
 _ROOTS = frozenset({"api", "apis", "version", "openapi", "openid", ".well-known"})
 _READS = frozenset({"GET", "HEAD"})
-_AGGREGATED = "as=APIGroupDiscoveryList"
+_DISCOVERY = frozenset({"api", "apis"})
+_AGGREGATED = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscoveryList"}
+_AGGREGATED_PACKAGE = "io.k8s.api.apidiscovery.v2"
 # Clients ask for it with an @, which no media type may have.
 _OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
@@ -52,55 +63,78 @@ class Documents:
         self._fresh()
         if parts[0] == "openapi":
             return await self._answer_openapi(request, parts)
-        accept = request.header(b"accept")
-        accepted = self._accepted(accept)
-        media_type = accepted.media_type
-        document: Any
         if parts == ["version"]:
             _check_read(request)
-            check_produced(accept, _VERSION)
+            check_produced(request.header(b"accept"), _VERSION)
             from dra_apiserver.discovery import version_info
 
             # Upstream lays this one out for people, for every client.
             body = orjson.dumps(version_info(self._api.registry.kubernetes), option=orjson.OPT_INDENT_2)
             await request.respond(200, body, "application/json")
             return True
-        elif len(parts) == 1:
-            wish = next((clause for clause in accept.split(",") if _AGGREGATED in clause), "")
-            if "v=v2" in wish and "v=v2beta1" not in wish:
-                document = self._discovery.aggregated(core=parts[0] == "api")
-                accepted = self._accepted(wish.strip())
-                media_type = f"{accepted.media_type};g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-            elif parts[0] == "api":
-                document = self._discovery.api_versions(request.header(b"host"))
-            else:
-                document = self._discovery.groups()
-        elif parts[0] == "api" and len(parts) == 2:
-            document = self._discovery.resources("", parts[1])
-        elif parts[0] == "apis" and len(parts) == 2:
-            document = self._discovery.group(parts[1])
-            if document is None:
-                return False
-        elif parts[0] == "apis" and len(parts) == 3:
-            document = self._discovery.resources(parts[1], parts[2])
-        else:
-            return False
+        return await self._answer_discovery(request, parts)
+
+    async def _answer_discovery(self, request: Request, parts: list[str]) -> bool:
+        document = self._document(request, parts)
         if document is None:
-            if parts[0] == "apis" and not self._api.registry.versions(parts[1]):
+            if parts[0] not in _DISCOVERY or (
+                parts[0] == "apis" and not self._api.registry.versions(parts[1])
+            ):
+                return False
+            if len(parts) > (2 if parts[0] == "api" else 3):
                 return False
             raise no_such_resource()
         _check_read(request)
-        check_produced(accept, answered(self._api.cbor))
-        await request.respond(200, encode(document, accepted), media_type)
+        accept, with_cbor = request.header(b"accept"), self._api.cbor
+        if self._is_routed(parts):
+            check_produced(accept, answered(with_cbor), protobuf=True)
+        if len(parts) == 1:
+            wish = negotiate_conversion(accept, _AGGREGATED, with_cbor)
+            if wish is not None:
+                await self._answer_aggregated(request, wish, core=parts[0] == "api")
+                return True
+        accepted = negotiate_document(accept, with_cbor)
+        await request.respond(200, _encoded(document, accepted, protobuf.META), accepted.media_type)
         return True
 
-    def _accepted(self, accept: str) -> Accepted:
-        """What discovery is written in: what the client names first, where that is not protobuf."""
-        if accept.startswith("application/yaml"):
-            return Accepted(yaml=True, media_type="application/yaml")
-        if self._api.cbor and accept.startswith(cbor.MEDIA_TYPE):
-            return Accepted(cbor=True, media_type=cbor.MEDIA_TYPE)
-        return Accepted()
+    def _document(self, request: Request, parts: list[str]) -> JsonObject | None:
+        """The discovery document at a path; None where there is none."""
+        discovery = self._discovery
+        match parts:
+            case ["api"]:
+                found = discovery.api_versions(request.header(b"host"))
+            case ["apis"]:
+                found = discovery.groups()
+            case ["api", version]:
+                found = discovery.resources("", version)
+            case ["apis", group]:
+                found = discovery.group(group)
+            case ["apis", group, version]:
+                found = discovery.resources(group, version)
+            case _:
+                found = None
+        document: JsonObject | None = found
+        return document
+
+    def _is_routed(self, parts: list[str]) -> bool:
+        """Whether upstream's router looks at the request first: not at what the aggregator or definitions serve."""
+        if parts[0] == "api":
+            return True
+        return len(parts) == 3 and any(
+            not kind.unstructured for kind in self._api.registry.kinds_in(parts[1], parts[2])
+        )
+
+    async def _answer_aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> None:
+        """All in one document, which clients keep for as long as its tag stays (`aggregated/etag.go`)."""
+        document = self._discovery.aggregated(core=core)
+        tag = f'"{self._discovery.tag(core=core)}"'
+        headers = {"etag": tag, "vary": "Accept", "cache-control": "public"}
+        if request.header(b"if-none-match") == tag:
+            await request.respond_unmodified(headers)
+            return
+        body = _encoded(document, accepted, _AGGREGATED_PACKAGE)
+        parameters = ";".join(f"{name}={value}" for name, value in _AGGREGATED.items())
+        await request.respond(200, body, f"{accepted.media_type};{parameters}", headers)
 
     async def _answer_openid(self, request: Request) -> None:
         _check_read(request)
@@ -157,6 +191,14 @@ class Documents:
             "/version",
         ]
         return sorted(found)
+
+
+def _encoded(document: JsonObject, accepted: Accepted, package: str) -> bytes:
+    if not accepted.protobuf:
+        return encode(document, accepted)
+    kind = document["kind"]
+    raw = protobuf.message(f"{package}.{kind}", document)
+    return protobuf.envelope(document.get("apiVersion", ""), kind, raw)
 
 
 def _check_read(request: Request) -> None:

@@ -1,0 +1,146 @@
+"""What discovery is written in, and how clients keep it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+from dra_apiserver.protobuf import META
+from dra_apiserver.schema.protobuf import envelope, read_message
+
+from tests.support.waiting import until
+
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+ALL = "g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+ONLY = f"only the following media types are accepted: application/json, application/yaml, {PROTOBUF}"
+
+
+def _same(shown: dict[str, Any]) -> dict[str, Any]:
+    """What a message keeps of a JSON document: no type, and nothing that is empty."""
+    made = {name: value for name, value in shown.items() if name not in ("kind", "apiVersion")}
+    return {name: _full(value) for name, value in made.items()}
+
+
+def _full(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {name: _full(one) for name, one in value.items()}
+        return {name: one for name, one in kept.items() if one not in ("", False, None, {}, [])}
+    return [_full(one) for one in value] if isinstance(value, list) else value
+
+
+@pytest.mark.parametrize("accept", [PROTOBUF, f"{PROTOBUF},application/json"])
+@pytest.mark.parametrize(
+    ("path", "api_version", "kind"),
+    [
+        ("/api", "", "APIVersions"),
+        ("/apis", "v1", "APIGroupList"),
+        ("/apis/resource.k8s.io", "v1", "APIGroup"),
+        ("/api/v1", "", "APIResourceList"),
+        ("/apis/resource.k8s.io/v1", "v1", "APIResourceList"),
+    ],
+)
+async def test_discovery_in_protobuf(
+    client: httpx.AsyncClient, path: str, api_version: str, kind: str, accept: str
+) -> None:
+    """With the version that upstream's encoder takes off again of what was there before 1.2."""
+    answer = await client.get(path, headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)
+    *found, raw = envelope(answer.content)
+    assert found == [api_version, kind]
+    document = (await client.get(path)).json()
+    assert _full(read_message(f"{META}.{kind}", raw)) == _same(document)
+
+
+async def test_a_resource_byte_for_byte(client: httpx.AsyncClient) -> None:
+    """As gogo/protobuf writes it: what is empty and no list or pointer is there, too."""
+    answer = await client.get("/apis/scheduling.k8s.io/v1", headers={"Accept": PROTOBUF})
+    (resource,) = (await client.get("/apis/scheduling.k8s.io/v1")).json()["resources"]
+    verbs = b"".join(b"\x0a" + bytes([len(verb)]) + verb.encode() for verb in resource["verbs"])
+    written = (
+        b"\x0a\x0fpriorityclasses\x10\x00\x1a\x0dPriorityClass"
+        + b"\x22" + bytes([len(verbs)]) + verbs
+        + b"\x2a\x02pc\x32\x0dpriorityclass\x42\x00\x4a\x00\x52"
+        + bytes([len(resource["storageVersionHash"])]) + resource["storageVersionHash"].encode()
+    )  # fmt: skip
+    group = b"scheduling.k8s.io/v1"
+    head = b"\x0a" + bytes([len(group)]) + group
+    assert len(written) < 256
+    raw = head + b"\x12" + bytes([len(written) & 0x7F | 0x80, len(written) >> 7]) + written
+    assert envelope(answer.content)[2] == raw
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_aggregated_discovery_in_protobuf(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers={"Accept": f"{PROTOBUF};{ALL},application/json"})
+    assert answer.headers["content-type"] == f"{PROTOBUF};{ALL}"
+    api_version, kind, raw = envelope(answer.content)
+    assert (api_version, kind) == ("apidiscovery.k8s.io/v2", "APIGroupDiscoveryList")
+    document = (await client.get(path, headers={"Accept": f"application/json;{ALL}"})).json()
+    found = read_message("io.k8s.api.apidiscovery.v2.APIGroupDiscoveryList", raw)
+    assert _full(found["items"]) == _full(document["items"])
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type"),
+    [
+        ("application/yaml", "application/yaml"),
+        (f"application/json;{ALL};stream=other,application/yaml", "application/yaml"),
+        ("application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,*/*", "application/json"),
+        ("text/html,application/yaml;q=0.9,*/*;q=0.8", "application/yaml"),
+        (f"application/yaml;q=0.5,application/json;{ALL};q=0.4", f"application/json;{ALL}"),
+        (f"*/*;{ALL}", f"application/json;{ALL}"),
+    ],
+)
+async def test_the_first_wish_that_can_be_met(
+    client: httpx.AsyncClient, accept: str, content_type: str
+) -> None:
+    """A wish for all in one document goes before others, whatever their order (`aggregated/wrapper.go`)."""
+    answer = await client.get("/apis", headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, content_type)
+
+
+@pytest.mark.parametrize(
+    ("path", "accept"),
+    [
+        ("/apis", "application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList"),
+        ("/apis/apps", f"application/json;{ALL}"),
+        ("/apis", "application/json;v=v1"),
+        ("/api", "application/json;sv=v1"),
+        ("/api/v1", "application/json;as=Table;v=v1;g=meta.k8s.io"),
+    ],
+)
+async def test_what_discovery_is_not_shown_as(client: httpx.AsyncClient, path: str, accept: str) -> None:
+    answer = await client.get(path, headers={"Accept": accept})
+    assert (answer.status_code, answer.json()["message"]) == (406, ONLY)
+
+
+async def test_clients_keep_the_aggregated_document_while_its_tag_stays(client: httpx.AsyncClient) -> None:
+    wanted = {"Accept": f"application/json;{ALL}"}
+    first = await client.get("/apis", headers=wanted)
+    tag = first.headers["etag"]
+    assert len(tag) == 130
+    assert tag == tag.upper()
+    assert (first.headers["vary"], first.headers["cache-control"]) == ("Accept", "public")
+    packed = await client.get("/apis", headers={"Accept": f"{PROTOBUF};{ALL}"})
+    assert packed.headers["etag"] == tag
+    again = await client.get("/apis", headers={**wanted, "If-None-Match": tag})
+    assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", tag)
+    assert "etag" not in (await client.get("/apis")).headers
+    version: dict[str, Any] = {"name": "v1", "served": True, "storage": True}
+    version["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    spec: dict[str, Any] = {"group": "example.com", "scope": "Cluster", "versions": [version]}
+    spec["names"] = {"plural": "things", "singular": "thing", "kind": "Thing"}
+    body = {"metadata": {"name": "things.example.com"}, "spec": spec}
+    made = await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=body)
+    assert made.status_code == 201
+
+    async def changed() -> httpx.Response | None:
+        answer = await client.get("/apis", headers={**wanted, "If-None-Match": tag})
+        return answer if answer.status_code == 200 else None
+
+    assert (await until(changed)).headers["etag"] != tag
+    group = await client.get("/apis/example.com/v1", headers={"Accept": PROTOBUF})
+    assert envelope(group.content)[:2] == ("v1", "APIResourceList")
+    refused = await client.get("/apis/example.com/v1", headers={"Accept": "text/html"})
+    assert refused.json()["message"] == ONLY
