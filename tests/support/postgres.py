@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 
 _PROGRAMS = "/usr/lib/postgresql"
+FAILOVER = "-c wal_level=replica"
+"""The option that a server needs for `fail_over`."""
 # The server refuses to run as root.
 _USER = "postgres"
 _OPTIONS = " ".join(
@@ -49,9 +51,10 @@ def needed() -> Path:
 class Postgres:
     """A running server."""
 
-    def __init__(self, binaries: Path, folder: Path) -> None:
+    def __init__(self, binaries: Path, folder: Path, options: str = "") -> None:
         self._binaries = binaries
         self.folder = folder
+        self._options = options
         self._user = None if os.getuid() else _USER
         self._data = folder / "data"
         self._run(
@@ -70,8 +73,11 @@ class Postgres:
         )
 
     def _run(self, program: str, *arguments: str) -> None:
+        self._execute(self._binaries / program, *arguments)
+
+    def _execute(self, *words: str | Path) -> None:
         subprocess.run(
-            [self._binaries / program, *arguments],
+            words,
             check=True,
             user=self._user,
             cwd=self.folder,
@@ -81,7 +87,7 @@ class Postgres:
 
     def start(self) -> None:
         """Start, and wait until it answers."""
-        options = f"{_OPTIONS} -k {self.folder}"
+        options = f"{_OPTIONS} {self._options} -k {self.folder}"
         self._run(
             "pg_ctl", "-D", str(self._data), "-w", "-l", str(self.folder / "log"), "-o", options, "start"
         )
@@ -94,6 +100,23 @@ class Postgres:
         """Stop it if it runs: a test that failed may have stopped it already."""
         if (self._data / "postmaster.pid").exists():
             self.stop()
+
+    def copy(self) -> Path:
+        """What a standby has that follows no longer: the data as they are now. The server starts again."""
+        self.stop("fast")
+        copied = self.folder / "copy"
+        self._execute("cp", "-a", self._data, copied)
+        self.start()
+        return copied
+
+    def fail_over(self, standby: Path) -> None:
+        """Crash, and have the standby with these data promoted, which begins a timeline. Needs `FAILOVER`."""
+        self.stop()
+        self._execute("rm", "-r", self._data)
+        self._execute("mv", standby, self._data)
+        self._execute("touch", self._data / "standby.signal")
+        self.start()
+        self._run("pg_ctl", "-D", str(self._data), "-w", "promote")
 
     def database(self) -> str:
         """The URL of a schema of its own, which is quicker to make, and to remove, than a database."""
@@ -109,8 +132,8 @@ class Postgres:
 
 
 @contextmanager
-def running() -> Iterator[Postgres]:
-    """A server that is gone afterwards."""
+def running(options: str = "") -> Iterator[Postgres]:
+    """A server that is gone afterwards; `options` are more of them."""
     binaries = needed()
     # Below /tmp, because a unix socket's path must be short.
     with tempfile.TemporaryDirectory(prefix="p", dir="/tmp") as name:
@@ -118,7 +141,7 @@ def running() -> Iterator[Postgres]:
         if not os.getuid():
             entry = pwd.getpwnam(_USER)
             os.chown(folder, entry.pw_uid, entry.pw_gid)
-        server = Postgres(binaries, folder)
+        server = Postgres(binaries, folder, options)
         server.start()
         try:
             yield server

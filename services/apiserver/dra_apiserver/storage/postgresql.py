@@ -37,6 +37,7 @@ from dra_apiserver.storage.engine import (
 from dra_apiserver.storage.numbering import numbered
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 from dra_apiserver.storage.rows import Row
+from dra_apiserver.storage.succession import Execute, Succession
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
 
 _NEWEST, _COMPACTED = "newest", "compacted"
@@ -65,8 +66,6 @@ _NETWORK = {
 }
 
 Read = TypeVar("Read", bound=Callable[..., Any])
-Execute = Callable[[str, Row], Iterable[Any]]
-"""Sends a statement with its values; its rows are waited for once they are read."""
 
 
 def _again(read: Read) -> Read:
@@ -112,6 +111,7 @@ class PostgresqlEngine:
         self._closing = threading.Event()
         self._hung_up = False
         self._own = 0
+        self._succession = Succession()
         self._sent = False
         self.compacted = 0
 
@@ -133,7 +133,24 @@ class PostgresqlEngine:
                     make_tables(self._writer)
             if found is not None:
                 self._migrate(found)
+            self._begin()
         return self.reopen()
+
+    def _begin(self) -> None:
+        """Find out which database this is, where it says so: not all do that call themselves PostgreSQL."""
+        try:
+            with self._read() as reader:
+                self._succession.counters(reader.exec_driver_sql)
+        except DBAPIError as error:
+            if error.connection_invalidated:
+                raise
+            self._succession.know_nothing()
+        self._leap(0)
+
+    def _leap(self, revision: int) -> None:
+        with self._engine.connect() as connection, connection.begin():
+            _lock(connection.exec_driver_sql, _WRITING)
+            self._succession.leap(connection.exec_driver_sql, revision)
 
     def _migrate(self, found: str) -> None:
         """Alembic has transactions of its own: the lock is the session's."""
@@ -175,15 +192,15 @@ class PostgresqlEngine:
                 self._loading.close()
             self._loading = self._engine.connect()
             self._loading.execution_options(isolation_level="REPEATABLE READ")
-            counters = _counters(self._loading.exec_driver_sql)
-        self.compacted = max(self.compacted, counters[1])
-        return Revisions(*counters)
+            counters = self._succession.counters(self._loading.exec_driver_sql)
+        self.compacted = max(self.compacted, counters.compacted)
+        return Revisions(counters.newest, counters.compacted)
 
     def write(self, changes: Sequence[Change]) -> None:
         """Store changes with the revisions that they have; the database is no other server's."""
         with self._transaction() as execute:
             _lock(execute, _WRITING)
-            self._store(execute, changes, _counters(execute)[1])
+            self._store(execute, changes, self._succession.counters(execute).compacted)
 
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
         """One transaction that holds the log's lock: the others' changes are read, and ours come after them.
@@ -202,8 +219,10 @@ class PostgresqlEngine:
     def _commit(self, changes: Sequence[Change], applied: int) -> Commit:
         with self._transaction() as execute:
             _lock(execute, _WRITING)
-            newest, compacted = _counters(execute)
-            newest = max(newest, 1)
+            counters = self._succession.counters(execute)
+            newest, compacted = max(counters.newest, 1), counters.compacted
+            if counters.lacks(applied):
+                raise FarBehind
             before: list[Change] = []
             if newest > applied:
                 if newest - applied > _MOST_BEHIND or compacted > applied:
@@ -291,13 +310,16 @@ class PostgresqlEngine:
         with self._read() as reader:
             found: list[Change] = []
             execute = reader.exec_driver_sql
-            newest, compacted = _counters(execute)
-            if newest > after:
+            counters = self._succession.counters(execute)
+            if counters.lacks(after):
+                self._leap(after)
+                counters = self._succession.counters(execute)
+            if counters.newest > after:
                 found = _read_log(execute, after, limit)
                 # Asked again: what was compacted meanwhile may be missing.
-                newest, compacted = _counters(execute)
-        self.compacted = max(self.compacted, compacted)
-        return Changes(found, newest, compacted)
+                counters = self._succession.counters(execute)
+        self.compacted = max(self.compacted, counters.compacted)
+        return Changes(found, counters.newest, counters.compacted)
 
     def listen(self, seconds: float) -> None:
         """Wait until another server may have written, or the time has passed."""
@@ -368,7 +390,7 @@ class PostgresqlEngine:
 
     def _note_compacted(self, reader: Connection) -> None:
         """What was read may have lacked what is compacted: the store asks afterwards."""
-        self.compacted = max(self.compacted, _counters(reader.exec_driver_sql)[1])
+        self.compacted = max(self.compacted, self._succession.counters(reader.exec_driver_sql).compacted)
 
     @contextmanager
     def _read(self) -> Iterator[Connection]:
@@ -397,6 +419,7 @@ class PostgresqlEngine:
             if not mine:
                 return False
             _lock(writer.exec_driver_sql, _WRITING)
+            self._succession.leap(writer.exec_driver_sql, revision)
             writer.exec_driver_sql(sql.COUNT, (_COMPACTED, revision))
             done = writer.exec_driver_sql(sql.FORGET, (revision, revision, limit))
             more = done.rowcount >= limit
@@ -479,13 +502,6 @@ def _driver(connection: Connection) -> psycopg.Connection[Any]:
     driver = connection.connection.driver_connection
     assert isinstance(driver, psycopg.Connection)
     return driver
-
-
-def _counters(execute: Execute) -> tuple[int, int]:
-    """The newest revision, and up to which history is compacted."""
-    found = {row[0]: row[1] for row in execute("SELECT name, value FROM counters", ())}
-    compacted = found.get(_COMPACTED, 0)
-    return max(found.get(_NEWEST, 0), compacted), compacted
 
 
 def _read_log(execute: Execute, after: int, limit: int) -> list[Change]:
