@@ -127,6 +127,11 @@ def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions
         raise conflict(subject, target.name, text)
 
 
+def collected(api: Api, target: Target, obj: JsonObject) -> Put | Remove | None:
+    """What is stored where the server itself deletes an object: it is marked while it has finalizers, or goes."""
+    return _outcome(api, target, obj, DeleteOptions())
+
+
 def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
     meta = obj["metadata"]
     if target.kind.terminate is not None:

@@ -261,3 +261,103 @@ async def test_a_server_that_still_served_a_definition_leaves_its_successors_obj
     monkeypatch.setattr(server.store, "write", write_late)
     await Definitions(server.api)._clear(place)
     assert server.store.get(place, "default/w") is not None
+
+
+async def made_with_finalizer(client: httpx.AsyncClient, name: str) -> None:
+    metadata = {"name": name, "finalizers": ["example.com/mine"]}
+    widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": metadata}
+    assert (await client.post(WIDGETS, json=widget)).status_code == 201
+
+
+async def until_ending(client: httpx.AsyncClient) -> Object:
+    async def check() -> Object | None:
+        found: Object = (await client.get(f"{WIDGETS}/w")).json()
+        return found if found["metadata"].get("deletionTimestamp") else None
+
+    return await until(check, every=0.01)
+
+
+def condition(definition: Object) -> tuple[str, str, str]:
+    (found,) = [one for one in definition["status"]["conditions"] if one["type"] == "Terminating"]
+    return found["status"], found["reason"], found["message"]
+
+
+async def let_go(client: httpx.AsyncClient) -> None:
+    patched = await client.patch(
+        f"{WIDGETS}/w",
+        json={"metadata": {"finalizers": None}},
+        headers={"Content-Type": "application/merge-patch+json"},
+    )
+    assert patched.status_code == 200
+    await until_gone(client, f"{CRDS}/widgets.example.com")
+
+
+async def test_a_definition_waits_for_objects_with_finalizers(client: httpx.AsyncClient) -> None:
+    """And no object comes while it does (apiextensions' `forbidCreateAdmission`); what is there can change."""
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    await made_with_finalizer(client, "w")
+    plain = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "plain"}}
+    assert (await client.post(WIDGETS, json=plain)).status_code == 201
+    assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+    await until_ending(client)
+    await until_gone(client, f"{WIDGETS}/plain")
+    definition = (await client.get(f"{CRDS}/widgets.example.com")).json()
+    progress = ("True", "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+    assert condition(definition) == progress
+    text = "create not allowed while custom resource definition is terminating"
+    applied = {"Content-Type": "application/apply-patch+yaml"}
+    for dry_run in ("", "&dryRun=All"):
+        created = await client.post(f"{WIDGETS}?fieldManager=me{dry_run}", json=plain)
+        assert (created.status_code, created.json()["reason"]) == (403, "Forbidden")
+        assert created.json()["message"] == f'widgets.example.com "plain" is forbidden: {text}'
+        path = f"{WIDGETS}/plain?fieldManager=me{dry_run}"
+        assert (await client.patch(path, json=plain, headers=applied)).status_code == 403
+        assert (await client.put(f"{WIDGETS}/plain?{dry_run}", json=plain)).status_code == 404
+    merge = {"Content-Type": "application/merge-patch+json"}
+    changed = await client.patch(f"{WIDGETS}/w", json={"spec": {"size": 2}}, headers=merge)
+    assert (changed.status_code, changed.json()["spec"]["size"]) == (200, 2)
+    await let_go(client)
+    await until_gone(client, WIDGETS)
+
+
+async def test_a_definition_that_waits_goes_on_to_wait_after_a_restart(tmp_path: Path) -> None:
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+        await until_established(client)
+        await made_with_finalizer(client, "w")
+        assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
+        await until_ending(client)
+    async with (
+        ApiServer(config(tmp_path)) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        await until_ending(client)
+        await let_go(client)
+
+
+async def test_what_was_never_established_says_so_in_the_end(client: httpx.AsyncClient) -> None:
+    other = {**DEFINITION, "metadata": {"name": "gadgets.example.com"}}
+    other["spec"] = {**DEFINITION["spec"], "names": {"plural": "gadgets", "kind": "Widget"}}
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    other["metadata"] = {"name": "gadgets.example.com", "finalizers": ["example.com/mine"]}
+    assert (await client.post(CRDS, json=other)).status_code == 201
+    path = f"{CRDS}/gadgets.example.com"
+
+    async def refused() -> bool:
+        found = (await client.get(path)).json()
+        return any(one["status"] == "False" for one in found.get("status", {}).get("conditions") or ())
+
+    await until(refused, every=0.01)
+    assert (await client.delete(path)).status_code == 200
+
+    async def ended() -> Object | None:
+        found: Object = (await client.get(path)).json()
+        return found if found["metadata"]["finalizers"] == ["example.com/mine"] else None
+
+    found = await until(ended, every=0.01)
+    assert condition(found) == ("False", "NeverEstablished", "resource was never established")

@@ -1,16 +1,18 @@
 """From a CustomResourceDefinition to the kind it defines."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dra_apiserver.errors import GroupResource, forbidden
 from dra_apiserver.kinds.common.quota import QUOTA
 from dra_apiserver.kinds.custom.columns import custom_printer
 from dra_apiserver.kinds.custom.customdefaults import default_custom
 from dra_apiserver.kinds.custom.rules import takes_long
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
-from dra_apiserver.kinds.kind import Kind, ScalePaths, Subresource
+from dra_apiserver.kinds.kind import Kind, Plugin, ScalePaths, Subresource
 from dra_apiserver.kinds.names import selectable_field
+from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.registry import version_priority
 
 Object = dict[str, Any]
@@ -28,7 +30,10 @@ def established(definition: Mapping[str, Any]) -> bool:
 
 
 def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
-    """The kind that a definition asks to be served; None where it serves no version."""
+    """The kind that a definition asks to be served; None where it serves no version.
+
+    While the definition is going, no objects come: upstream's ``forbidCreateAdmission``.
+    """
     spec = definition["spec"]
     group, names, every = spec["group"], spec["names"], spec.get("versions") or []
     served = sorted((one["name"] for one in every if one.get("served")), key=version_priority)
@@ -71,12 +76,23 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
         rules_take_long=partial(_rules_take_long, schemas),
         printers={one["name"]: custom_printer(one.get("additionalPrinterColumns") or ()) for one in every},
         core_metadata=False,
+        mutating_admission=_NO_NEW if definition["metadata"].get("deletionTimestamp") else (),
         quota_admission=QUOTA,
         counts_generation=True,
         allow_unconditional_update=False,
         strategic_merge=False,
         reset_fields=_RESET_FIELDS if "status" in subresources else {},
     )
+
+
+def _refuse_new(obj: Object | None, old: Object | None, ctx: Context, operation: str) -> None:
+    if operation == "CREATE":
+        assert obj is not None
+        text = "create not allowed while custom resource definition is terminating"
+        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), obj["metadata"].get("name", ""), text)
+
+
+_NO_NEW: Sequence[Plugin] = (("ForbidCreate", _refuse_new),)
 
 
 def _rules_take_long(schemas: Mapping[str, Mapping[str, Any]], version: str) -> bool:
@@ -146,6 +162,24 @@ def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: 
     if current is not None and current not in stored:
         stored.append(current)
     status["storedVersions"] = stored
+    return status
+
+
+def ending_status(definition: Mapping[str, Any], ending: bool, now: str) -> Object:
+    """The status that upstream's finalizer gives a definition whose objects are going (`ending`), or are gone."""
+    made = _condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances", now)
+    if ending:
+        text = "CustomResource deletion is in progress"
+        made = _condition("Terminating", "True", "InstanceDeletionInProgress", text, now)
+    elif not established(definition):
+        made = _condition("Terminating", "False", "NeverEstablished", "resource was never established", now)
+    status = dict(definition.get("status") or {})
+    conditions = {one.get("type"): one for one in status.get("conditions") or ()}
+    before = conditions.get("Terminating")
+    if before is not None and before.get("status") == made["status"]:
+        made["lastTransitionTime"] = before["lastTransitionTime"]
+    conditions["Terminating"] = made
+    status["conditions"] = list(conditions.values())
     return status
 
 
