@@ -76,13 +76,18 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
         rules_take_long=partial(_rules_take_long, schemas),
         printers={one["name"]: custom_printer(one.get("additionalPrinterColumns") or ()) for one in every},
         core_metadata=False,
-        mutating_admission=_NO_NEW if definition["metadata"].get("deletionTimestamp") else (),
+        mutating_admission=_NO_NEW if _is_going(definition) else (),
         quota_admission=QUOTA,
         counts_generation=True,
         allow_unconditional_update=False,
         strategic_merge=False,
         reset_fields=_RESET_FIELDS if "status" in subresources else {},
     )
+
+
+def _is_going(definition: Mapping[str, Any]) -> bool:
+    # One that is part of the server has no metadata.
+    return bool((definition.get("metadata") or {}).get("deletionTimestamp"))
 
 
 def _refuse_new(obj: Object | None, old: Object | None, ctx: Context, operation: str) -> None:
