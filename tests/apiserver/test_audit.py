@@ -2,6 +2,7 @@
 
 import gzip
 import re
+import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -53,15 +54,16 @@ class _Log:
         events = [orjson.loads(line) for line in lines[self._seen :]]
         self._seen = len(lines)
         for event in events:
-            for field in ("auditID", "requestReceivedTimestamp", "stageTimestamp"):
-                assert event.pop(field)
+            for field in ("requestReceivedTimestamp", "stageTimestamp"):
+                assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", event.pop(field))
+            assert str(uuid.UUID(event["auditID"])) == event.pop("auditID")
         return events
 
 
 @asynccontextmanager
-async def _served(folder: Path) -> AsyncIterator[tuple[httpx.AsyncClient, _Log]]:
+async def _served(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[httpx.AsyncClient, _Log]]:
     policy, path = folder / "policy.yaml", folder / "logs" / "audit.log"
-    policy.write_text(_POLICY)
+    policy.write_text(text)
     config = Config(
         port=0,
         data=folder,
@@ -103,7 +105,12 @@ async def test_events_are_upstreams(tmp_path: Path) -> None:
             "stage": "ResponseComplete",
             "objectRef": {**where, "name": "c"},
             "responseStatus": {"metadata": {}, "code": 201},
-            "requestObject": {"metadata": {"name": "c"}, "data": {"a": "b"}},
+            "requestObject": {
+                "kind": "ConfigMap",
+                "apiVersion": "v1",
+                "metadata": {"name": "c"},
+                "data": {"a": "b"},
+            },
             "responseObject": stored,
             "annotations": {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": ""},
         }
@@ -290,6 +297,59 @@ async def test_a_client_names_its_request_and_may_have_a_long_name(tmp_path: Pat
     assert answer.headers["audit-id"] == "its-own"
     assert {event["auditID"] for event in events} == {"its-own"}
     assert {event["userAgent"] for event in events} == {f"{'x' * 1024}...TRUNCATED"}
+
+
+async def test_a_request_has_a_name_of_its_own(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (client, _):
+        answers = [await client.get("/version", headers=_JANE) for _ in range(3)]
+        events = [orjson.loads(line) for line in (tmp_path / "logs" / "audit.log").read_bytes().splitlines()]
+    names = [answer.headers["audit-id"] for answer in answers]
+    assert [event["auditID"] for event in events[::2]] == names
+    assert len({uuid.UUID(name) for name in names}) == 3
+    assert {uuid.UUID(name).version for name in names} == {4}
+
+
+async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
+    """With defaults, and before the server adds a namespace or a name (`LogRequestObject`); patches as they came."""
+    policy = '- {level: Request, resources: [{group: "", resources: ["*"]}]}'
+    async with _served(tmp_path, f"{_BARE}rules:\n{policy}\n") as (client, log):
+        path = "/api/v1/namespaces/default/services"
+        service = {"metadata": {"generateName": "s-", "annotations": {}}, "spec": {"ports": [{"port": 80}]}}
+        made = (await client.post(path, json=service, headers=_JANE)).json()
+        asked = log.new()[1]
+        assert asked["requestObject"]["metadata"] == {"generateName": "s-"}
+        assert asked["requestObject"]["spec"] == {
+            "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+            "type": "ClusterIP",
+            "sessionAffinity": "None",
+            "internalTrafficPolicy": "Cluster",
+        }
+        assert asked["requestObject"]["status"] == {"loadBalancer": {}}
+        assert "name" not in asked["objectRef"]
+        patch = {"spec": {"sessionAffinity": None}}
+        one = f"{path}/{made['metadata']['name']}"
+        merge = {**_JANE, "content-type": "application/merge-patch+json"}
+        await client.patch(one, json=patch, headers=merge)
+        assert log.new()[1]["requestObject"] == patch
+        await client.request("DELETE", one, json={"gracePeriodSeconds": 0}, headers=_JANE)
+        options = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1", "gracePeriodSeconds": 0}
+        assert log.new()[1]["requestObject"] == options
+        bad = await client.post(path, json={**service, "kind": "Pod"}, headers=_JANE)
+        assert bad.status_code == 400
+        assert "requestObject" not in log.new()[1]
+        await client.get("/api/v1/namespaces/default/endpoints", headers=_JANE)
+        received, complete = log.new()
+        assert "k8s.io/deprecated" not in received.get("annotations", {})
+        assert complete["annotations"]["k8s.io/deprecated"] == "true"
+
+
+async def test_addresses_and_paths_are_as_they_came(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (client, log):
+        proxied = {"x-forwarded-for": "10.0.0.1, x, 127.0.0.1,10.0.0.1", "x-real-ip": "10.0.0.1"}
+        await client.get(f"{_MAPS}/a%62?pretty=%74", headers={**_JANE, **proxied})
+        event = log.new()[0]
+        assert event["sourceIPs"] == ["10.0.0.1", "127.0.0.1", "10.0.0.1", "127.0.0.1"]
+        assert event["requestURI"] == f"{_MAPS}/a%62?pretty=%74"
 
 
 def _files(folder: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import itertools
-import secrets
+import uuid
 from collections import Counter
 from time import perf_counter
 from typing import Any
@@ -129,6 +129,12 @@ def _visit(request: Request, verb: str) -> Visit:
     )
 
 
+def _warn(request: Request, warning: str) -> None:
+    request.warn([warning])
+    if request.audit is not None:
+        request.audit.deprecated(warning)
+
+
 class Application:
     """Answers every request; nothing that a handler raises gets past it."""
 
@@ -151,7 +157,8 @@ class Application:
         self._faults = Faults(api.clock, self._cut_watches, self._hold_watches)
         self._register = Register(api, self._faults)
         self._ids = itertools.count(1)
-        self._prefix = secrets.token_hex(6)
+        # What requests are called are UUIDs, of which a server counts the last part.
+        self._prefix = str(uuid.uuid4())[:-12]
         self._pages: Any = None
         self._follows = api.store.follows
         self._running = 0
@@ -177,7 +184,7 @@ class Application:
                 await send({"type": "websocket.close", "code": 1003})
             return
         started = perf_counter()
-        request = Request(scope, receive, send, f"{self._prefix}-{next(self._ids):012x}")
+        request = Request(scope, receive, send, f"{self._prefix}{next(self._ids):012x}")
         request.cbor = self._api.cbor
         verb, target = "", None
         self._running += 1
@@ -201,7 +208,7 @@ class Application:
                 await self._stopped(request, verb, target)
             warning = deprecation(target.kind, target.version)
             if warning is not None:
-                request.warn([warning])
+                _warn(request, warning)
             await self._handle(verb, handler, request, target)
         except StatusError as error:
             await self._refuse(request, error)

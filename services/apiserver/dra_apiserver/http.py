@@ -121,12 +121,24 @@ class Direct(Protocol):
 class Audited(Protocol):
     """What the audit log notes of a request."""
 
-    def decided(self, decision: Decision) -> None:
+    def authorized(self, decision: Decision) -> None:
         """What the authorizer says of it."""
+        ...
+
+    def deprecated(self, warning: str) -> None:
+        """What it asks for is on its way out."""
         ...
 
     def asked(self, body: bytes, content_type: str) -> None:
         """Its body."""
+        ...
+
+    def decoded(self, kind: Any, version: str, obj: dict[str, Any]) -> None:
+        """The object in it, of one of the kinds that are served."""
+        ...
+
+    def brought(self, obj: dict[str, Any]) -> None:
+        """The object in it, of another type."""
         ...
 
     def answered(self, body: bytes, media_type: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Any
 
 import orjson
@@ -11,11 +12,13 @@ from dra_shared.clock import Clock, rfc3339_micro
 from dra_shared.log import logger
 
 from dra_apiserver.audit.log import AuditLog
-from dra_apiserver.audit.objects import logged, may_be_status
+from dra_apiserver.audit.objects import as_decoded, delete_options, logged, may_be_status
 from dra_apiserver.audit.policy import Decided, Level, Policy
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.requests import attributes_of
+from dra_apiserver.equality import copied
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
@@ -29,6 +32,8 @@ _LEVEL_NAMES = {
 _STATUS = ("status", "message", "reason", "details")
 _PREFIX = "authorization.k8s.io"
 _LONGEST_AGENT = 1024
+# In the warning of a version that is on its way out.
+_GONE = re.compile(r"unavailable in v(\d+\.\d+)\+")
 
 _log = logger(__name__)
 
@@ -86,22 +91,43 @@ class _Entry:
         self._answer: Any = None
         self._annotations: dict[str, str] = {}
         self._status: JsonObject = {}
+        self._deprecated = ""
 
-    def decided(self, decision: Decision) -> None:
+    def authorized(self, decision: Decision) -> None:
         """What the authorizer says."""
         self._annotations[f"{_PREFIX}/decision"] = "allow" if decision.allowed else "forbid"
         self._annotations[f"{_PREFIX}/reason"] = decision.reason
 
     def asked(self, body: bytes, content_type: str) -> None:
-        """The request's body."""
+        """The request's body: a patch, or a delete's options. Of what brings an object that is logged."""
+        if self._decided.level < Level.REQUEST or self._request.method not in ("PATCH", "DELETE"):
+            return
         obj = logged(body, content_type)
-        if self._request.method in ("POST", "PUT") and isinstance(obj, dict) and self._object is not None:
-            meta = obj.get("metadata")
-            for field in ("namespace", "name", "uid", "resourceVersion"):
-                if isinstance(meta, dict) and meta.get(field):
-                    self._object.setdefault(field, meta[field])
+        self._asked = delete_options(obj) if self._request.method == "DELETE" else obj
+
+    def decoded(self, kind: Kind, version: str, obj: JsonObject) -> None:
+        """The object that the request brings, of one of the kinds that are served."""
+        self._names(obj)
         if self._decided.level >= Level.REQUEST:
-            self._asked = obj
+            self._asked = as_decoded(kind, version, obj, self._received)
+
+    def brought(self, obj: JsonObject) -> None:
+        """The object that the request brings, of another type."""
+        self._names(obj)
+        if self._decided.level >= Level.REQUEST:
+            self._asked = copied(obj)
+
+    def _names(self, obj: JsonObject) -> None:
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict) or self._object is None:
+            return
+        for field in ("namespace", "name", "uid", "resourceVersion"):
+            if meta.get(field):
+                self._object.setdefault(field, meta[field])
+
+    def deprecated(self, warning: str) -> None:
+        """What is asked for is on its way out."""
+        self._deprecated = warning
 
     def answered(self, body: bytes, media_type: str) -> None:
         """The answer's body."""
@@ -119,6 +145,10 @@ class _Entry:
 
     def completed(self) -> None:
         """The answer has ended; that to credentials which don't hold is logged as upstream logs it."""
+        if self._deprecated:
+            self._annotations["k8s.io/deprecated"] = "true"
+            if gone := _GONE.search(self._deprecated):
+                self._annotations["k8s.io/removed-release"] = gone[1]
         self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
 
     def emit(self, stage: str) -> None:
@@ -202,19 +232,26 @@ def _shown(user: UserInfo) -> JsonObject:
 
 def _uri(request: Request) -> str:
     query = request.scope["query_string"]
-    return f"{request.path}?{query.decode('latin-1')}" if query else request.path
+    raw: bytes | None = request.scope.get("raw_path")
+    path = request.path if raw is None else raw.decode("latin-1")
+    return f"{path}?{query.decode('latin-1')}" if query else path
 
 
 def _sources(request: Request) -> list[str]:
     """The client's address, after those that proxies name (apimachinery's net.SourceIPs)."""
-    named = [*request.header(b"x-forwarded-for").split(","), request.header(b"x-real-ip")]
+    found = list(filter(None, map(_address, request.header(b"x-forwarded-for").split(","))))
+    real = _address(request.header(b"x-real-ip"))
+    if real and real not in found:
+        found.append(real)
     client = request.scope.get("client")
-    found: list[str] = []
-    for text in (*named, client[0] if client else ""):
-        try:
-            address = str(ipaddress.ip_address(text.strip()))
-        except ValueError:
-            continue
-        if address not in found:
-            found.append(address)
+    own = _address(client[0] if client else "")
+    if own and own not in found[-1:]:
+        found.append(own)
     return found
+
+
+def _address(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text.strip()))
+    except ValueError:
+        return ""

@@ -9,11 +9,14 @@ from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
 
 from dra_apiserver import cbor
+from dra_apiserver.equality import copied
+from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.protobuf import MEDIA_TYPE, META
+from dra_apiserver.schema import default
 from dra_apiserver.schema.packages import package_name
 from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
-from dra_apiserver.schema.reader import Reader, TypeMismatch
-from dra_apiserver.schema.types import Struct, definition
+from dra_apiserver.schema.reader import Reader, TypeMismatch, complete, strip
+from dra_apiserver.schema.types import Struct, definition, object_type
 
 JsonObject = dict[str, Any]
 
@@ -43,6 +46,32 @@ def logged(body: bytes, media_type: str) -> Any:
         RecursionError,
     ):
         return None
+
+
+def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObject:
+    """A request's object as upstream has it decoded: with its type and with defaults, as nobody has changed it yet.
+
+    That is when ``LogRequestObject`` is called in apiserver's handlers for create and update.
+    """
+    made = copied(obj)
+    default(kind, version, made, now)
+    if not kind.unstructured:
+        node = object_type(kind, version)
+        complete(node, made)
+        strip(node, made)
+    return {"kind": kind.kind, "apiVersion": kind.api_version(version), **_untyped(made)}
+
+
+def delete_options(obj: Any) -> Any:
+    """The options in a delete's body, with their type."""
+    if not isinstance(obj, dict):
+        return obj
+    api_version = obj.get("apiVersion") or f"{_META_GROUP}/v1"
+    return {"kind": "DeleteOptions", "apiVersion": api_version, **_untyped(obj)}
+
+
+def _untyped(obj: JsonObject) -> JsonObject:
+    return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
 
 
 def may_be_status(body: bytes, media_type: str) -> bool:

@@ -54,7 +54,7 @@ class RequestAuthorizer:
             return
         decision = self._authorizer.authorize(action)
         if request.audit is not None:
-            request.audit.decided(decision)
+            request.audit.authorized(decision)
         if not decision.allowed:
             raise refusal(action, decision.reason)
 

@@ -9,6 +9,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.kind import api_version as api_version_of
 from dra_apiserver.kinds.kind import split_api_version
 from dra_apiserver.negotiation import encode, negotiate
 from dra_apiserver.response import Presenter
@@ -51,6 +52,8 @@ def decoded(api: Api, request: Request, target: Target, options: WriteOptions, b
     obj = found.obj
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
+    if request.audit is not None:
+        request.audit.decoded(target.kind, target.version, obj)
     return obj
 
 
@@ -80,6 +83,8 @@ async def read_body(
         if obj.get(field) is not None and not isinstance(obj[field], dict):
             raise bad_request(f"{kind}: {field} must be an object")
     obj["metadata"] = obj.get("metadata") or {}
+    if request.audit is not None:
+        request.audit.brought({"kind": kind, "apiVersion": api_version_of(group, version), **obj})
     return obj
 
 
