@@ -49,7 +49,7 @@ def logged(body: bytes, media_type: str) -> Any:
 
 
 def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObject:
-    """A request's object as upstream has it decoded: with its type and with defaults, as nobody has changed it yet.
+    """A request's object as upstream has it decoded: with its type and with defaults, before anything changes it.
 
     That is when ``LogRequestObject`` is called in apiserver's handlers for create and update.
     """
