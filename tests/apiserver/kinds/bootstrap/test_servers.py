@@ -4,6 +4,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 from dra_apiserver.config import Config
@@ -12,6 +13,8 @@ from dra_shared.clock import FakeClock, rfc3339_micro
 
 from tests.support.waiting import until
 
+Object = dict[str, Any]
+MERGE = {"Content-Type": "application/merge-patch+json"}
 ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
 SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -87,3 +90,43 @@ async def test_a_server_that_died_is_taken_off_after_its_lease(
             return await _shown(client) == (["127.0.0.1"], ["127.0.0.1"])
 
         await until(gone, every=0.05)
+
+
+async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Callable[[], str]) -> None:
+    """An hour after the last renewal, as upstream's; what others hold stays (`apiserverleasegc`)."""
+    clock, config = FakeClock(), _configs(tmp_path, postgres())
+
+    def lease(name: str, age: int, label: str = "kube-apiserver") -> Object:
+        renewed = rfc3339_micro(clock.now() - timedelta(seconds=age))
+        labels = {"apiserver.kubernetes.io/identity": label}
+        spec = {"holderIdentity": name, "leaseDurationSeconds": 3600, "renewTime": renewed}
+        return {"metadata": {"name": name, "labels": labels}, "spec": spec}
+
+    async with (
+        ApiServer(config(1), clock) as one,
+        httpx.AsyncClient(base_url=one.url, timeout=30) as client,
+    ):
+        (own,) = [item["metadata"]["name"] for item in (await client.get(LEASES)).json()["items"]]
+        endless = lease("endless", 0)
+        del endless["spec"]["renewTime"]
+        others = [lease("old", 3601), lease("new", 3000), lease("other", 9999, "mine"), lease("late", 9999)]
+        for body in (endless, *others):
+            assert (await client.post(LEASES, json=body)).status_code == 201
+
+        async def renewed(step: float = 10) -> set[str]:
+            # Its clock is hours behind, but it is there.
+            late = lease("late", 9999)
+            answer = await client.patch(f"{LEASES}/late", json=late, headers=MERGE)
+            assert answer.status_code == 200
+            await clock.advance(step)
+            return {item["metadata"]["name"] for item in (await client.get(LEASES)).json()["items"]}
+
+        async def collected() -> bool:
+            return await renewed() == {own, "new", "other", "late"}
+
+        await until(collected, every=0.05)
+
+        async def later() -> bool:
+            return await renewed(25) == {own, "other", "late"}
+
+        await until(later, every=0.02)

@@ -92,6 +92,8 @@ class Restorer:
         await asyncio.gather(*(make(self._api, obj) for obj in made))
         await self._addresses()
         await self._lead(ports=False)
+        if self._servers is not None:
+            await self._servers.collect()
         if slow:
             await asyncio.gather(*(make(self._api, obj) for obj in system_namespaces()))
             for obj in (*priority_levels(), *flow_schemas(self._api.now())):

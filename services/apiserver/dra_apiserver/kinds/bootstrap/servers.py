@@ -10,9 +10,11 @@ import base64
 import hashlib
 import socket
 import uuid
+from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
-from dra_shared.clock import rfc3339_micro
+from dra_shared.clock import parse_rfc3339, rfc3339_micro
 
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.bootstrap.objects import place
@@ -22,6 +24,9 @@ Object = dict[str, Any]
 
 LIFETIME = 30
 """Seconds for which a server counts after it has renewed its lease: three rounds of the restorer."""
+_KEPT = 3600
+"""Seconds after which the lease of a server that has ended may go: upstream's ``IdentityLeaseDurationSeconds``."""
+_NAMESPACE = "kube-system"
 _IDENTITY = "apiserver.kubernetes.io/identity"
 _KIND = "kube-apiserver"
 _ADDRESS = "dralab.dev/advertise-address"
@@ -66,21 +71,46 @@ class Servers:
 
     def addresses(self) -> list[str]:
         """The addresses of all servers that are there, of the family that this one's is of; in order."""
-        storage, _ = place(self._api, self._lease())
-        now = self._api.clock.monotonic()
         found = set()
-        for key, record in list(self._api.store.collection(storage).records.items()):
-            if not key.startswith("kube-system/apiserver-"):
-                continue
-            revision, since = self._seen.get(key, (0, now))
-            if revision != record.revision:
-                self._seen[key] = (record.revision, since := now)
-            meta = record.object()["metadata"]
-            address: str = (meta.get("annotations") or {}).get(_ADDRESS, "")
-            ours = (meta.get("labels") or {}).get(_IDENTITY) == _KIND and address
-            if ours and now - since < LIFETIME and (":" in address) == (":" in self._address):
+        for _, lease, silent in self._leases():
+            address: str = (lease["metadata"].get("annotations") or {}).get(_ADDRESS, "")
+            if address and silent < LIFETIME and (":" in address) == (":" in self._address):
                 found.add(address)
         return sorted(found)
+
+    async def collect(self) -> None:
+        """Remove the leases of servers that are gone (upstream's ``controller/apiserverleasegc``).
+
+        A clock that is wrong takes none of a server that is seen to renew it.
+        """
+        storage, _ = place(self._api, self._lease())
+        for record, lease, silent in self._leases():
+            if silent >= LIFETIME and self._is_over(lease):
+                await self._api.store.write(storage, record.key, _unless_changed(record.revision))
+
+    def _leases(self) -> list[tuple[Record, Object, float]]:
+        """The leases of servers, each with the seconds for which this server has not seen it renewed."""
+        storage, _ = place(self._api, self._lease())
+        collection = self._api.store.collection(storage)
+        now = self._api.clock.monotonic()
+        found, seen = [], {}
+        for key in collection.range(f"{_NAMESPACE}/"):
+            record = collection.records[key]
+            lease = record.object()
+            if (lease["metadata"].get("labels") or {}).get(_IDENTITY) != _KIND:
+                continue
+            revision, since = self._seen.get(key, (0, now))
+            seen[key] = (record.revision, since if revision == record.revision else now)
+            found.append((record, lease, now - seen[key][1]))
+        self._seen = seen
+        return found
+
+    def _is_over(self, lease: Object) -> bool:
+        spec = lease.get("spec") or {}
+        renewed, seconds = spec.get("renewTime"), spec.get("leaseDurationSeconds")
+        if not renewed or not seconds:
+            return True
+        return parse_rfc3339(renewed) + timedelta(seconds=seconds) < self._api.clock.now()
 
     def _lease(self) -> Object:
         labels = {_IDENTITY: _KIND, "kubernetes.io/hostname": socket.gethostname()}
@@ -89,13 +119,22 @@ class Servers:
             "apiVersion": "coordination.k8s.io/v1",
             "metadata": {
                 "name": self._name,
-                "namespace": "kube-system",
+                "namespace": _NAMESPACE,
                 "labels": labels,
                 "annotations": {_ADDRESS: self._address},
             },
             "spec": {
                 "holderIdentity": self._holder,
-                "leaseDurationSeconds": LIFETIME,
+                "leaseDurationSeconds": _KEPT,
                 "renewTime": rfc3339_micro(self._api.clock.now()),
             },
         }
+
+
+def _unless_changed(revision: int) -> Callable[[Record | None], Remove | None]:
+    def change(current: Record | None) -> Remove | None:
+        if current is None or current.revision != revision:
+            return None
+        return Remove(current.object())
+
+    return change
