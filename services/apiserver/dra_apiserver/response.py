@@ -41,7 +41,8 @@ def _joined(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -
 def message_name(kind: Kind, version: str) -> str:
     """The protobuf message of a kind's objects; empty where there is none, as of custom resources."""
     name = f"{package_name(kind.group, version)}.{kind.kind}"
-    return name if not kind.schemas and protobuf.known(name) else ""
+    packed = kind.has_messages if kind.schemas else protobuf.known(name)
+    return name if packed else ""
 
 
 def other_metadata(kind: Kind, listing: bool) -> StatusError:

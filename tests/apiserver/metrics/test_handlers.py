@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.schema.protobuf import envelope, read_message
 from dra_apiserver.server import ApiServer
 from dra_shared.service import HealthServer
 from starlette.requests import Request
@@ -190,3 +191,44 @@ async def test_it_comes_and_goes_with_the_option(tmp_path: Path) -> None:
             assert ((await client.get(_BASE)).status_code == 200) == served
             path = "/apis/apiregistration.k8s.io/v1/apiservices/v1beta1.metrics.k8s.io"
             assert ((await client.get(path)).status_code == 200) == served
+
+
+_PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("nodes", "NodeMetricsList"),
+        ("nodes/one", "NodeMetrics"),
+        ("pods", "PodMetricsList"),
+        ("namespaces/ns/pods/on-one", "PodMetrics"),
+    ],
+)
+async def test_metrics_in_protobuf(
+    client: httpx.AsyncClient, kubelet: _Kubelet, path: str, kind: str
+) -> None:
+    """As metrics-server, whose clients ask for it."""
+    expected = await _json(client, f"{_BASE}/{path}")
+    answer = await client.get(f"{_BASE}/{path}", headers={"Accept": f"{_PROTOBUF},application/json"})
+    assert (answer.status_code, answer.headers["content-type"]) == (200, _PROTOBUF)
+    api_version, name, raw = envelope(answer.content)
+    assert (api_version, name) == ("metrics.k8s.io/v1beta1", kind)
+    found = read_message(f"io.k8s.metrics.pkg.apis.metrics.v1beta1.{kind}", raw)
+    pairs = zip(found["items"], expected["items"], strict=True) if "items" in found else [(found, expected)]
+    for one, shown in pairs:
+        for field in ("timestamp", "window", "usage", "containers"):
+            assert one.get(field) == shown.get(field), field
+        for field in ("name", "namespace", "labels"):
+            assert (one["metadata"].get(field) or None) == shown["metadata"].get(field)
+    missing = await client.get(f"{_BASE}/nodes/none", headers={"Accept": _PROTOBUF})
+    assert (missing.status_code, envelope(missing.content)[1]) == (404, "Status")
+
+
+async def test_a_measured_pod_byte_for_byte(client: httpx.AsyncClient, kubelet: _Kubelet) -> None:
+    answer = await client.get(f"{_BASE}/namespaces/ns/pods/on-one", headers={"Accept": _PROTOBUF})
+    raw = envelope(answer.content)[2]
+    window = b"\x1a\x06\x08" + b"\x80\xc8\xaf\xa0\x25"
+    usage = b"\x12\x0d\x0a\x03cpu\x12\x06\x0a\x04250m" + b"\x12\x10\x0a\x06memory\x12\x06\x0a\x0464Mi"
+    main = b"\x0a\x04main" + usage
+    assert raw.partition(window)[2].startswith(b"\x22" + bytes([len(main)]) + main)

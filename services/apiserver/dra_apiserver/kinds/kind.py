@@ -177,6 +177,8 @@ class Kind:
     deprecated: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By version, the schema that a definition gives; empty where the schema data has the kind's types."""
+    has_messages: bool = False
+    """Whether objects have a protobuf form although `schemas` has their types: those of an aggregated server."""
     hashed_version: str = ""
     """The version that upstream stores objects in, where that is another: discovery has its hash."""
     kubernetes: KubernetesVersion = DEFAULT

@@ -17,6 +17,7 @@ _GROUP_PACKAGES = {
 _OTHER_PACKAGES = {
     "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions",
     "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration",
+    "metrics.k8s.io": "io.k8s.metrics.pkg.apis.metrics",
 }
 
 

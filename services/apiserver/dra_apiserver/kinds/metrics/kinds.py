@@ -71,6 +71,7 @@ def _kind(
         verbs=_READ,
         selectable_fields={label: selectable_field(label, label) for label in labels},
         schemas={VERSION: {"type": "object", "properties": {**_MEASURED, **properties}}},
+        has_messages=True,
         printers={"": Printer(_COLUMNS, cells)},
         collection_routes=routes[0],
         object_routes=routes[1],
