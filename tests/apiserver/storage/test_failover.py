@@ -81,6 +81,7 @@ async def test_what_a_promoted_standby_lacks_is_gone_for_all_servers(
     assert survivor.data == kept.data
     # No client that has seen the lost revision takes another one for it, or for what follows it.
     assert min(record.revision for record in (*new, *own)) > lost.revision + 1_000_000_000
+    await newer.fresh()
     for store, position in zip(pair, positions, strict=True):
         await store.fresh()
         assert store.collection(PODS).records.keys() == newer.collection(PODS).records.keys()

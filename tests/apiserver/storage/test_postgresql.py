@@ -1,6 +1,7 @@
 """PostgreSQL's tables, and databases that are of no use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,12 +12,16 @@ from dra_apiserver.storage import Put, schema
 from dra_apiserver.storage.catalog import Database, engine
 from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.migrations import upgrade
-from dra_apiserver.storage.postgresql import PostgresqlEngine, _without_password
+from dra_apiserver.storage.postgresql import PostgresqlEngine
+from dra_apiserver.storage.postgresqlsession import without_password
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.upgrade import VERSION_TABLE
+from dra_cli.ports import Port
 from dra_shared.clock import FakeClock
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool
+
+from tests.support import postgres as servers
 
 _END_ALL = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
@@ -105,7 +110,7 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
     ],
 )
 def test_names_of_databases_have_no_password(url: str, name: str) -> None:
-    assert _without_password(url) == name
+    assert without_password(url) == name
 
 
 def test_any_url_of_libpq_will_do(postgres: Callable[[], str], tmp_path: Path) -> None:
@@ -142,6 +147,42 @@ def test_settings_of_a_role_change_no_write(postgres: Callable[[], str]) -> None
         found = [connection.scalar(text(f"SHOW {name}")) for name in names]
     assert found == ["read committed", "0", "0"]
     opened.close()
+
+
+class Pooled(PostgresqlEngine):
+    """As behind a pooler that gives each transaction the first session that is free."""
+
+    _session: Connection | None = None
+
+    @contextmanager
+    def _read(self) -> Iterator[Connection]:
+        if self._session is None:
+            self._session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        yield self._session
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+        super().close()
+
+
+def test_connections_that_share_sessions_are_refused(postgres: Callable[[], str]) -> None:
+    engine = Pooled(postgres())
+    with pytest.raises(DatabaseUnusable, match="a pooler gives each transaction another session"):
+        engine.open()
+    engine.close()
+
+
+def test_the_database_ends_sessions_of_a_server_that_is_cut_off() -> None:
+    with Port() as port, servers.running(f"-c listen_addresses=127.0.0.1 -c port={port.number}"):
+        engine = PostgresqlEngine(
+            f"postgresql://dralab@127.0.0.1:{port.number}/postgres?options=-clock_timeout%3D7"
+        )
+        names = ("tcp_keepalives_idle", "tcp_keepalives_count", "tcp_user_timeout", "lock_timeout")
+        with engine.reading() as connection:
+            found = [connection.scalar(text(f"SHOW {name}")) for name in names]
+        assert found == ["10", "3", "20000", "7ms"]
+        engine.close()
 
 
 async def test_a_write_whose_connection_was_lost_before_is_made(postgres: Callable[[], str]) -> None:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import functools
 import os
-import re
 import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, TypeVar, cast
+from uuid import uuid4
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DBAPIError, DisconnectionError, SQLAlchemyError
 from sqlalchemy.pool import ConnectionPoolEntry
 
+from dra_apiserver.storage import postgresqlsession as session
 from dra_apiserver.storage import postgresqlstatements as sql
 from dra_apiserver.storage import rows
 from dra_apiserver.storage.engine import (
@@ -48,22 +48,10 @@ _READERS = 4
 # A store that lags further catches up first, so that other servers' writers do not wait for it.
 _MOST_BEHIND = 1000
 _HISTORY_ROWS = 200
-# Who waits for the log's lock may wait for long; a URL's own options come after these.
-_DEFAULTS = "-c statement_timeout=0 -c lock_timeout=0"
-# The log survives the machine's crash: without it, an answered write could be lost. A server that is cut off while it
-# has the log's lock loses it soon, as all others wait for it. After the lock all must be seen that is committed.
-_SETTINGS = (
-    "-c synchronous_commit={} -c idle_in_transaction_session_timeout=15000 -c application_name=dralab "
-    "-c default_transaction_isolation=read\\ committed"
+_POOLED = (
+    "a pooler gives each transaction another session, and API servers need sessions of their own (PgBouncer's "
+    "pool_mode = session)"
 )
-# Seconds, and milliseconds: a database that vanishes is noticed, where TCP alone takes a quarter of an hour.
-_NETWORK = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
-}
 
 Read = TypeVar("Read", bound=Callable[..., Any])
 
@@ -91,13 +79,15 @@ class PostgresqlEngine:
     """
 
     def __init__(self, url: str, relaxed: bool = False) -> None:
-        self._name = _without_password(url)
+        self._name = session.without_password(url)
+        parameters = session.parameters(url)
         self._engine = create_engine(
             "postgresql+psycopg://",
             pool_size=_READERS,
             max_overflow=_READERS,
-            connect_args=_parameters(url, relaxed),
+            connect_args=parameters,
         )
+        self._settings = session.settings(str(parameters.get("options", "")), relaxed)
         self._generation = 0
         # Threads connect while another one hangs up.
         self._drivers = weakref.WeakSet[Any]()
@@ -125,6 +115,7 @@ class PostgresqlEngine:
         self._hung_up = False
         self._closing.clear()
         with self._usable():
+            self._check_sessions()
             self._writer = self._engine.connect()
             with self._writer.begin():
                 _lock(self._writer.exec_driver_sql, _MIGRATING)
@@ -135,6 +126,17 @@ class PostgresqlEngine:
                 self._migrate(found)
             self._begin()
         return self.reopen()
+
+    def _check_sessions(self) -> None:
+        """See that each connection is a session of its own: what one sets the other one does not see."""
+        with self._read() as one, self._read() as other:
+            pair = [(str(uuid4()), connection) for connection in (one, other)]
+            for name, connection in pair:
+                connection.exec_driver_sql("SELECT set_config('dralab.session', %s, false)", (name,))
+            for name, connection in pair:
+                found = connection.exec_driver_sql("SELECT current_setting('dralab.session', true)").scalar()
+                if found != name:
+                    raise DatabaseUnusable(self.name, _POOLED)
 
     def _begin(self) -> None:
         """Find out which database this is, where it says so: not all do that call themselves PostgreSQL."""
@@ -243,7 +245,7 @@ class PostgresqlEngine:
         """
         assert self._writer is not None
         driver = _driver(self._writer)
-        self._own = driver.info.backend_pid
+        self._own = self._writer.info["pid"]
 
         def execute(query: str, values: Row) -> Iterable[Any]:
             return driver.execute(query.encode(), values)
@@ -265,6 +267,10 @@ class PostgresqlEngine:
         record.info["generation"] = self._generation
         with self._connected:
             self._drivers.add(driver)
+        # By a statement: poolers take no options of new connections, and have process ids of their own.
+        driver.autocommit = True
+        record.info["pid"] = driver.execute(*self._settings).fetchone()[0]
+        driver.autocommit = False
 
     def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
         if record.info["generation"] != self._generation:
@@ -465,27 +471,6 @@ class PostgresqlEngine:
     def _all_drivers(self) -> list[Any]:
         with self._connected:
             return list(self._drivers)
-
-
-def _parameters(url: str, relaxed: bool) -> dict[str, Any]:
-    """What libpq makes of the URL, which may name several hosts, and what the log needs.
-
-    Raises:
-        ValueError: it is no URL.
-    """
-    try:
-        found = conninfo_to_dict(url)
-    except psycopg.Error:
-        found = {"port": "unknown"}
-    if not all(port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
-        raise ValueError("not a database's URL, such as postgresql://user@host/database")
-    options = (_DEFAULTS, str(found.get("options") or ""), _SETTINGS.format("off" if relaxed else "on"))
-    return {**_NETWORK, **found, "options": " ".join(options)}
-
-
-def _without_password(url: str) -> str:
-    hidden = re.sub(r"^([^:]+://[^:/?@]*):[^/?@]*@", r"\1:***@", url)
-    return re.sub(r"([?&]password=)[^&]*", r"\1***", hidden)
 
 
 def _columns(rows: Sequence[Row], width: int) -> Row:

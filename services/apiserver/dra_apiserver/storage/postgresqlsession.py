@@ -1,0 +1,64 @@
+"""What sessions with PostgreSQL are like, whatever its URL, a role or a database say."""
+
+from __future__ import annotations
+
+import re
+from itertools import chain
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from dra_apiserver.storage.rows import Row
+
+# Who waits for the log's lock may wait for long; a URL may have other options.
+_DEFAULTS = {"statement_timeout": "0", "lock_timeout": "0"}
+# A server that is cut off while it has the log's lock loses it soon, as all others wait for it, and leaves no sessions
+# behind that would be counted for hours. After the lock all must be seen that is committed.
+_SETTINGS = {
+    "idle_in_transaction_session_timeout": "15000",
+    "default_transaction_isolation": "read committed",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+# Seconds, and milliseconds: a database that vanishes is noticed, where TCP alone takes a quarter of an hour.
+_NETWORK = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
+
+
+def parameters(url: str) -> dict[str, Any]:
+    """What libpq makes of the URL, which may name several hosts.
+
+    Raises:
+        ValueError: it is no URL.
+    """
+    try:
+        found = conninfo_to_dict(url)
+    except psycopg.Error:
+        found = {"port": "unknown"}
+    if not all(port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
+        raise ValueError("not a database's URL, such as postgresql://user@host/database")
+    return {**_NETWORK, **found, "application_name": "dralab"}
+
+
+def settings(options: str, relaxed: bool) -> tuple[str, Row]:
+    """The statement that sets up a session, with its values; it gives the session's process id.
+
+    The log survives the machine's crash unless `relaxed`: otherwise an answered write could be lost.
+    """
+    wanted = {name: value for name, value in _DEFAULTS.items() if name not in options}
+    wanted |= {**_SETTINGS, "synchronous_commit": "off" if relaxed else "on"}
+    calls = ", set_config(%s, %s, false)" * len(wanted)
+    return f"SELECT pg_backend_pid(){calls}", tuple(chain.from_iterable(wanted.items()))
+
+
+def without_password(url: str) -> str:
+    hidden = re.sub(r"^([^:]+://[^:/?@]*):[^/?@]*@", r"\1:***@", url)
+    return re.sub(r"([?&]password=)[^&]*", r"\1***", hidden)
