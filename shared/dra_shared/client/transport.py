@@ -5,9 +5,11 @@ end closes its connection.
 """
 
 import asyncio
+import socket
 import ssl
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from functools import partial
 
 import httpx
@@ -18,6 +20,9 @@ from dra_shared.client.connection import Connection, Dropped
 _IDLE_CONNECTIONS = 256
 # As HTTP/2 limits the streams of a connection. A server gets no faster by more, and each takes a connection of its own.
 _EXCHANGES_AT_ONCE = 128
+# Seconds of silence until a connection is tried, between trials, and in all: what client-go's HTTP/2 takes to notice
+# that the other end is gone without a word (ReadIdleTimeout and PingTimeout in apimachinery's pkg/util/net/http.go).
+_PROBE_AFTER, _PROBE_EVERY, _GONE_AFTER = 30, 5, 45
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Scheme, host and port.
@@ -145,7 +150,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
             self._ssl = ssl.create_default_context()
         try:
             async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(
+                transport, connection = await loop.create_connection(
                     Connection,
                     host,
                     port,
@@ -156,6 +161,8 @@ class HttpTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectTimeout(f"no connection to {host}:{port}", request=request) from error
         except OSError as error:
             raise httpx.ConnectError(str(error), request=request) from error
+        with suppress(OSError):  # It is closed already.
+            _watch_peer(transport.get_extra_info("socket"))
         return connection
 
     def put_back(self, origin: Origin, connection: Connection) -> None:
@@ -165,6 +172,15 @@ class HttpTransport(httpx.AsyncBaseTransport):
             connection.close()
         else:
             idle.append(connection)
+
+
+def _watch_peer(end: socket.socket) -> None:
+    """Have the kernel end the connection where the server's machine, or the way there, is gone: a watch only reads."""
+    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_AFTER * 1000)
 
 
 class _Body(httpx.AsyncByteStream):

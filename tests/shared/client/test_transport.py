@@ -1,4 +1,5 @@
 import asyncio
+import socket
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 
@@ -230,3 +231,19 @@ async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch
         assert (await heartbeats.with_token("other").get(NODES, "quick")).metadata.name == "quick"
         answered.set()
         assert (await slow).metadata.name == "slow"
+
+
+async def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(reply(b""))
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        target = httpx.URL(url)
+        assert target.port is not None
+        connection = await transport._connect((target.scheme, target.host, target.port), None)
+        assert connection._transport is not None
+        end = connection._transport.get_extra_info("socket")
+        assert end.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+        options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_USER_TIMEOUT)
+        assert [end.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [30, 5, 45_000]
+        connection.close()
