@@ -97,10 +97,12 @@ class Api:
         listing = not target.name and request.method == "GET"
         accept = request.header(b"accept")
         packed = MEDIA_TYPE in accept and self._packs(target, request)
-        request.protobuf = packed
         # As with protobuf, a WebSocket carries JSON.
         binary = self.cbor and not (streaming and b"upgrade" in request.headers)
-        accepted = negotiate(accept, listing, streaming, packed, binary)
+        custom = (
+            target.kind.unstructured and not target.kind.has_messages and b"upgrade" not in request.headers
+        )
+        accepted = negotiate(accept, listing, streaming, packed, binary, custom)
         if accepted.transform == "PartialObjectMetadata":
             if request.method == "GET" and not streaming and accepted.listed != listing:
                 raise other_metadata(target.kind, listing)

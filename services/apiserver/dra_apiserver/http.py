@@ -15,7 +15,6 @@ from dra_shared.cel.authorization import Decision
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.errors import StatusError, bad_request, timeout, too_large
-from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 Scope = MutableMapping[str, Any]
@@ -48,7 +47,7 @@ DIRECT = "dralab.direct"
 CERTIFICATE = "dralab.certificate"
 
 JSON = "application/json"
-_NOT_ACCEPTABLE = 406
+_SHOWN_AS_JSON = frozenset({"", "*/*", JSON})
 _JSON_HEADER = (b"content-type", b"application/json")
 
 
@@ -175,7 +174,6 @@ class Request:
         "id",
         "method",
         "path",
-        "protobuf",
         "receive",
         "scope",
         "send",
@@ -193,8 +191,6 @@ class Request:
         self.id = request_id
         self.code = 0
         self.audit: Audited | None = None
-        #: Whether failures may be answered in protobuf: not those of custom resources, which have no such form.
-        self.protobuf = True
         #: Whether this server reads and writes CBOR.
         self.cbor = False
         self._direct: Direct | None = scope["extensions"].get(DIRECT) if "extensions" in scope else None
@@ -347,6 +343,8 @@ class Request:
 
     def _pretty(self) -> bool:
         """Whether a person reads the answer, by upstream's rule: the client says so, or is a browser, curl or wget."""
+        if b"pretty=1" in self.headers.get(b"accept", b""):
+            return True
         pretty = self.query.get("pretty") if self.scope["query_string"] else ""
         if pretty:
             return pretty in _TRUE
@@ -391,17 +389,18 @@ class Request:
     async def fail(self, error: StatusError) -> None:
         """Send a failure's Status."""
         accept = self.header(b"accept")
-        packed = self.protobuf and PROTOBUF in accept
-        other = packed or "yaml" in accept or (self.cbor and "cbor" in accept)
-        if not other or error.code == _NOT_ACCEPTABLE:
+        if accept in _SHOWN_AS_JSON:
             await self.respond(error.code, error.encode(), headers=error.headers)
             return
-        from dra_apiserver.negotiation import encode_status, negotiate
+        from dra_apiserver.negotiation import encode_status, negotiate_document
 
         try:
-            accepted = negotiate(accept, protobuf=packed, with_cbor=self.cbor)
+            accepted = negotiate_document(accept, self.cbor)
         except StatusError:
-            accepted = negotiate("")
+            # What is wrong matters more than its form (`WriteObjectNegotiated`).
+            body = dumps(error.status, option=orjson.OPT_INDENT_2)
+            await self.respond(error.code, body, headers=error.headers)
+            return
         body = encode_status(error.status, accepted)
         await self.respond(error.code, body, accepted.media_type, error.headers)
 

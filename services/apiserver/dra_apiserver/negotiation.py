@@ -52,12 +52,26 @@ def _streamed(with_cbor: bool) -> tuple[str, ...]:
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types with their parameters, the most wanted first (munnerz/goautoneg)."""
+    """The media types with their parameters, the most wanted first (munnerz/goautoneg).
+
+    What a client does not want (``q=0``) only comes last: there is nothing that upstream's library leaves out for that.
+    """
     found: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):
-        media, *rest = [part.strip() for part in clause.split(";")]
-        parameters = dict(part.partition("=")[::2] for part in rest)
-        wanted = (_quality(parameters.get("q", "1")), media, parameters)
+        media, *rest = clause.strip(" ").split(";")
+        kind, _, sub = (part.strip(" ") for part in media.partition("/"))
+        if not (sub or kind == "*") or "/" in sub:
+            continue
+        quality, parameters = 1.0, {}
+        for part in rest:
+            name, _, value = part.partition("=")
+            if not value or "=" in value:
+                continue
+            if name.strip(" ") == "q":
+                quality = _quality(value)
+            else:
+                parameters[name.strip(" ")] = value.strip(" ")
+        wanted = (quality, f"{kind}/{sub or '*'}", parameters)
         # Upstream's order is none: what names a type goes before what names none, whatever the qualities say.
         # So it matters how Go sorts a few: each goes forward as long as it is before its neighbour.
         place = len(found)
@@ -69,7 +83,7 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
 
 def _quality(text: str) -> float:
     try:
-        return float(text)
+        return float(text) if text.strip() == text else 0.0
     except ValueError:
         return 0.0
 
@@ -152,21 +166,24 @@ def negotiate(
     streaming: bool = False,
     protobuf: bool = False,
     with_cbor: bool = False,
+    custom: bool = False,
 ) -> Accepted:
     """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
 
-    ``protobuf``: what is asked for has that form. ``with_cbor``: the server writes CBOR.
+    ``protobuf``: what is asked for has that form. ``with_cbor``: the server writes CBOR. ``custom``: the objects are
+    custom resources; no router looks at requests for them, and their metadata alone has the form of protobuf.
 
     Raises:
         StatusError: 406, none can.
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
-    produced = answered(with_cbor)
-    if listing or streaming:
-        produced += _streamed(with_cbor)
-    check_produced(accept, produced, protobuf=protobuf)
-    wishes = (_granted(*clause, protobuf, with_cbor) for clause in _clauses(accept))
+    if not custom:
+        produced = answered(with_cbor)
+        if listing or streaming:
+            produced += _streamed(with_cbor)
+        check_produced(accept, produced, protobuf=protobuf)
+    wishes = (_granted(*clause, protobuf, with_cbor, custom) for clause in _clauses(accept))
     found = next(filter(None, wishes), None)
     if found is None or (streaming and found.yaml):
         # The media type is right, what is to be in it isn't.
@@ -174,27 +191,27 @@ def negotiate(
     return found
 
 
-def _granted(media: str, parameters: dict[str, str], protobuf: bool, with_cbor: bool) -> Accepted | None:
+def _granted(
+    media: str, parameters: dict[str, str], protobuf: bool, with_cbor: bool, custom: bool
+) -> Accepted | None:
     """What one wish gets; None where it can't be met."""
-    yaml = media in _YAML
-    packed = protobuf and media == MEDIA_TYPE
-    binary = with_cbor and media == cbor.MEDIA_TYPE
-    if not (yaml or packed or binary or media in {"application/json", "*/*"}):
-        return None
-    if parameters.get("stream", "") not in {"", "watch"} or (yaml and parameters.get("stream")):
+    if parameters.get("stream", "") not in {"", "watch"} or (media in _YAML and parameters.get("stream")):
         return None
     if parameters.get("sv", "") not in {"", "v1"}:
         return None
-    kind, version = parameters.get("as", ""), parameters.get("v", "")
-    transform = _TRANSFORMS.get((kind, parameters.get("g", "")), "")
-    if kind and (not transform or version not in {"v1", "v1beta1"}):
+    version = parameters.get("v", "")
+    transform = _TRANSFORMS.get((parameters.get("as", ""), parameters.get("g", "")), "")
+    converts = not _CONVERSION.isdisjoint(parameters)
+    if converts and (not transform or version not in {"v1", "v1beta1"}):
         return None
-    if packed and transform == "Table":
-        # Upstream has no such message.
+    # Upstream has no message for tables.
+    packed = media == MEDIA_TYPE and transform != "Table" and (protobuf or (custom and converts))
+    binary = with_cbor and media == cbor.MEDIA_TYPE
+    if not (media in _YAML or packed or binary or media == "application/json" or media in _ANY):
         return None
-    media_type = media if yaml or packed or binary else "application/json"
-    listed = kind == "PartialObjectMetadataList"
-    return Accepted(yaml, transform, media_type, version if kind else "v1", packed, binary, listed)
+    media_type = "application/json" if media in _ANY else media
+    listed = parameters.get("as") == "PartialObjectMetadataList"
+    return Accepted(media in _YAML, transform, media_type, version or "v1", packed, binary, listed)
 
 
 def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:

@@ -103,7 +103,7 @@ async def test_a_table_comes_in_json(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> None:
-    """Also where its group begins as one of Kubernetes' own."""
+    """Also where its group begins as one of Kubernetes' own; its metadata and failures come in protobuf."""
     version = {"name": "v1", "served": True, "storage": True}
     version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"plural": "deployments", "singular": "deployment", "kind": "Deployment"}
@@ -117,6 +117,16 @@ async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> Non
         return found if found.status_code == 200 else None
 
     assert (await until(listed)).headers["content-type"] == "application/json"
+    path = "/apis/apps.example.com/v1/deployments"
+    missing = await client.get(f"{path}/missing", headers=CLIENT_GO)
+    assert (missing.status_code, _read(missing, f"{META}.Status")[2]["reason"]) == (404, "NotFound")
+    metadata = {"Accept": f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    found = await client.get(path, headers=metadata)
+    assert _read(found, f"{META}.PartialObjectMetadataList")[1] == "PartialObjectMetadataList"
+    alone = await client.get(path, headers={"Accept": PROTOBUF})
+    offered = f"application/json, application/yaml, {PROTOBUF}"
+    message = f"only the following media types are accepted: {offered}"
+    assert (alone.status_code, _read(alone, f"{META}.Status")[2]["message"]) == (406, message)
 
 
 async def test_a_review(client: httpx.AsyncClient) -> None:
@@ -128,7 +138,7 @@ async def test_a_review(client: httpx.AsyncClient) -> None:
 
 
 async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, tmp_path: Path) -> None:
-    """Upstream's filters and handlers all answer in what the client accepts; a 406 is JSON."""
+    """Upstream's filters and handlers all answer in what the client accepts."""
     only = {"Accept": PROTOBUF}
     body = {"metadata": {"name": "p"}, "target": {"name": "n"}}
     for method, path, code in (

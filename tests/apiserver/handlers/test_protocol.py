@@ -155,6 +155,8 @@ _ALL = f"{_BOTH}, {_PROTOBUF}"
         ("text/html", f"{_AVAILABLE}{_ALL}"),
         ("application/*", f"{_AVAILABLE}{_ALL}"),
         (f"{_PROTOBUF};as=Table;g=meta.k8s.io;v=v1", f"{_ONLY}{_ALL}"),
+        ("application/json;v=v1", f"{_ONLY}{_ALL}"),
+        ("application/json;g=meta.k8s.io", f"{_ONLY}{_ALL}"),
     ],
 )
 async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, message: str) -> None:
@@ -170,8 +172,9 @@ async def test_what_cannot_be_shown(client: httpx.AsyncClient, accept: str, mess
         ),
     ]
     for answer in asked:
-        assert (answer.status_code, answer.json()["message"]) == (406, message), answer.request.method
-        assert answer.json()["reason"] == "NotAcceptable"
+        shown = yaml.safe_load(answer.text)
+        assert (answer.status_code, shown["message"]) == (406, message), answer.request.method
+        assert shown["reason"] == "NotAcceptable"
     assert (await client.get(f"{MAPS}/x")).status_code == 404
 
 
@@ -249,6 +252,17 @@ async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, met
         ("application/json;q=x, application/yaml;q=0.1", "application/yaml"),
         ("application/yaml;q=0.4, application/json;q=0.5", "application/json"),
         ("application/yaml, application/json", "application/yaml"),
+        # Qualities give an order, and leave nothing out.
+        ("application/yaml;q=0", "application/yaml"),
+        ("application/json;q=0, application/yaml;q=0.1", "application/yaml"),
+        ("application/json;q=0, */*", "application/json"),
+        # One without a value is none.
+        ("application/yaml;q=, application/json;q=0.9", "application/yaml"),
+        ("application/yaml;q, application/json;q=0.9", "application/yaml"),
+        ("application/yaml;q= 1, application/json;q=0.1", "application/json"),
+        ("application/json;as=, application/yaml", "application/json"),
+        ("json, application/yaml", "application/yaml"),
+        ("*, application/yaml;q=0.1", "application/yaml"),
     ],
 )
 async def test_wishes_are_in_the_order_of_gos_library(
@@ -257,6 +271,32 @@ async def test_wishes_are_in_the_order_of_gos_library(
     """What names a type goes before what names none, and a quality that is no number is 0."""
     answer = await client.get(MAPS, headers={"Accept": accept})
     assert answer.headers["content-type"] == media_type
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        (f"{TABLE}v1", "application/json"),
+        ("application/yaml;as=Table;g=meta.k8s.io;v=v1", "application/json"),
+        (f"{_PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "application/json"),
+        (f"{TABLE}v1,application/yaml", "application/yaml"),
+        (f"{_PROTOBUF};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_PROTOBUF}", _PROTOBUF),
+        (f"application/yaml;sv=v1,{_PROTOBUF}", _PROTOBUF),
+    ],
+)
+async def test_failures_have_the_form_of_the_first_wish_for_no_other_type(
+    client: httpx.AsyncClient, accept: str, media_type: str
+) -> None:
+    """Where there is none they are JSON, laid out for people (`WriteRawJSON`)."""
+    answer = await client.get(f"{MAPS}/missing", headers={"Accept": accept})
+    assert (answer.status_code, answer.headers["content-type"]) == (404, media_type)
+    if media_type == "application/json":
+        assert answer.text.startswith('{\n  "kind": "Status",\n  "apiVersion": "v1"')
+
+
+async def test_an_accept_header_can_ask_for_a_layout_for_people(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/api", headers={"Accept": "application/json;pretty=1"})
+    assert answer.text.startswith('{\n  "kind": "APIVersions"')
 
 
 async def test_metadata_is_asked_for_as_what_it_is(client: httpx.AsyncClient) -> None:
