@@ -217,9 +217,11 @@ def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]])
         uvloop.run(_until_stopped(main))
     except Exception as error:
         from dra_shared.client.kubeconfig import KubeconfigError
+        from dra_shared.client.leader import LeadershipLost
 
+        expected = OSError | KubeconfigError | CannotRun | LeadershipLost
         causes = _leaves(error)
-        if all(isinstance(cause, OSError | KubeconfigError | CannotRun) for cause in causes):
+        if all(isinstance(cause, expected) for cause in causes):
             logger.error("cannot go on", error="; ".join(str(cause) for cause in causes))
             if any(isinstance(cause, CannotRun) for cause in causes):
                 return CANNOT_RUN

@@ -5,6 +5,7 @@ import asyncio
 import os
 import sys
 
+from dra_shared.client.leader import LeadershipLost
 from dra_shared.service import CannotRun, HealthServer, run
 
 
@@ -17,6 +18,7 @@ def main() -> int:
     parser.add_argument("--refuse", action="store_true")
     parser.add_argument("--leader-elect")
     parser.add_argument("--fail", action="store_true")
+    parser.add_argument("--lose", action="store_true")
     parser.add_argument("--cannot-run", action="store_true")
     options = parser.parse_args()
     if options.refuse:
@@ -29,6 +31,9 @@ def main() -> int:
     async def serve() -> None:
         if options.fail:
             raise OSError("the disk is full")
+        if options.lose:
+            async with asyncio.TaskGroup():
+                raise LeadershipLost("could not renew lease a/b")
         if options.cannot_run:
             raise CannotRun("checkpoint is corrupted")
         if options.never_listen:

@@ -158,6 +158,12 @@ async def test_what_a_service_logged_last_is_shown_in_plain_words(tmp_path: Path
             await supervisor.ready()
 
 
+async def test_a_leader_that_could_not_renew_its_lease_ends_with_one_line(tmp_path: Path, stub: Stub) -> None:
+    async with Supervisor([stub("bad", "--lose")], tmp_path, report=lambda _: None) as supervisor:
+        with pytest.raises(CommandError, match="bad does not start: cannot go on: could not renew lease a/b"):
+            await supervisor.ready()
+
+
 async def test_a_service_that_is_never_ready_is_named(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
         with pytest.raises(CommandError, match="slow is not ready after 1 s"):
