@@ -11,6 +11,7 @@ import pytest
 import yaml
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
+from dra_apiserver.main import options
 from dra_apiserver.serviceaccount import KeyOptions, Keys
 from dra_cli.deployment import secrets
 from dra_cli.rights import objects
@@ -47,10 +48,29 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
 @pytest.mark.parametrize("service", ["apiserver", "scheduler", "controller", "node-agent"])
 def test_every_option_is_one_of_the_service(service: str) -> None:
     module = importlib.import_module(f"dra_{service.replace('-', '_')}.main")
-    options: Options = module.options()
+    known: Options = module.options()
     (args,) = [container["args"] for name, _, container in _containers() if name == service]
-    chosen = options.parse_args(args)
+    chosen = known.parse_args(args)
     assert chosen.client_ca_file == Path("/etc/dralab/ca.crt")
+
+
+# What an update of a StatefulSet may change (apps/validation.ValidateStatefulSetUpdate).
+_CHANGEABLE = {"replicas", "ordinals", "template", "updateStrategy", "minReadySeconds"}
+
+
+def test_postgresql_can_be_added_to_what_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    (patch,) = yaml.safe_load((_DEPLOY / "postgresql/kustomization.yaml").read_text())["patches"]
+    patched = yaml.safe_load(patch["patch"])
+    (there,) = [
+        obj for obj in _objects() if obj["kind"] == "StatefulSet" and "apiserver" in obj["metadata"]["name"]
+    ]
+    assert patched["metadata"].items() <= there["metadata"].items()
+    assert patched["spec"].keys() <= _CHANGEABLE
+    (container,) = patched["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == there["spec"]["template"]["spec"]["containers"][0]["name"]
+    (variable,) = container["env"]
+    monkeypatch.setenv(variable["name"], "postgresql://of/a/secret")
+    assert options().parse_args([]).database == "postgresql://of/a/secret"
 
 
 def test_every_file_that_is_named_is_in_a_secret(made: list[Json]) -> None:
