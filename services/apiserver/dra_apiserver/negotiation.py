@@ -138,6 +138,17 @@ def negotiate_conversion(accept: str, wanted: Mapping[str, str], with_cbor: bool
     return None
 
 
+def choose(accept: str, offered: Mapping[str, str]) -> str | None:
+    """What is offered under the media type of the first wish that can be met; None where none can."""
+    for media, _ in _clauses(accept or "*/*"):
+        kind, _, sub = media.partition("/")
+        for name, given in offered.items():
+            own_kind, _, own_sub = name.partition("/")
+            if kind in ("*", own_kind) and sub in ("*", own_sub):
+                return given
+    return None
+
+
 def _served(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accepted | None:
     """What one wish gets of what has one form alone; None where it can't be met."""
     if not _CONVERSION.isdisjoint(parameters) or parameters.get("sv"):

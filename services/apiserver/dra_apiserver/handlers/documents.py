@@ -28,8 +28,6 @@ _READS = frozenset({"GET", "HEAD"})
 _DISCOVERY = frozenset({"api", "apis"})
 _AGGREGATED = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscoveryList"}
 _AGGREGATED_PACKAGE = "io.k8s.api.apidiscovery.v2"
-# Clients ask for it with an @, which no media type may have.
-_OPENAPI_PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 
 
 class Documents:
@@ -62,7 +60,11 @@ class Documents:
             return True
         self._fresh()
         if parts[0] == "openapi":
-            return await self._answer_openapi(request, parts)
+            if self._openapi is None:
+                from dra_apiserver.handlers.openapi import OpenApiDocuments
+
+                self._openapi = OpenApiDocuments(self._api)
+            return bool(await self._openapi.answer(request, parts[1:]))
         if parts == ["version"]:
             _check_read(request)
             check_produced(request.header(b"accept"), _VERSION)
@@ -147,28 +149,6 @@ class Documents:
             body, media_type = openid.configuration(tokens, origin), "application/json"
         check_produced(request.header(b"accept"), (media_type,))
         await request.respond(200, body, media_type, {"cache-control": "public, max-age=3600"})
-
-    async def _answer_openapi(self, request: Request, parts: list[str]) -> bool:
-        if self._openapi is None:
-            from dra_apiserver.openapi import OpenApi
-
-            self._openapi = OpenApi(self._api.registry, with_cbor=self._api.cbor)
-        if parts[1:] == ["v2"]:
-            accepted = [clause.partition(";")[0].strip() for clause in request.header(b"accept").split(",")]
-            if accepted[0].replace("@", ".") == _OPENAPI_PROTOBUF:
-                await request.respond(200, self._openapi.v2_protobuf(), _OPENAPI_PROTOBUF)
-                return True
-            body = self._openapi.v2()
-        elif parts[1:] == ["v3"]:
-            body = self._openapi.index()
-        elif parts[1:2] == ["v3"]:
-            body = self._openapi.v3("/".join(parts[2:]))
-        else:
-            return False
-        if body is None:
-            return False
-        await request.respond(200, body)
-        return True
 
     def paths(self) -> list[str]:
         """What the root lists."""

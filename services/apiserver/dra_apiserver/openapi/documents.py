@@ -69,16 +69,24 @@ class OpenApi:
                 text.append(dumps(dict(info.schemas[version])).decode())
         return hashlib.sha512("\n".join(text).encode()).hexdigest()[:128].upper()
 
+    def tag(self, path: str) -> str | None:
+        """The hash of the document at ``/openapi/v3/<path>``; None where there is none."""
+        found = self._group_version(path)
+        return None if found is None else self._hash(*found)
+
     def v3(self, path: str) -> bytes | None:
         """``/openapi/v3/<path>`` with path ``api/v1`` or ``apis/<group>/<version>``; None where it is not served."""
         kept = self._kept()
         path = path.strip("/")
         if path not in kept:
-            found = next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
+            found = self._group_version(path)
             if found is None:
                 return None
             kept[path] = dumps(self._document(*found))
         return kept[path]
+
+    def _group_version(self, path: str) -> tuple[str, str] | None:
+        return next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
 
     def _document(self, group: str, version: str) -> Json:
         kinds = self._registry.kinds_in(group, version)
