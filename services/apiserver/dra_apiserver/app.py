@@ -65,6 +65,8 @@ _MAX_WATCHES = 5000
 _SLOW = 1.0
 _LASTING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _HEALTH = frozenset({"livez", "readyz", "healthz"})
+# Of plain texts: Go's http.Error has it.
+_NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 _log = logger(__name__)
 
@@ -358,7 +360,7 @@ class Application:
             excluded = [value for name, value in request.parameters if name == "exclude"]
             only = "/".join(parts[1:])
             code, text = self._health.answer(parts[0], request.query, excluded, only)
-            await request.respond(code, text.encode(), "text/plain; charset=utf-8")
+            await request.respond(code, text.encode(), "text/plain; charset=utf-8", _NO_SNIFFING)
         elif request.path == "/metrics":
             await request.respond(200, self._api.metrics.render(), "text/plain; version=0.0.4; charset=utf-8")
         elif request.path == views.HISTORY:
@@ -394,4 +396,4 @@ class Application:
         elif parts == [""]:
             await request.respond(200, orjson.dumps({"paths": self._documents.paths()}))
         else:
-            await request.respond(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            await request.respond(404, b"404 page not found\n", "text/plain; charset=utf-8", _NO_SNIFFING)

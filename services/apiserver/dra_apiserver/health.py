@@ -38,7 +38,7 @@ class Health:
             else:
                 failed = True
                 lines.append(f"[-]{name} failed: reason withheld")
-        unknown = [name for name in excluded if name not in chosen]
+        unknown = sorted({name for name in excluded if name not in chosen})
         if unknown:
             quoted = ", ".join(f'"{name}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")

@@ -320,3 +320,26 @@ async def test_metadata_is_asked_for_as_what_it_is(client: httpx.AsyncClient) ->
     for path, kind in ((MAPS, "List"), (f"{MAPS}/c1", "")):
         given = await client.get(path, headers={"Accept": accept + kind})
         assert given.json()["kind"] == f"PartialObjectMetadata{kind}"
+
+
+@pytest.mark.parametrize("name", ["limit", "timeoutSeconds"])
+@pytest.mark.parametrize("value", ["", "x", "9223372036854775808"])
+async def test_numbers_in_a_query_are_of_64_bits(client: httpx.AsyncClient, name: str, value: str) -> None:
+    problem = "value out of range" if value[:1].isdigit() else "invalid syntax"
+    listed = await client.get(MAPS, params={name: value})
+    deleted = await client.delete(f"{MAPS}/x", params={"gracePeriodSeconds": value})
+    for answer in (listed, deleted):
+        assert (answer.status_code, answer.json()["message"]) == (
+            400,
+            f'strconv.ParseInt: parsing "{value}": {problem}',
+        )
+
+
+async def test_a_deletes_preconditions_may_be_in_its_query(client: httpx.AsyncClient) -> None:
+    made = (await client.post(MAPS, json={"metadata": {"name": "c"}})).json()["metadata"]
+    for query in ({"uid": "other"}, {"resourceVersion": "1"}, {"uid": made["uid"], "resourceVersion": "1"}):
+        refused = await client.delete(f"{MAPS}/c", params=query)
+        assert (refused.status_code, refused.json()["reason"]) == (409, "Conflict")
+        assert refused.json()["message"].startswith('Operation cannot be fulfilled on ConfigMap "c"')
+    right = {"uid": made["uid"], "resourceVersion": made["resourceVersion"]}
+    assert (await client.delete(f"{MAPS}/c", params=right)).status_code == 200

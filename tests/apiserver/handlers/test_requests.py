@@ -416,8 +416,11 @@ async def test_health_and_metrics(server: ApiServer, client: httpx.AsyncClient) 
     assert failed.status_code == 500
     assert "[-]etcd failed: reason withheld" in failed.text
     server.store.failure = None
-    excluded = await client.get("/readyz?exclude=etcd&verbose")
+    excluded = await client.get("/readyz?exclude=etcd&exclude=x&exclude=b&exclude=x&verbose")
     assert "[+]etcd excluded: ok" in excluded.text
+    warning = 'warn: some health checks cannot be excluded: no matches for "b", "x"'
+    assert f"\n{warning}\nreadyz check passed\n" in excluded.text
+    assert excluded.headers["x-content-type-options"] == "nosniff"
     await client.get(PODS)
     metrics = (await client.get("/metrics")).text
     assert (

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
-from dra_shared.numerals import integer
 
 from dra_apiserver import cbor
 from dra_apiserver.errors import FieldError, StatusError, bad_request, invalid, invalid_object, not_supported
-from dra_apiserver.handlers.options import check_dry_run
+from dra_apiserver.handlers.options import check_dry_run, parse_integer
 from dra_apiserver.http import Request
 from dra_apiserver.rest.delete import DeleteOptions
 from dra_apiserver.schema import DecodeError
@@ -29,21 +28,8 @@ async def delete_options(request: Request) -> DeleteOptions:
         StatusError: 400 or 422.
     """
     body = await request.body()
-    values: JsonObject
-    if body:
-        values = _parse(body, request.header(b"content-type"), with_cbor=request.cbor)
-    else:
-        query = request.query
-        values = {key: query[key] for key in ("propagationPolicy",) if key in query}
-        if "gracePeriodSeconds" in query:
-            try:
-                values["gracePeriodSeconds"] = integer(query["gracePeriodSeconds"])
-            except ValueError:
-                text = f'strconv.ParseInt: parsing "{query["gracePeriodSeconds"]}": invalid syntax'
-                raise bad_request(text) from None
-        if "orphanDependents" in query:
-            values["orphanDependents"] = request.flag("orphanDependents")
-        values["dryRun"] = [value for name, value in request.parameters if name == "dryRun"]
+    content_type = request.header(b"content-type")
+    values = _parse(body, content_type, with_cbor=request.cbor) if body else _in_query(request)
     preconditions = values.get("preconditions") or {}
     propagation, orphan = values.get("propagationPolicy"), values.get("orphanDependents")
     errors: list[FieldError] = []
@@ -65,6 +51,19 @@ async def delete_options(request: Request) -> DeleteOptions:
         orphan=orphan,
         dry_run=bool(dry_run),
     )
+
+
+def _in_query(request: Request) -> JsonObject:
+    """The options in the query (apimachinery's ``Convert_url_Values_To_v1_DeleteOptions``)."""
+    query = request.query
+    values: JsonObject = {key: query[key] for key in ("propagationPolicy",) if key in query}
+    if "gracePeriodSeconds" in query:
+        values["gracePeriodSeconds"] = parse_integer(query["gracePeriodSeconds"])
+    if "orphanDependents" in query:
+        values["orphanDependents"] = request.flag("orphanDependents")
+    values["dryRun"] = [value for name, value in request.parameters if name == "dryRun"]
+    values["preconditions"] = {key: query[key] for key in ("uid", "resourceVersion") if query.get(key)}
+    return values
 
 
 _UNREADABLE = "couldn't get version/kind; json parse error"

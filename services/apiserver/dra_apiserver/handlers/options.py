@@ -33,9 +33,16 @@ _INT = re.compile(r"[+-]?[0-9]+").fullmatch
 
 
 def _integer(request: Request, name: str) -> int:
-    text = request.query.get(name, "")
-    if not text:
-        return 0
+    text = request.query.get(name)
+    return 0 if text is None else parse_integer(text)
+
+
+def parse_integer(text: str) -> int:
+    """A number in a query, as Go reads one of 64 bits.
+
+    Raises:
+        StatusError: 400.
+    """
     if not _INT(text):
         raise bad_request(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
     number = integer(text)
