@@ -23,6 +23,7 @@ _EXCHANGES_AT_ONCE = 128
 # Seconds of silence until a connection is tried, between trials, and in all: what client-go's HTTP/2 takes to notice
 # that the other end is gone without a word (ReadIdleTimeout and PingTimeout in apimachinery's pkg/util/net/http.go).
 _PROBE_AFTER, _PROBE_EVERY, _GONE_AFTER = 30, 5, 45
+_FAILED = 500
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 
 # Scheme, host and port.
@@ -88,7 +89,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
                 if isinstance(error, Dropped):
                     raise httpx.RemoteProtocolError(str(error), request=request) from error
                 raise
-            return status, headers, _Body(connection, partial(self.put_back, origin, connection))
+            return status, headers, _Body(connection, partial(self.put_back, origin, connection, status))
 
     async def exchange(
         self, origin: Origin, method: str, data: bytes, *, timeout: float
@@ -124,7 +125,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
                 raise httpx.RemoteProtocolError(str(error)) from error
             finally:
                 timer.cancel()
-            self.put_back(origin, connection)
+            self.put_back(origin, connection, answer[0])
             return answer
 
     async def aclose(self) -> None:
@@ -165,10 +166,14 @@ class HttpTransport(httpx.AsyncBaseTransport):
             _watch_peer(transport.get_extra_info("socket"))
         return connection
 
-    def put_back(self, origin: Origin, connection: Connection) -> None:
-        """Keep a connection whose response was read to its end for the next request."""
+    def put_back(self, origin: Origin, connection: Connection, status: int) -> None:
+        """Keep a connection whose response was read to its end for the next request.
+
+        Where the server failed another one may do better, behind a balancer that chooses for each connection. For that
+        the kubelet closes connections after failed heartbeats, too (`onRepeatedHeartbeatFailure`).
+        """
         idle = self._idle[origin]
-        if self._closed or not connection.usable or len(idle) >= _IDLE_CONNECTIONS:
+        if self._closed or status >= _FAILED or not connection.usable or len(idle) >= _IDLE_CONNECTIONS:
             connection.close()
         else:
             idle.append(connection)

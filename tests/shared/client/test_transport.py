@@ -1,7 +1,7 @@
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 
 import httpx
 import pytest
@@ -44,6 +44,23 @@ async def test_keeps_connections_alive(send: Send) -> None:
         answers = [await send(transport, f"{url}/{i}", "GET") for i in range(3)]
     assert answers == [b"/0", b"/1", b"/2"]
     assert len(connections) == 1
+
+
+@both_ways
+async def test_a_connection_whose_server_failed_is_not_used_again(send: Send) -> None:
+    connections: list[object] = []
+
+    async def handle(request: bytes, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer.get_extra_info("peername"))
+        writer.write(reply(b"", "500 Failed" if len(connections) == 1 else "200 OK"))
+
+    async with serving(handle) as url, HttpTransport() as transport:
+        with suppress(AssertionError):
+            await send(transport, url, "GET")
+        for _ in range(2):
+            await send(transport, url, "GET")
+    assert connections[0] != connections[1]
+    assert connections[1] == connections[2]
 
 
 async def test_streams_chunks_as_they_come() -> None:
