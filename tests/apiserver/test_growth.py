@@ -14,7 +14,7 @@ from dra_apiserver.patch.managers import Entry, ManagerKey, Managers
 from tests.support.growth import Growth, ListField, lists, steps
 from tests.support.work import Step, counted_strings, is_quadratic
 
-_SHARDS = 4
+_SHARDS = 8
 # A limit on a list's length bends the curve once. A walk over all pairs bends it at every length.
 _LENGTHS = (3, 24, 64)
 # Each step has its own items, so that no step finds what another left in a cache.

@@ -1,5 +1,6 @@
 """``meta.k8s.io/v1`` Tables and metadata-only objects."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -41,9 +42,15 @@ def table(
         "kind": "Table",
         "apiVersion": META_V1,
         "metadata": dict(metadata),
-        "columnDefinitions": [asdict(column) for column in printer.columns] if headers else None,
+        "columnDefinitions": [_definition(column) for column in printer.columns] if headers else None,
         "rows": rows,
     }
+
+
+@functools.lru_cache(maxsize=1024)
+def _definition(column: Column) -> Object:
+    """A column as a Table has it; all answers share it."""
+    return asdict(column)
 
 
 def _row_object(item: Object, include: str) -> Object | None:
