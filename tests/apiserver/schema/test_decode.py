@@ -329,7 +329,9 @@ def custom_kind() -> Kind:
 def test_custom_resources_are_pruned_and_defaulted_but_keep_wrong_types() -> None:
     kind = custom_kind()
     registry = Registry([kind])
-    body = orjson.dumps({"spec": {"size": "big", "junk": 1, "free": {"any": [1]}}, "other": 2})
+    named = {"kind": kind.kind, "apiVersion": kind.api_version("v1")}
+    spec = {"size": "big", "junk": 1, "free": {"any": [1]}}
+    body = orjson.dumps({**named, "spec": spec, "other": 2})
     decoded = schema.decode(registry, kind, "v1", body)
     schema.default(kind, "v1", decoded.obj)
     assert decoded.obj["spec"] == {"size": "big", "free": {"any": [1]}, "color": "red"}

@@ -177,6 +177,8 @@ class Kind:
     deprecated: Mapping[str, str] = field(default_factory=dict)
     schemas: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By version, the schema that a definition gives; empty where the schema data has the kind's types."""
+    names_itself: bool = False
+    """Whether a body has to say which kind and version it is of, as that of a custom resource."""
     has_messages: bool = False
     """Whether objects have a protobuf form although `schemas` has their types: those of an aggregated server."""
     hashed_version: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 from dra_shared.jsontext import dumps
 
 from dra_apiserver import cbor
+from dra_apiserver.errors import invalid, invalid_object
 from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.bodies import plain_object
@@ -20,6 +21,7 @@ from dra_apiserver.schema.parse import (
     unknown_in_cbor,
     unrecognized,
     unrecognized_cbor,
+    without_kind,
 )
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, object_type
@@ -59,7 +61,7 @@ def decode(
         DecodeError: the body is no such object.
     """
     return decode_as(registry, kind.group, version, kind.kind, object_type(kind, version), body, content_type,
-                     field_validation, with_cbor=with_cbor)  # fmt: skip
+                     field_validation, with_cbor=with_cbor, names_itself=kind.names_itself)  # fmt: skip
 
 
 def decode_as(
@@ -73,11 +75,15 @@ def decode_as(
     field_validation: str = "Warn",
     *,
     with_cbor: bool = False,
+    names_itself: bool = False,
 ) -> Decoded:
-    """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction)."""
+    """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction).
+
+    ``names_itself``: the body has to say what it is.
+    """
     try:
         form = media_type(content_type, with_cbor=with_cbor)
-        return _decode(registry, (group, version, kind), node, body, form, field_validation)
+        return _decode(registry, (group, version, kind), node, body, form, field_validation, names_itself)
     except cbor.CborError as error:
         if isinstance(error, cbor.IllFormed) or error.outermost:
             raise unrecognized_cbor(kind, error, body) from error
@@ -93,6 +99,7 @@ def _decode(
     body: bytes,
     form: str,
     field_validation: str,
+    names_itself: bool,
 ) -> Decoded:
     group, version, kind = want
     plain = plain_object(node, body) if node is not None and form == JSON else None
@@ -101,6 +108,8 @@ def _decode(
     if plain is not None and plain.get("apiVersion") == name and plain.get("kind") == kind:
         return Decoded(plain, version, [])
     meta = _type_meta(parsed, body, kind)
+    if names_itself:
+        _check_type(want, parsed, body, field_validation)
     found_group, found_version, found_kind = meta[0] or group, meta[1] or version, meta[2] or kind
     if meta[1] and not meta[0]:
         found_group = ""
@@ -232,6 +241,38 @@ def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
     return group, version, texts["kind"]
 
 
+def _check_type(
+    want: tuple[str, str, str], parsed: dict[str, Any], body: bytes, field_validation: str
+) -> None:
+    """See that a custom resource is what its address is for (apiextensions' ``ValidateTypeMeta``).
+
+    Raises:
+        DecodeError: it says nothing of its kind, or another version.
+        StatusError: 422, it says to be of another kind.
+    """
+    group, version, kind = want
+    found, claimed = parsed.get("kind") or "", parsed.get("apiVersion") or ""
+    if not found:
+        problem = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
+        # A decoder that is not strict finds it out while it reads, one that is when it has read.
+        if field_validation == "Ignore":
+            raise _cannot_handle(kind, version, kind, problem)
+        raise without_kind(kind, problem, body)
+    if claimed != f"{group}/{version}":
+        raise _other_version(claimed, f"{group}/{version}")
+    if found != kind:
+        metadata = parsed.get("metadata")
+        name = metadata.get("name") if isinstance(metadata, dict) else ""
+        wrong = invalid("kind", found, f"must be {kind}")
+        raise invalid_object(group, found, name if isinstance(name, str) else "", [wrong])
+
+
+def _other_version(found: str, expected: str) -> DecodeError:
+    return DecodeError(
+        f"the API version in the data ({found}) does not match the expected API version ({expected})"
+    )
+
+
 def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[str, str, str]) -> None:
     """Upstream's words for a body of another kind or version than the endpoint's."""
     group, version, kind = found
@@ -245,10 +286,7 @@ def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[s
         raise _cannot_handle(
             kind, version, want[2], f"converting ({version}.{kind}) to {internal}: unknown conversion"
         )
-    expected = f"{want[0]}/{want[1]}".lstrip("/")
-    raise DecodeError(
-        f"the API version in the data ({name}) does not match the expected API version ({expected})"
-    )
+    raise _other_version(name, f"{want[0]}/{want[1]}".lstrip("/"))
 
 
 def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> DecodeError:

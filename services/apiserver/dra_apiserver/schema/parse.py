@@ -182,6 +182,11 @@ def unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
     return _unrecognized(kind, f"couldn't get version/kind; {problem}", body)
 
 
+def without_kind(kind: str, problem: str, body: bytes) -> DecodeError:
+    """Upstream's answer to a custom resource that does not say what it is."""
+    return _unrecognized(kind, problem, body)
+
+
 def unrecognized_cbor(kind: str, error: cbor.CborError, body: bytes) -> DecodeError:
     """Upstream's answer to an item whose kind can't be found out."""
     return _unrecognized(kind, f"unable to determine group/version/kind: {error}", body)

@@ -1,6 +1,7 @@
 """A running server serves what is defined, and nothing any more once the definition is gone."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -361,3 +362,48 @@ async def test_what_was_never_established_says_so_in_the_end(client: httpx.Async
 
     found = await until(ended, every=0.01)
     assert condition(found) == ("False", "NeverEstablished", "resource was never established")
+
+
+@pytest.mark.parametrize("field_validation", ["Ignore", "Warn", "Strict"])
+async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, field_validation: str) -> None:
+    """Upstream takes the kind of a built-in object's address where the body has none, but of no custom resource."""
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    named = {"metadata": {"name": "w"}}
+    text = '{"metadata":{"name":"w"}}'
+    missing = f"Object 'Kind' is missing in '{text}'"
+    unread = f'Widget in version "v1" cannot be handled as a Widget: {missing}'
+    if field_validation != "Ignore":
+        unread = f"the object provided is unrecognized (must be of type Widget): {missing} ({text})"
+    bodies: list[tuple[Object, int, str]] = [
+        (named, 400, unread),
+        ({"kind": "Widget"} | named, 400, _other_version("")),
+        ({"kind": "Widget", "apiVersion": "example.com/v9"} | named, 400, _other_version("example.com/v9")),
+        ({"kind": "Widget", "apiVersion": "v1"} | named, 400, _other_version("v1")),
+        (
+            {"kind": "Gadget", "apiVersion": "example.com/v1"} | named,
+            422,
+            'Gadget.example.com "w" is invalid: kind: Invalid value: "Gadget": must be Widget',
+        ),
+    ]
+    assert (await client.post(WIDGETS, json=_typed(named))).status_code == 201
+    for body, code, message in bodies:
+        for method, path in (("POST", WIDGETS), ("PUT", f"{WIDGETS}/w"), ("PUT", f"{WIDGETS}/w/status")):
+            content = json.dumps(body, separators=(",", ":"))
+            answer = await client.request(
+                method,
+                path,
+                content=content,
+                params={"fieldValidation": field_validation},
+                headers={"Content-Type": "application/json"},
+            )
+            assert (answer.status_code, answer.json()["message"]) == (code, message), (method, body)
+
+
+def _typed(obj: Object) -> Object:
+    return {"kind": "Widget", "apiVersion": "example.com/v1"} | obj
+
+
+def _other_version(found: str) -> str:
+    expected = "does not match the expected API version (example.com/v1)"
+    return f"the API version in the data ({found}) {expected}"

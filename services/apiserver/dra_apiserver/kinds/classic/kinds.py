@@ -144,6 +144,7 @@ def _record(declared: _Declared) -> Kind:
         storage=(declared.group, f"classic{declared.plural}"),
         strategies=dict.fromkeys(kind.strategies, declared.strategy),
         printers={"": declared.printer},
+        names_itself=False,
         # kubectl has types of this group's kinds, and patches them as it does all that it knows.
         strategic_merge=declared.group == _GROUP,
     )

@@ -75,6 +75,7 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
         default=partial(_default, schemas),
         rules_take_long=partial(_rules_take_long, schemas),
         printers={one["name"]: custom_printer(one.get("additionalPrinterColumns") or ()) for one in every},
+        names_itself=True,
         core_metadata=False,
         mutating_admission=_NO_NEW if _is_going(definition) else (),
         quota_admission=QUOTA,
