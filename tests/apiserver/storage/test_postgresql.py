@@ -97,6 +97,34 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
     engine.close()
 
 
+def _database(url: str, encoding: str) -> str:
+    """The URL of a new database of the same server."""
+    name = f"in_{encoding.lower()}"
+    with _connect(url) as connection:
+        connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
+            f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"
+        )
+    return url.partition("&options=")[0].replace("/postgres?", f"/{name}?")
+
+
+async def test_a_database_without_an_encoding_will_do(postgres: Callable[[], str]) -> None:
+    url = _database(postgres(), "SQL_ASCII")
+    roles, key = ("rbac.authorization.k8s.io", "clusterroles"), "rôle"
+    async with store_for(PostgresqlEngine(url, relaxed=True), FakeClock(), 300) as store:
+        await store.write(roles, key, lambda current: Put({"metadata": {"name": key}}))
+    async with store_for(PostgresqlEngine(url, relaxed=True), FakeClock(), 300) as store:
+        found = store.get(roles, key)
+        assert found is not None
+        assert found.object()["metadata"]["name"] == key
+
+
+def test_a_database_that_lacks_characters_is_of_no_use(postgres: Callable[[], str]) -> None:
+    engine = PostgresqlEngine(_database(postgres(), "LATIN1"))
+    with pytest.raises(DatabaseUnusable, match="its encoding is LATIN1, and names of objects need UTF8"):
+        engine.open()
+    engine.close()
+
+
 @pytest.mark.parametrize(
     ("url", "name"),
     [

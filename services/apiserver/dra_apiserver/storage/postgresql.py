@@ -45,6 +45,8 @@ _CHANNEL = "dralab"
 # Advisory locks: any numbers that other programs in the same database don't use.
 _WRITING, _COMPACTING, _MIGRATING = 0x6472616C6162, 0x6472616C6163, 0x6472616C6164
 _READERS = 4
+# SQL_ASCII takes all bytes as they are.
+_ENCODINGS = ("UTF8", "SQL_ASCII")
 # A store that lags further catches up first, so that other servers' writers do not wait for it.
 _MOST_BEHIND = 1000
 _HISTORY_ROWS = 200
@@ -115,6 +117,7 @@ class PostgresqlEngine:
         self._hung_up = False
         self._closing.clear()
         with self._usable():
+            self._check_encoding()
             self._check_sessions()
             self._writer = self._engine.connect()
             with self._writer.begin():
@@ -126,6 +129,12 @@ class PostgresqlEngine:
                 self._migrate(found)
             self._begin()
         return self.reopen()
+
+    def _check_encoding(self) -> None:
+        with self._read() as connection:
+            found = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        if found not in _ENCODINGS:
+            raise DatabaseUnusable(self.name, f"its encoding is {found}, and names of objects need UTF8")
 
     def _check_sessions(self) -> None:
         """See that each connection is a session of its own: what one sets the other one does not see."""

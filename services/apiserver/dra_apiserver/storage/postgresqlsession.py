@@ -45,7 +45,8 @@ def parameters(url: str) -> dict[str, Any]:
         found = {"port": "unknown"}
     if not all(port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
         raise ValueError("not a database's URL, such as postgresql://user@host/database")
-    return {**_NETWORK, **found, "application_name": "dralab"}
+    # Of a database without an encoding text would come as bytes.
+    return {**_NETWORK, **found, "application_name": "dralab", "client_encoding": "utf8"}
 
 
 def settings(options: str, relaxed: bool) -> tuple[str, Row]:
