@@ -389,7 +389,7 @@ class Application:
                 await request.send(message)
 
             await self._pages(request.scope, request.receive, noted)
-        elif (parts[0] == "apis" and len(parts) > 2 and self._api.registry.versions(parts[1])) or (
+        elif (parts[0] == "apis" and len(parts) > 2 and not self._api.registry.is_custom(parts[1])) or (
             parts[0] == "api" and len(parts) > 1
         ):
             raise no_such_resource()

@@ -307,6 +307,11 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", text, {})
 
 
+def method_not_supported(resource: GroupResource, verb: str) -> StatusError:
+    text = f"{verb} is not supported on resources of kind {quote(str(resource))}"
+    return StatusError(405, "MethodNotAllowed", text, _named(resource, ""))
+
+
 def expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 

@@ -79,9 +79,7 @@ class Documents:
     async def _answer_discovery(self, request: Request, parts: list[str]) -> bool:
         document = self._document(request, parts)
         if document is None:
-            if parts[0] not in _DISCOVERY or (
-                parts[0] == "apis" and not self._api.registry.versions(parts[1])
-            ):
+            if parts[0] not in _DISCOVERY or (parts[0] == "apis" and self._api.registry.is_custom(parts[1])):
                 return False
             if len(parts) > (2 if parts[0] == "api" else 3):
                 return False

@@ -8,7 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dra_apiserver.errors import method_not_allowed, no_such_resource, not_found
+from dra_apiserver.errors import (
+    bad_request,
+    method_not_allowed,
+    method_not_supported,
+    no_such_resource,
+    not_found,
+)
 from dra_apiserver.handlers import create, get, patch, scale, update
 from dra_apiserver.handlers import delete as deletion
 from dra_apiserver.kinds.kind import Handler, Kind, Route
@@ -34,6 +40,15 @@ _SCALE: Mapping[str, Route] = {
     "PUT": ("update", scale.put_scale),
     "PATCH": ("patch", scale.put_scale),
 }
+_VERBS = {
+    "GET": "get",
+    "HEAD": "get",
+    "POST": "create",
+    "PUT": "update",
+    "PATCH": "patch",
+    "DELETE": "delete",
+}
+_NOT_OF_PARTS = frozenset({"", "create", "delete"})
 # Verbs that a namespaced resource takes only in one namespace.
 _OF_ONE_NAMESPACE = frozenset({"create", "deletecollection"})
 
@@ -46,18 +61,22 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
     """The verb, the handler and the target of a request.
 
     Raises:
-        NotResource: the path belongs to no served group's resources.
-        StatusError: 404, no such resource; 405, it doesn't know this method.
+        NotResource: the path belongs to no resources of a served group with others than custom ones.
+        StatusError: 404, no such resource; 405, it doesn't know this method; 400, it lacks a name.
     """
     group, version, namespace, rest, watch = _split(method, path)
     kind = registry.resource(group, version, rest[0])
     if kind is None:
-        if group and not registry.versions(group):
+        if group and registry.is_custom(group):
             raise NotResource
         raise no_such_resource()
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
         # What follows is the other end's path.
         rest = rest[:3]
+    if kind.names_itself:
+        if len(rest) > 3 or (namespace and not kind.namespaced):
+            raise NotResource
+        return _of_custom(method, Target(kind, version, namespace, *rest[1:]), watching or watch)
     if len(rest) > 3 or (namespace and not kind.namespaced):
         raise no_such_resource()
     target = Target(kind, version, namespace, *rest[1:])
@@ -93,6 +112,37 @@ def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
     if rest[0] == "namespaces" and len(rest) > 2 and not part_of_namespace:
         return group, version, rest[1], rest[2:], watch
     return group, version, "", rest, watch
+
+
+def _of_custom(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
+    """What is to be done with a custom resource: upstream has no routes for those, and looks at verbs alone.
+
+    Mirrors ``ServeHTTP`` of apiextensions' `pkg/apiserver/customresource_handler.go`.
+    """
+    kind, verb = target.kind, _VERBS.get(method, "")
+    reads_many = verb == "get" and (not target.name or watching)
+    if kind.namespaced and not target.namespace and not reads_many:
+        raise NotResource
+    if target.subresource:
+        routes = _subresource_routes(kind, target.subresource)
+        if routes is None or target.subresource not in kind.subresources_in(target.version):
+            raise not_found(target.qualified, target.name)
+        found = routes.get("GET" if method == "HEAD" else method)
+        if found is None or verb in _NOT_OF_PARTS:
+            raise method_not_supported(target.qualified, verb)
+        return *found, target
+    if verb == "create":
+        # A name in the path is passed over.
+        return "create", create.create, target.named("")
+    if reads_many:
+        return ("watch", get.watch, target) if watching else ("list", get.list_objects, target)
+    if verb == "delete" and not target.name:
+        return "deletecollection", deletion.delete_collection, target
+    if not verb:
+        raise method_not_supported(target.qualified, verb)
+    if not target.name:
+        raise bad_request("name must be provided")
+    return *_OBJECT["GET" if method == "HEAD" else method], target
 
 
 def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:

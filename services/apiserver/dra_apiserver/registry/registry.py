@@ -120,6 +120,10 @@ class Registry:
         known = [version for version in order if version in present]
         return known + sorted(present.difference(known), key=version_priority)
 
+    def is_custom(self, group: str) -> bool:
+        """Whether a group has no kinds but custom resources, or none at all."""
+        return all(info.names_itself for info in self._kinds.values() if info.group == group)
+
     def kinds_in(self, group: str, version: str) -> list[Kind]:
         """The kinds of one group and version, by plural name."""
         return sorted(

@@ -407,3 +407,42 @@ def _typed(obj: Object) -> Object:
 def _other_version(found: str) -> str:
     expected = "does not match the expected API version (example.com/v1)"
     return f"the API version in the data ({found}) {expected}"
+
+
+async def test_methods_and_paths_of_custom_resources(client: httpx.AsyncClient) -> None:
+    """Upstream looks for a definition and a verb, where it has routes for built-in kinds."""
+    assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
+    await until_established(client)
+    assert (await client.post(WIDGETS, json=_typed({"metadata": {"name": "w"}}))).status_code == 201
+    one, kind = f"{WIDGETS}/w", '"widgets.example.com"'
+    for method, path, code, message in (
+        ("PUT", WIDGETS, 400, "name must be provided"),
+        ("PATCH", WIDGETS, 400, "name must be provided"),
+        ("OPTIONS", WIDGETS, 405, f" is not supported on resources of kind {kind}"),
+        ("OPTIONS", one, 405, f" is not supported on resources of kind {kind}"),
+        ("DELETE", f"{one}/status", 405, f"delete is not supported on resources of kind {kind}"),
+        ("POST", f"{one}/status", 405, f"create is not supported on resources of kind {kind}"),
+        ("GET", f"{one}/scale", 404, 'widgets.example.com "w" not found'),
+    ):
+        answer = await client.request(method, path, headers={"Content-Type": "application/merge-patch+json"})
+        status = answer.json()
+        assert (answer.status_code, status["message"]) == (code, message), (method, path)
+        assert code == 400 or status["details"]["kind"] == "widgets"
+    for method, path in (
+        ("GET", "/apis/example.com/v1/gadgets"),
+        ("GET", "/apis/example.com/v2/widgets"),
+        ("GET", "/apis/example.com/v2"),
+        ("GET", "/apis/example.com/v1/widgets/w"),
+        ("POST", "/apis/example.com/v1/widgets"),
+        ("DELETE", "/apis/example.com/v1/widgets"),
+    ):
+        answer = await client.request(method, path)
+        assert (answer.status_code, answer.text) == (404, "404 page not found\n"), (method, path)
+    for path in (WIDGETS, one, f"{one}/status"):
+        answer = await client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert len((await client.get("/apis/example.com/v1/widgets")).json()["items"]) == 1
+    # The name in the path of a POST is passed over.
+    made = await client.post(one, json=_typed({"metadata": {"name": "other"}}))
+    assert (made.status_code, made.json()["metadata"]["name"]) == (201, "other")
+    assert (await client.delete(WIDGETS)).json()["kind"] == "WidgetList"
