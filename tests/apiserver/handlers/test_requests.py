@@ -223,6 +223,34 @@ async def test_eviction_respects_a_disruption_budget(client: httpx.AsyncClient) 
     assert (await client.get(f"{PODS}/p")).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("query", "code", "problem"),
+    [
+        ("tailLines=-1", 422, "tailLines: Invalid value: -1: must be greater than or equal to 0"),
+        ("limitBytes=0", 422, "limitBytes: Invalid value: 0: must be greater than 0"),
+        ("sinceSeconds=0", 422, "sinceSeconds: Invalid value: 0: must be greater than 0"),
+        (
+            "sinceSeconds=1&sinceTime=2026-01-02T03:04:05Z",
+            422,
+            ": Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified",
+        ),
+        ("tailLines=x", 400, 'strconv.ParseInt: parsing "x": invalid syntax'),
+        (
+            "sinceTime=today",
+            400,
+            'parsing time "today" as "2006-01-02T15:04:05Z07:00": cannot parse "today" as "2006"',
+        ),
+    ],
+)
+async def test_options_of_a_log_are_looked_at_before_the_pod(
+    client: httpx.AsyncClient, query: str, code: int, problem: str
+) -> None:
+    answer = await client.get(f"{PODS}/nosuch/log?{query}")
+    if code == 422:
+        problem = f'PodLogOptions "nosuch" is invalid: {problem}'
+    assert (answer.status_code, answer.json()["message"]) == (code, problem)
+
+
 async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None:
     asked = []
 
@@ -249,6 +277,10 @@ async def test_logs_come_from_the_nodes_agent(client: httpx.AsyncClient) -> None
     answer = await client.get(f"{PODS}/p/log?follow=true&tailLines=5")
     assert answer.text == "one\ntwo\n"
     assert asked == ["/containerLogs/default/p/c?follow=true&tailLines=5"]
+    # As upstream reads and writes them.
+    odd = "timestamps=yes&previous=0&limitBytes=%2B7&sinceTime=2026-01-02T03:04:05.6%2B01:00"
+    await client.get(f"{PODS}/p/log?{odd}")
+    assert asked[1].partition("?")[2] == "limitBytes=7&sinceTime=2026-01-02T02%3A04%3A05Z&timestamps=true"
     listening.close()
     await listening.wait_closed()
     unreachable = await client.get(f"{PODS}/p/log")

@@ -9,21 +9,12 @@ from urllib.parse import urlencode
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found, server_error
 from dra_apiserver.http import Request
+from dra_apiserver.kinds.connect.logoptions import log_options
 from dra_apiserver.nodeaccess import NodeAccess
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 
-_PASSED = (
-    "follow",
-    "previous",
-    "sinceSeconds",
-    "sinceTime",
-    "timestamps",
-    "tailLines",
-    "limitBytes",
-    "stream",
-)
 _CONNECT_TIMEOUT = 5.0
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
@@ -78,6 +69,7 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
 
 async def logs(api: Api, request: Request, target: Target) -> None:
     """Stream the log; with follow until the container or the client ends it."""
+    passed = log_options(request, target.name)
     record = api.store.get(target.resource, target.key)
     if record is None:
         raise not_found(target.qualified, target.name)
@@ -89,7 +81,6 @@ async def logs(api: Api, request: Request, target: Target) -> None:
         await request.respond(200, b"", "text/plain")
         return
     address, port = node_address(api, host)
-    passed = {name: request.query[name] for name in _PASSED if name in request.query}
     path = f"/containerLogs/{target.namespace}/{target.name}/{container}"
     access = api.config.nodes
     url = f"{access.scheme}://{f'[{address}]' if ':' in address else address}:{port}{path}"
