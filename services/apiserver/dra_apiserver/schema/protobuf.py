@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 from dra_shared.api.schema import protobuf_document
+from dra_shared.clock import rfc3339, rfc3339_micro
 
 MAGIC = b"k8s\x00"
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -203,12 +204,12 @@ def _moment(data: bytes) -> datetime | None:
 
 def _time(data: bytes) -> str | None:
     moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return None if moment is None else rfc3339(moment)
 
 
 def _micro_time(data: bytes) -> str | None:
     moment = _moment(data)
-    return None if moment is None else moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return None if moment is None else rfc3339_micro(moment)
 
 
 def _quantity(data: bytes) -> str:

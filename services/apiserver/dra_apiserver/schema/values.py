@@ -5,9 +5,10 @@ import binascii
 import functools
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from dra_shared.clock import rfc3339, rfc3339_micro
 from dra_shared.quantity import Quantity, QuantityError
 
 from dra_apiserver.schema.types import Scalar
@@ -173,11 +174,22 @@ def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
         )
         raise Malformed(f'parsing time "{text}": {part} out of range') from error
     moment = moment.replace(microsecond=int(((fraction or "") + "000000")[:6]))
-    if zone != "Z":
-        hours, minutes = int(zone[1:3]), int(zone[4:6])
-        shift = (hours * 3600 + minutes * 60) * (-1 if zone[0] == "-" else 1)
-        moment = datetime.fromtimestamp(moment.timestamp() - shift, UTC)
-    return moment
+    return moment if zone == "Z" else _shifted(text, moment, zone)
+
+
+def _shifted(text: str, moment: datetime, zone: str) -> datetime:
+    """The moment in UTC, of a time in another zone."""
+    hours, minutes = int(zone[1:3]), int(zone[4:6])
+    # Go takes the ends, too.
+    if hours > 24 or minutes > 60:
+        part = "minute" if minutes > 60 else "hour"
+        raise Malformed(f'parsing time "{text}": time zone offset {part} out of range')
+    shift = timedelta(hours=hours, minutes=minutes)
+    try:
+        return moment + shift if zone[0] == "-" else moment - shift
+    except OverflowError:
+        # Go's years go further than Python's.
+        raise Malformed(f'parsing time "{text}": year out of range') from None
 
 
 def _remainder(text: str) -> str:
@@ -201,13 +213,13 @@ def _time(value: Any) -> str:
 @functools.lru_cache(maxsize=4096)
 def _canonical_time(text: str) -> str:
     moment = parse_time(text)
-    return text if len(text) == 20 and text[19] == "Z" else moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return text if len(text) == 20 and text[19] == "Z" else rfc3339(moment)
 
 
 def _micro_time(value: Any) -> str:
     if not isinstance(value, str):
         raise WrongType(json_type(value), "string")
-    return parse_time(value, _MICRO_LAYOUT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return rfc3339_micro(parse_time(value, _MICRO_LAYOUT))
 
 
 READERS: dict[Scalar, Callable[[Any], Any]] = {

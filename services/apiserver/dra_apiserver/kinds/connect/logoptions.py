@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from dra_shared.clock import rfc3339
 
 from dra_apiserver.errors import FieldError, bad_request, forbidden_field, invalid, invalid_object
 from dra_apiserver.handlers.options import parse_integer
@@ -40,7 +40,7 @@ def _moment(text: str) -> str:
     if text in ("", "null"):
         return _NO_TIME
     try:
-        return parse_time(text).astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return rfc3339(parse_time(text))
     except Malformed as error:
         raise bad_request(str(error)) from None
 
