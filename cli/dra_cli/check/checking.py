@@ -26,7 +26,9 @@ def report(
     """
     now = FeatureGates(subject.version, **subject.gates)
     then = _then(accepted(subject.gates, against) | gates_then, against)
-    set_now = {name: on for name, on in subject.gates.items() if name not in gates_then}
+    set_now = {
+        name: on for name, on in subject.gates.items() if name not in gates_then and name not in subject.own
+    }
     found = list(gates.findings(set_now, subject.version, against))
     objects = list(subject.objects())
     namespaces = {obj["metadata"]["name"]: obj for obj, _ in objects if obj["kind"] == "Namespace"}

@@ -19,22 +19,27 @@ from dra_cli.plan.live import listed
 from dra_cli.plan.reading import from_source
 from dra_cli.plan.running import newest_of, reported
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
+from dra_cli.versions import lab_gates
 
 JsonObject = dict[str, Any]
+
+# How the version of an API server of dralab ends.
+_OURS = "+dralab"
 
 
 @dataclass
 class Subject:
     """All that is checked. ``manifests`` and ``documents`` are objects; those of manifests know their line.
 
-    ``gates`` are those that differ from the version's defaults, or that the caller set. ``problems`` are what could
-    not be read.
+    ``gates`` are those that differ from the version's defaults, or that the caller set; of these ``own`` are set by
+    ``dralab up``, in each version that has them. ``problems`` are what could not be read.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
     documents: list[Document] = field(default_factory=list)
     version: Version = DEFAULT
     gates: dict[str, bool] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
 
     def objects(self) -> Iterable[tuple[JsonObject, str]]:
@@ -77,6 +82,12 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
         for name, on in found.gates.items()
         if name in wanted or (name in defaults and defaults[name].default != on)
     }
+    if live.endswith(_OURS):
+        found.own = frozenset(
+            name
+            for name, on in lab_gates(found.version).items()
+            if found.gates.get(name) == on and name not in wanted
+        )
     return found
 
 

@@ -9,7 +9,9 @@ from dra_cli import commandline
 from dra_cli.check import gates
 from dra_cli.errors import CommandError
 from dra_cli.plan.running import accepted
-from dra_shared.version import V1_34, V1_36, V1_37
+from dra_cli.versions import lab_gates
+from dra_shared.version import V1_34, V1_36, V1_37, release
+from dralab.testing import Cluster
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
 
@@ -260,3 +262,20 @@ def test_gates_that_need_one_that_is_off_are_off_as_well() -> None:
         "DRADeviceTaints": False,
         "DRADeviceTaintRules": False,
     }
+
+
+def test_gates_that_up_sets_itself_are_no_finding(capsys: pytest.CaptureFixture[str]) -> None:
+    there = release(V1_37).gates
+    with Cluster(nodes=0, gates={name: on for name, on in lab_gates(V1_37).items() if name in there}) as lab:
+        words = ["--from", str(lab.kubeconfig), "--against", "1.36", "-o", "json"]
+        assert commandline.run("check", words) == 0
+        report = json.loads(capsys.readouterr().out)
+        assert report["checked"]["objects"] > 0
+        assert _found(report, "refused") == []
+        # What the caller names is judged, whoever set it.
+        code = commandline.run(
+            "check", [*words, "--feature-gates", "DRAResourcePoolStatus=true,DRADerivedAttributes=true"]
+        )
+        assert code == 1
+        (gate,) = _found(json.loads(capsys.readouterr().out), "refused")
+    assert gate["subject"] == "DRADerivedAttributes"
