@@ -65,6 +65,8 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
     live = ""
     if chosen.source is not None and not is_kubeconfig(chosen.source):
         found.documents = list(from_source(chosen.source, found.problems))
+        if not found.documents:
+            raise CommandError("\n".join([f"no objects of a cluster in {chosen.source}", *found.problems]))
     elif chosen.source is not None or named or not chosen.files:
         cluster = chosen_cluster(chosen)
         if chosen.source is not None:

@@ -235,6 +235,11 @@ def test_unknown_versions_and_gates_are_refused(check: Check, words: list[str]) 
     assert caught.value.code == 2
 
 
+def test_a_source_without_objects_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=f"no objects of a cluster in {tmp_path}"):
+        commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
+
+
 def test_a_gate_that_is_gone_is_refused_with_what_became_of_it() -> None:
     found = list(gates.findings({"GangScheduling": True}, V1_36, V1_37))
     assert [(one.text, one.advice) for one in found if one.level == "refused"] == [
