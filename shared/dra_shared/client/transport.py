@@ -162,8 +162,7 @@ class HttpTransport(httpx.AsyncBaseTransport):
             raise httpx.ConnectTimeout(f"no connection to {host}:{port}", request=request) from error
         except OSError as error:
             raise httpx.ConnectError(str(error), request=request) from error
-        with suppress(OSError):  # It is closed already.
-            _watch_peer(transport.get_extra_info("socket"))
+        _watch_peer(transport.get_extra_info("socket"))
         return connection
 
     def put_back(self, origin: Origin, connection: Connection, status: int) -> None:
@@ -179,13 +178,17 @@ class HttpTransport(httpx.AsyncBaseTransport):
             idle.append(connection)
 
 
-def _watch_peer(end: socket.socket) -> None:
+def _watch_peer(end: socket.socket | None) -> None:
     """Have the kernel end the connection where the server's machine, or the way there, is gone: a watch only reads."""
-    end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_AFTER * 1000)
+    if end is None:
+        return
+    # Where it is closed already asyncio's raises the one, and uvloop's the other.
+    with suppress(OSError, ValueError):
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, _PROBE_EVERY)
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _GONE_AFTER * 1000)
 
 
 class _Body(httpx.AsyncByteStream):

@@ -1,13 +1,15 @@
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, suppress
+from typing import Any
 
 import httpx
 import pytest
+import uvloop
 from dra_shared.api.resources import NODES
 from dra_shared.client.rest import Client
-from dra_shared.client.transport import HttpTransport
+from dra_shared.client.transport import HttpTransport, _watch_peer
 
 from tests.shared.client.fake_server import CHUNKED, Handler, chunk, reply, serving
 
@@ -264,3 +266,18 @@ async def test_a_server_that_is_gone_without_a_word_is_noticed() -> None:
         options = (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_USER_TIMEOUT)
         assert [end.getsockopt(socket.IPPROTO_TCP, option) for option in options] == [30, 5, 45_000]
         connection.close()
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_a_server_that_hangs_up_at_once_is_no_error_of_the_loop(
+    run: Callable[[Coroutine[Any, Any, None]], None],
+) -> None:
+    async def connect() -> None:
+        loop = asyncio.get_running_loop()
+        async with await loop.create_server(asyncio.Protocol, "127.0.0.1", 0) as server:
+            transport, _ = await loop.create_connection(asyncio.Protocol, *server.sockets[0].getsockname())
+            transport.abort()
+            await asyncio.sleep(0)
+            _watch_peer(transport.get_extra_info("socket"))
+
+    run(connect())
