@@ -3,6 +3,7 @@
 Logging never raises: what cannot be written, on a full disk say, is dropped and counted.
 """
 
+import logging
 import os
 import threading
 from typing import Any
@@ -16,7 +17,8 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 def configure(service: str, level: str = "info", descriptor: int = 2, *, final: bool = True) -> None:
     """Set up logging for this process to a file descriptor; ``service`` is named in every line.
 
-    In somebody else's process it is not ``final``: what that captures or sets up for itself later has all lines.
+    What libraries log for themselves comes as such lines, too. In somebody else's process it is not ``final``: what
+    that captures or sets up for itself later has all lines.
 
     Raises:
         KeyError: ``level`` is none of ``debug``, ``info``, ``warning`` and ``error``.
@@ -37,6 +39,8 @@ def configure(service: str, level: str = "info", descriptor: int = 2, *, final: 
         cache_logger_on_first_use=final,
     )
     structlog.contextvars.bind_contextvars(service=service)
+    if final:
+        logging.lastResort = _Libraries(logging.WARNING)
 
 
 def _at_least(level: int) -> structlog.typing.Processor:
@@ -52,6 +56,17 @@ def logger(name: str) -> structlog.typing.FilteringBoundLogger:
     """The logger of a module; ``name`` is shown as ``module``."""
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return bound
+
+
+class _Libraries(logging.Handler):
+    """Takes what libraries log and nothing else handles, which Python would print as it is."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            level = min(record.levelno, LEVELS["error"])
+            logger(record.name).log(level, record.getMessage(), exc_info=record.exc_info)
+        except Exception:
+            self.handleError(record)
 
 
 class _Lines:

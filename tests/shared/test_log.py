@@ -1,5 +1,6 @@
 """Log lines never raise, whatever the disk or the values are like."""
 
+import logging
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,8 @@ from dra_shared import log
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(logging, "lastResort", logging.lastResort)
     yield
     structlog.reset_defaults()
     structlog.contextvars.clear_contextvars()
@@ -86,3 +88,23 @@ def test_who_captures_lines_in_the_same_process_has_all_of_them(tmp_path: Path) 
     os.close(descriptor)
     assert [line["event"] for line in lines(tmp_path / "log")] == ["written"]
     assert [line["event"] for line in captured] == ["captured"]
+
+
+def test_what_libraries_log_are_lines_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    log.configure("test", descriptor=descriptor)
+    library = logging.getLogger("library")
+    # Handlers of the process that the test runs in would have them otherwise.
+    monkeypatch.setattr(library, "propagate", False)
+    library.info("not shown by default")
+    library.warning("error ignored terminating %r", "pipeline")
+    try:
+        raise ValueError("the cause")
+    except ValueError:
+        library.critical("it ends", exc_info=True)
+    os.close(descriptor)
+    warning, error = lines(tmp_path / "log")
+    assert (warning["module"], warning["level"]) == ("library", "warning")
+    assert warning["event"] == "error ignored terminating 'pipeline'"
+    assert (error["level"], error["event"]) == ("error", "it ends")
+    assert "ValueError: the cause" in str(error["exception"])
