@@ -36,7 +36,7 @@ def test_a_new_object_is_completed_and_not_changed() -> None:
 
 def test_a_field_behind_a_gate_that_is_off_is_dropped() -> None:
     claim = _claim(capacity={"requests": {"memory": "1Gi"}})
-    path = "spec.devices.requests[0].exactly.capacity.requests.memory"
+    path = "spec.devices.requests[0].exactly.capacity"
     assert _judge(V1_36).create(claim).dropped == ()
     assert _judge(V1_35).create(claim).dropped == (path,)
     assert _judge(V1_35, DRAConsumableCapacity=True).create(claim).dropped == ()

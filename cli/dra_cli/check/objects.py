@@ -4,7 +4,7 @@ Two API servers' judgements are compared (``dra_apiserver.verdict``), so that wh
 """
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from dra_shared.features import FeatureGates
@@ -52,10 +52,11 @@ class Checker:
         api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
         subject = _subject(obj)
         now, then = self._now.place(api_version, kind), self._then.place(api_version, kind)
-        if not now.known and not then.known and not then.elsewhere:
+        stored = bool((obj.get("metadata") or {}).get("uid"))
+        anywhere = now.known or then.known or then.elsewhere
+        if not anywhere and (stored or not self._verdicts.known_to_any(api_version, kind)):
             self.unknown[f"{kind} ({api_version})"] = None
             return
-        stored = bool((obj.get("metadata") or {}).get("uid"))
         if stored and (lost := self._lost(api_version, kind)):
             yield Finding(REFUSED, "object", subject, lost, "delete it before, and create it again", where)
         elif not stored and not then.served:
@@ -63,8 +64,16 @@ class Checker:
             yield Finding(
                 REFUSED, "object", subject, text, self._way(api_version, then), where, not now.served
             )
+        if not stored and then.served and then.deprecated != now.deprecated:
+            yield from self._deprecated(api_version, then, subject, where)
         if then.known:
             yield from self._judged(obj, subject, where, stored, now.known)
+
+    def _deprecated(self, api_version: str, then: Any, subject: str, where: str) -> Iterator[Finding]:
+        if then.deprecated:
+            newer = next((one for one in then.elsewhere if one != api_version), "")
+            advice = f"use apiVersion: {newer}" if newer else ""
+            yield Finding(WARNED, "object", subject, then.deprecated, advice, where)
 
     def _lost(self, api_version: str, kind: str) -> str:
         written = self._now.stored_as(api_version, kind)
@@ -89,9 +98,9 @@ class Checker:
         then = _asked(self._then, obj, stored)
         now = _asked(self._now, obj, stored) if known else self._verdicts.Verdict()
         for text in then.refused:
-            yield Finding(REFUSED, "object", subject, text, where=where, before=text in now.refused)
+            yield Finding(REFUSED, "object", subject, text, where=where, before=_is_so(text, now.refused))
         for path in then.dropped:
-            before = path in now.dropped
+            before = _is_in(path, now.dropped)
             advice = self._gate_for(obj, stored, path)
             yield Finding(DROPPED, "object", subject, path, advice, where, before)
         for text in then.warnings:
@@ -100,7 +109,7 @@ class Checker:
         if now.stored is not None and then.stored is not None and not stored:
             lost = [*now.dropped, *then.dropped]
             for path, text in _differences(now.stored, then.stored, ""):
-                if not any(one == path or one.startswith(f"{path}.") for one in lost):
+                if not _is_in(path, lost) and not any(one.startswith(f"{path}.") for one in lost):
                     yield Finding(OTHERWISE, "object", subject, f"{path}: {text}", where=where)
         yield from self._claims(obj, subject, where, now.stored, then.stored)
 
@@ -116,11 +125,11 @@ class Checker:
         for text in verdict.refused:
             advice = self._gate_that_takes(obj)
             found = f"its claims: {text}"
-            yield Finding(REFUSED, "object", subject, found, advice, where, text in before.refused)
+            yield Finding(REFUSED, "object", subject, found, advice, where, _is_so(text, before.refused))
         for path in verdict.dropped:
             advice = self._gate_for(claim, False, path)
             found = f"its claims: {path}"
-            yield Finding(DROPPED, "object", subject, found, advice, where, path in before.dropped)
+            yield Finding(DROPPED, "object", subject, found, advice, where, _is_in(path, before.dropped))
 
     def _gate_that_takes(self, template: JsonObject) -> str:
         """The gate with which the claims of a template are taken; empty if there is none."""
@@ -165,6 +174,17 @@ def _asked(judge: Any, obj: JsonObject, stored: bool) -> Any:
     # Drivers publish their slices again, and claims are made again: what counts is what becomes of new ones.
     stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
     return judge.keep(obj) if stored else judge.create(obj)
+
+
+def _is_so(text: str, refused: Iterable[str]) -> bool:
+    """Whether an error is of a field that is refused today, too, perhaps in other words."""
+    at = text.partition(": ")[0]
+    return any(one == text or one.partition(": ")[0] == at for one in refused)
+
+
+def _is_in(path: str, dropped: Iterable[str]) -> bool:
+    """Whether a field is dropped by itself or with what it is part of."""
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in dropped)
 
 
 def _made_of(template: JsonObject) -> JsonObject | None:

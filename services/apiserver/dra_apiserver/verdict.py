@@ -13,10 +13,12 @@ from typing import Any, Final, NamedTuple, cast
 
 import orjson
 from dra_shared.features import FeatureGates
+from dra_shared.version import VERSIONS
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import StatusError
+from dra_apiserver.handlers.deprecations import deprecation
 from dra_apiserver.http import Request
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.kind import Kind, split_api_version
@@ -58,6 +60,8 @@ class Place(NamedTuple):
     """The feature gate that the kind needs; empty for most."""
     versions: tuple[str, ...] = ()
     """The API versions that Kubernetes has of the kind, served or not, the preferred one first."""
+    deprecated: str = ""
+    """The warning that each request in this API version is answered with."""
 
 
 class Verdict(NamedTuple):
@@ -98,6 +102,7 @@ class Judge:
             _versions(self._registry, group, kind),
             gated.feature_gate if gated is not None else "",
             _versions(self._every, group, kind),
+            (deprecation(known, version) if known is not None else None) or "",
         )
 
     def readable(self, api_version: str, kind: str) -> bool:
@@ -173,6 +178,13 @@ class Judge:
         return self._namespaces.get(name, _ANY_NAMESPACE)
 
 
+def known_to_any(api_version: str, kind: str) -> bool:
+    """Whether a version of Kubernetes that is known here has the kind in ``api_version``."""
+    group, version = split_api_version(api_version)
+    every = (catalog.registry("api/all=true", kubernetes=one) for one in VERSIONS)
+    return any(registry.kind(group, version, kind) is not None for registry in every)
+
+
 def _versions(registry: Registry, group: str, kind: str) -> tuple[str, ...]:
     return tuple(
         one.api_version(found)
@@ -213,9 +225,13 @@ def _gone(before: Any, after: Any, besides: str) -> Iterator[str]:
 def _missing(before: Any, after: Any, path: str) -> Iterator[str]:
     if _is_empty(before):
         return
-    if isinstance(before, dict) and (isinstance(after, dict) or after is None):
+    if isinstance(before, dict) and after is None:
+        # What is all gone has one path; what held nothing is not missed.
+        if any(True for name, value in before.items() for _ in _missing(value, None, name)):
+            yield path
+    elif isinstance(before, dict) and isinstance(after, dict):
         for name, value in before.items():
-            yield from _missing(value, (after or {}).get(name), f"{path}.{name}")
+            yield from _missing(value, after.get(name), f"{path}.{name}")
     elif _is_empty(after):
         yield path
     elif isinstance(before, list) and isinstance(after, list):

@@ -146,6 +146,65 @@ def test_what_is_so_of_many_devices_is_a_line(check: Check, capsys: pytest.Captu
     assert "  ResourceSlice s (it.yaml:1): spec.devices[0].allowMultipleAllocations, and 2 more such" in lines
 
 
+_BETA = """
+apiVersion: resource.k8s.io/v1beta1
+kind: ResourceClaim
+metadata: {name: a}
+spec: {devices: {requests: [{name: gpu, deviceClassName: gpu}]}}
+"""
+
+
+def test_an_api_version_that_gets_deprecated_is_warned_of(check: Check) -> None:
+    options = ("--runtime-config", "api/all=true")
+    code, report = check(_BETA, "1.35", "--kubernetes-version", "1.34", *options)
+    (found,) = _found(report, "warned")
+    assert code == 0
+    assert (
+        found["text"]
+        == "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
+    )
+    assert found["advice"] == "use apiVersion: resource.k8s.io/v1"
+    _, report = check(_BETA, "1.36", "--kubernetes-version", "1.35", *options)
+    assert _found(report, "warned") == []
+
+
+def test_a_kind_of_a_third_version_is_refused_in_both(check: Check) -> None:
+    group = "apiVersion: scheduling.k8s.io/v1beta1\nkind: PodGroup\nmetadata: {name: a}\nspec: {}\n"
+    _, report = check(group, "1.35", "--kubernetes-version", "1.34")
+    (found,) = _found(report, "refused", before=True)
+    assert found["text"] == 'no matches for kind "PodGroup" in version "scheduling.k8s.io/v1beta1"'
+    assert report["unknown"] == []
+
+
+_NUMA = """
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {name: a}
+spec:
+  driver: gpu.example.com
+  pool: {name: a, generation: 1, resourceSliceCount: 1}
+  allNodes: true
+  devices: [{name: gpu-0, attributes: {numa: {ints: [0, 1]}}}]
+"""
+
+
+def test_what_is_refused_today_in_other_words_is_no_matter_of_the_version(check: Check) -> None:
+    # 1.34 calls the value missing, and 1.36 wrong.
+    code, report = check(_NUMA, "1.36", "--kubernetes-version", "1.34")
+    (found,) = _found(report, "refused", before=True)
+    assert code == 0
+    assert found["text"].startswith("spec.devices[0].attributes[numa]: Invalid value")
+
+
+def test_a_field_that_is_unknown_is_the_one_that_a_gate_drops(check: Check) -> None:
+    words = 'devices: [{name: gpu-0, nodeAllocatableResourceMappings: {cpu: {allocationMultiplier: "2"}}}]'
+    slice_ = _NUMA[: _NUMA.index("devices:")] + words
+    code, report = check(slice_, "1.37", "--kubernetes-version", "1.36")
+    (found,) = _found(report, "dropped", before=True)
+    assert code == 0
+    assert found["text"] == "spec.devices[0].nodeAllocatableResourceMappings"
+
+
 def test_custom_resources_are_named_and_not_judged(check: Check) -> None:
     code, report = check("apiVersion: example.com/v1\nkind: Foo\nmetadata: {name: a}\n", "1.37")
     assert (code, report["unknown"]) == (0, ["Foo (example.com/v1)"])
