@@ -109,7 +109,7 @@ class Claims:
         name = name or f"claim-{next(self._numbers)}"
         body = {
             "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
-            "spec": {"devices": {"requests": _requests(results)}},
+            "spec": {"devices": {"requests": _requests(results, config)}},
         }
         made = await self._world.write("POST", _path(namespace), body)
         claim = Claim(name, made["metadata"]["uid"], namespace=namespace)
@@ -186,8 +186,10 @@ def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], 
     return found
 
 
-def _requests(results: Sequence[Result]) -> list[Json]:
+def _requests(results: Sequence[Result], configs: Sequence[Json]) -> list[Json]:
+    """The requests of the results, with the alternatives that the configs name."""
     found: dict[str, Json] = {}
+    named = [name for one in configs for name in one["requests"]]
     counts = Counter(result.request for result in results)
     for result in results:
         main, slash, sub = result.request.partition("/")
@@ -195,7 +197,13 @@ def _requests(results: Sequence[Result]) -> list[Json]:
         if result.admin:
             exactly["adminAccess"] = True
         if slash:
-            found[main] = {"name": main, "firstAvailable": [{"name": sub, "deviceClassName": NAMESPACE}]}
+            others = [name.removeprefix(f"{main}/") for name in named if name.startswith(f"{main}/")]
+            found[main] = {
+                "name": main,
+                "firstAvailable": [
+                    {"name": name, "deviceClassName": NAMESPACE} for name in dict.fromkeys([sub, *others])
+                ],
+            }
         else:
             found[main] = {"name": main, "exactly": exactly}
     return list(found.values())

@@ -37,6 +37,8 @@ class Restarted:
         missing: CDI ids of the first claim that were not defined after the restart, before it was prepared again.
         unprepared: what went wrong when the second claim was unprepared without being prepared again.
         left: CDI files of the second claim that are still there.
+        third: whether a third claim was prepared and unprepared right before.
+        held: what went wrong when a new claim was to get the third one's device.
         devices: those of the claims.
         slices_before, slices_after: the slices once all are published again.
     """
@@ -51,6 +53,8 @@ class Restarted:
     second: bool = False
     unprepared: str = ""
     left: set[str] = field(default_factory=set)
+    third: bool = False
+    held: str = ""
     devices: list[Device] = field(default_factory=list)
     slices_before: list[Json] = field(default_factory=list)
     slices_at_exit: list[Json] = field(default_factory=list)
@@ -84,6 +88,8 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
         if seen.second:
             await session.ready(claims[1])
         of_second = session.cdi.names() - files
+        third = await _come_and_gone(session, [one.key for one in devices])
+        seen.third = third is not None
         if kill:
             await session.driver.kill()
         else:
@@ -105,7 +111,25 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
         if seen.second:
             seen.unprepared = await session.undo(claims[1])
             seen.left = session.cdi.names() & of_second
+        if third is not None:
+            async with session.claim([Result(third)]) as claim:
+                answer = await session.attempt(claim)
+                seen.held = answer if isinstance(answer, str) else ""
     return seen
+
+
+async def _come_and_gone(session: Session, others: list[tuple[str, str]]) -> Device | None:
+    """Prepare and unprepare a claim of one more device, and give that device; None where there is none."""
+    devices = []
+    with contextlib.suppress(NotOffered):
+        devices = [one for one in session.pick(3) if one.key not in others]
+    if not devices:
+        return None
+    async with session.claim([Result(devices[0])]) as claim:
+        prepared = not isinstance(await session.attempt(claim), str)
+        if not prepared or await session.undo(claim):
+            return None
+    return devices[0]
 
 
 async def _stop_as_kubelets_see_it(session: Session) -> Ended:

@@ -10,6 +10,7 @@ from tests.driver_conformance.mutants import (
     leftbehind,
     life,
     mixedup,
+    scopes,
     slices,
     versions,
 )
@@ -25,6 +26,7 @@ MUTANTS: Sequence[type[Mutant]] = [
     *large.MUTANTS,
     *leftbehind.MUTANTS,
     *mixedup.MUTANTS,
+    *scopes.MUTANTS,
 ]
 
 __all__ = [
@@ -37,6 +39,7 @@ __all__ = [
     "leftbehind",
     "life",
     "mixedup",
+    "scopes",
     "slices",
     "versions",
 ]

@@ -90,15 +90,15 @@ async def _by_request(session: Session) -> None:
 
 
 def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]]:
-    """What containers get with each device of the answer, by its name."""
+    """What containers get with each device of the answer, by its name: its own edits, and those of its file."""
     known = {
-        f"{spec.kind}={device.name}": device.container_edits
+        f"{spec.kind}={device.name}": [spec.container_edits, device.container_edits]
         for spec in session.cdi.specs().values()
         if isinstance(spec, Spec)
         for device in spec.devices
     }
     return {
-        one.device_name: [known[name] for name in one.cdi_device_ids if name in known]
+        one.device_name: [edits for name in one.cdi_device_ids for edits in known.get(name, ())]
         for one in answer.devices
     }
 

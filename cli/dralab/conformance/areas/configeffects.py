@@ -21,7 +21,7 @@ _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfigura
 @AREA.check(
     "requests",
     "configuration is for the requests that it names",
-    promise="Configuration for the request r1 counts for r1, and leaves the device of r0 as it is.",
+    promise="X",
     source=_TYPES + "; https://github.com/kubernetes/kubernetes/pull/135098 (applied to the wrong request)",
     cost="A setting for one device, such as time-slicing, is made for the claim's other devices too.",
     rests_on=(
@@ -35,7 +35,7 @@ _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfigura
 async def _requests(session: Session) -> None:
     parameters = _parameters(session)
     first, second = session.pick(2)
-    results = [Result(first, "r0"), Result(second, "r1")]
+    results = [Result(first, "r10"), Result(second, "r1")]
     async with session.claim(results) as claim:
         ids = [set(one.cdi_device_ids) for one in (await session.ready(claim)).devices]
     if set.intersection(*ids):
@@ -45,9 +45,30 @@ async def _requests(session: Session) -> None:
     _needs_effect(plain != await _effects(session, results), plain, whole)
     scoped = await _effects(session, results, config(session.name, parameters, ["r1"]))
     if scoped.get(first.name) != plain.get(first.name):
-        raise Breach(f"configuration for r1 changes {first.name}, which is for r0")
+        raise Breach(f"configuration for r1 changes {first.name}, which is for r10")
     if scoped.get(second.name) != whole.get(second.name):
         raise Breach(f"configuration for r1 does not count for {second.name}, which is for r1")
+
+
+@AREA.check(
+    "alternatives",
+    "configuration of one alternative is for that one alone",
+    promise="Configuration for r0/large counts for the result r0/large; configuration for r0/small does not.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
+    " https://github.com/kubernetes-sigs/dra-example-driver/pull/257",
+    cost="With firstAvailable a large device is set up as the small one, or not at all.",
+    rests_on=("config.accepted", "config.subrequests", "prepare.subrequests", "cdi.defined"),
+)
+async def _alternatives(session: Session) -> None:
+    parameters = _parameters(session)
+    results = [Result(session.pick()[0], "r0/large")]
+    plain = await _effects(session, results)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results), plain, given)
+    if await _effects(session, results, config(session.name, parameters, ["r0/large"])) != given:
+        raise Breach("configuration for r0/large is ignored for r0/large")
+    if await _effects(session, results, config(session.name, parameters, ["r0/small"])) != plain:
+        raise Breach("configuration for r0/small counts for r0/large")
 
 
 @AREA.check(

@@ -1,6 +1,7 @@
 """The health stream (k8s.io/kubelet/pkg/apis/dra-health, KEP-4680)."""
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,6 +12,7 @@ from dra_node_agent.kubelet.dra.wire import CallError
 from dra_shared.version import V1_37
 
 from dralab.conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dralab.conformance.claims import Result
 from dralab.conformance.driverprocess import Usage
 from dralab.conformance.kubelet import HEALTH_SERVICES, health_reports
 from dralab.conformance.restarts import killed
@@ -29,12 +31,18 @@ _SOON = 5.0
 _STREAMS, _SPARE, _MORE = 16, 8, 3
 _HELD, _NOTICED = 0.05, 12.0
 
+Key = tuple[str, str]
+
 
 @dataclass
 class Reports:
-    """The first reports of a stream, and when the second came."""
+    """The first report of a stream, and how long it took until each of its devices was reported again.
+
+    ``waiting`` has the devices that were not.
+    """
 
     first: Sequence[Any] = ()
+    waiting: set[Key] = field(default_factory=set)
     again: float | None = None
     timeout: float = DEFAULT_TIMEOUT
     problem: str = ""
@@ -49,7 +57,7 @@ class _Opened:
 
 
 async def reports(session: Session) -> Reports:
-    """Open a stream and wait for its second report; again, where the driver was started again meanwhile."""
+    """Wait until a stream reports each device again; once more, where the driver was started again meanwhile."""
     while True:
         starts = session.starts
         seen = await _reports(session)
@@ -67,9 +75,12 @@ async def _reports(session: Session) -> Reports:
         async with asyncio.timeout(_SOON + session.pace.health):
             async for devices in health_reports(session.registration, service):
                 if seen.first:
-                    seen.again = loop.time() - began
-                    break
-                seen.first = list(devices)
+                    seen.waiting -= _keys(devices)
+                    if not seen.waiting:
+                        seen.again = loop.time() - began
+                        break
+                    continue
+                seen.first, seen.waiting = list(devices), _keys(devices)
                 given = [one.health_check_timeout_seconds for one in devices]
                 seen.timeout = float(min([value for value in given if value > 0], default=DEFAULT_TIMEOUT))
                 began = loop.time()
@@ -151,7 +162,7 @@ async def _first_report(session: Session) -> None:
     rests_on=("health.known-devices",),
 )
 async def _every_device(session: Session) -> None:
-    given = {(one.device.pool_name, one.device.device_name) for one in await _devices(session)}
+    given = _keys(await _devices(session))
     missing = [device.name for device in session.devices if device.key not in given]
     if missing:
         raise Breach(f"{len(missing)} of {len(session.devices)} devices are missing, such as {missing[0]}")
@@ -167,7 +178,7 @@ async def _every_device(session: Session) -> None:
 )
 async def _known_devices(session: Session) -> None:
     known = {device.key for device in session.devices}
-    given = {(one.device.pool_name, one.device.device_name) for one in await _devices(session)}
+    given = _keys(await _devices(session))
     if unknown := sorted(given - known):
         raise Breach(f"unknown: {unknown[0][0]}/{unknown[0][1]}")
 
@@ -188,6 +199,54 @@ async def _states(session: Session) -> None:
 
 
 @AREA.check(
+    "in-use",
+    "devices in use are reported as others are",
+    promise="A device that a claim has is in the report, with the health that it had before.",
+    source="pkg/kubelet/cm/dra/manager.go (UpdateAllocatedResourcesStatus: of the devices of pods alone); "
+    "https://github.com/kubernetes/website/pull/51731",
+    cost="The kubelet shows the health of devices that pods have: each pod's is Unknown, or Unhealthy.",
+    rests_on=("health.first-report", "health.every-device", "health.states", "prepare.succeeds"),
+)
+async def _in_use(session: Session) -> None:
+    device = session.pick()[0]
+    before = _states_of(await _devices(session)).get(device.key)
+    if before is None:
+        raise Unmet(f"device {device.name} is not reported without a claim either")
+    async with session.claim([Result(device)], prepare=True):
+        opened = await first_report(session)
+    if opened.devices is None:
+        raise Unmet(opened.problem)
+    found = _states_of(opened.devices)
+    if device.key not in found:
+        raise Breach(f"device {device.name} is not in the report while a claim has it")
+    if found[device.key] != before:
+        raise Breach(f"device {device.name}: {before} without a claim, {found[device.key]} with one")
+
+
+@AREA.check(
+    "meanwhile",
+    "claims are prepared while a stream is open",
+    promise="The stream that kubelets keep open holds up no other call.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (a stream for as long as the driver is there); "
+    "https://github.com/grpc/grpc/issues/8616",
+    cost="A kubelet that watches health, as all since 1.37 do, starts no pod.",
+    rests_on=("health.first-report", "prepare.succeeds", "unprepare.succeeds"),
+)
+async def _meanwhile(session: Session) -> None:
+    async with contextlib.aclosing(health_reports(session.registration, _service(session))) as stream:
+        try:
+            async with asyncio.timeout(_SOON):
+                await anext(stream)
+        except (TimeoutError, CallError, StopAsyncIteration) as error:
+            raise Unmet(f"there is no stream: {error}") from error
+        async with session.claim() as claim:
+            if isinstance(answer := await session.attempt(claim), str):
+                raise Breach(f"prepare: {answer}")
+            if problem := await session.undo(claim):
+                raise Breach(f"unprepare: {problem}")
+
+
+@AREA.check(
     "times",
     "reports carry their time",
     promise="last_updated_time is the time of the report in seconds since 1970.",
@@ -205,7 +264,7 @@ async def _times(session: Session) -> None:
 @AREA.check(
     "again",
     "reports come before the last one is stale",
-    promise="A report comes at least every 30 seconds, or within the timeout that the report itself gives.",
+    promise="Each device is reported at least every 30 seconds, or within the timeout that the report itself gives.",
     source=_CACHE + " (DefaultHealthTimeout)",
     cost="Every pod's health flips to Unknown half a minute after it was Healthy.",
     stage=Stage.BACKGROUND,
@@ -219,8 +278,9 @@ async def _again(session: Session) -> None:
     if seen.again is None and seen.waited < seen.timeout:
         raise NotOffered(f"none in {seen.waited:.0f} s, which is within the timeout of {seen.timeout:g} s")
     if seen.again is None or seen.again > seen.timeout:
+        late = f"device {min(seen.waiting)[1]} was" if seen.waiting else "devices were"
         raise Breach(
-            f"the next report took {seen.again or seen.waited:.0f} s, the timeout is {seen.timeout:g} s"
+            f"{late} not reported again for {seen.again or seen.waited:.0f} s, the timeout is {seen.timeout:g} s"
         )
 
 
@@ -310,6 +370,18 @@ async def _after_restart(session: Session) -> None:
         raise Breach(again.problem)
     if len(again.devices or ()) < len(before.devices or ()):
         raise Breach(f"{len(before.devices or ())} devices before, {len(again.devices or ())} after")
+
+
+def _keys(devices: Sequence[Any]) -> set[Key]:
+    return {(one.device.pool_name, one.device.device_name) for one in devices}
+
+
+def _states_of(devices: Sequence[Any]) -> dict[Key, str]:
+    names = {0: "unknown", 1: "healthy", 2: "unhealthy"}
+    return {
+        (one.device.pool_name, one.device.device_name): names.get(one.health, str(one.health))
+        for one in devices
+    }
 
 
 async def _devices(session: Session) -> Sequence[Any]:

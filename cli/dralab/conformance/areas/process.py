@@ -49,6 +49,7 @@ async def _alive(session: Session) -> None:
         "unprepare.prepared-twice",
         "unprepare.given-up",
         "unprepare.files-gone",
+        "unprepare.remembered",
         "health.closed",
     ),
 )

@@ -328,6 +328,25 @@ def _unprepared(seen: Restarted) -> None:
 
 
 @AREA.check(
+    "remembered",
+    "an unprepared claim stays so after kill -9",
+    promise="When unprepare has answered, a crash does not bring the claim back: its device is free after a new start.",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840; KEP-4381",
+    cost="The device belongs to a claim that is gone, and no pod can have it until somebody edits the checkpoint.",
+    stage=Stage.RESTART,
+    rests_on=("prepare.released", "unprepare.prepared-twice"),
+)
+async def _remembered(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if not seen.third:
+        raise NotOffered("needs 3 devices that can be prepared")
+    if seen.held:
+        raise Breach(f"the next claim for the device: {seen.held}")
+
+
+@AREA.check(
     "killed-meanwhile",
     "what a crash left half done is undone",
     promise="Killed at any moment of a preparation, the driver unprepares the claim later, and nothing of it stays.",
