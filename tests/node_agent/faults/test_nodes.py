@@ -191,6 +191,29 @@ def test_what_a_kubelet_without_checkpoint_forgot_is_unprepared_when_it_is_found
     cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
 
 
+def test_a_checkpoint_that_cannot_be_lost_on_a_full_disk_is_as_before(cluster: Cluster) -> None:
+    _start(cluster, "old")
+    cluster.pod("old").wait_for("Running")
+    cluster.disturb("disk-full", seconds=_LONG)
+    with pytest.raises(CommandError, match=r"does not start without its checkpoint: .*No space left"):
+        cluster.disturb("checkpoint-lost", seconds=1)
+    cluster.calm()
+    _start(cluster, "new")
+    cluster.pod("new").wait_for("Running")
+    cluster.delete("pod/old", "pod/new")
+    cluster.until(lambda: not _claim_files(cluster), what="no CDI file of a claim")
+
+
+@pytest.mark.parametrize("second", ["checkpoint-lost", "checkpoint-corrupt"])
+def test_a_checkpoint_is_lost_or_damaged_once_at_a_time(cluster: Cluster, second: str) -> None:
+    cluster.disturb("checkpoint-lost", seconds=_LONG)
+    with pytest.raises(CommandError, match="its checkpoint is lost or damaged already"):
+        cluster.disturb(second, seconds=1)
+    cluster.calm()
+    cluster.disturb(second, seconds=0.1)
+    cluster.calm()
+
+
 def test_a_gpu_that_was_lost_is_tainted_until_it_is_back(cluster: Cluster) -> None:
     def taints() -> list[str]:
         devices = [d for s in cluster.list("resourceslices") for d in s["spec"]["devices"]]

@@ -1,7 +1,7 @@
 """Faults of nodes: their drivers, kubelets, disks, clocks and their word to the API server."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -114,6 +114,7 @@ class NodeFaults:
 
     def __init__(self, node: Callable[[str], FaultyNode | None]) -> None:
         self._find = node
+        self._checkpoints: set[str] = set()
 
     def strikes(self) -> dict[str, Strike]:
         """The faults by name."""
@@ -162,37 +163,58 @@ class NodeFaults:
         """
         node = self._node(fault)
         file = node.root / STATE_FILE
-        await node.stop_kubelet()
-        before = file.read_bytes()
-        try:
-            file.unlink()
-            await node.start_kubelet()
-            yield
-        finally:
+        with self._checkpoint_of(fault.node):
             await node.stop_kubelet()
-            file.write_bytes(_merged(before, file.read_bytes()))
-            await node.start_kubelet()
+            before = file.read_bytes()
+            try:
+                file.unlink()
+                try:
+                    await node.start_kubelet()
+                except DraError as error:
+                    raise FaultError(f"the kubelet does not start without its checkpoint: {error}") from error
+                yield
+            finally:
+                await node.stop_kubelet()
+                # There is none where the disk is full.
+                file.write_bytes(_merged(before, file.read_bytes()) if file.exists() else before)
+                await node.start_kubelet()
 
     @contextlib.asynccontextmanager
     async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
         """The kubelet does not start with it, until the file is as it was."""
         node = self._node(fault)
         file = node.root / STATE_FILE
-        await node.stop_kubelet()
-        before = file.read_bytes()
-        try:
-            file.write_bytes(b"{")
+        with self._checkpoint_of(fault.node):
+            await node.stop_kubelet()
+            before = file.read_bytes()
             try:
+                file.write_bytes(b"{")
+                try:
+                    await node.start_kubelet()
+                except DraError as error:
+                    _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
+                else:
+                    await node.stop_kubelet()
+                    raise FaultError("the kubelet started with a damaged checkpoint")
+                yield
+            finally:
+                file.write_bytes(before)
                 await node.start_kubelet()
-            except DraError as error:
-                _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
-            else:
-                await node.stop_kubelet()
-                raise FaultError("the kubelet started with a damaged checkpoint")
+
+    @contextlib.contextmanager
+    def _checkpoint_of(self, node: str) -> Iterator[None]:
+        """For one fault at a time: each puts back what it has found.
+
+        Raises:
+            FaultError: another one has it.
+        """
+        if node in self._checkpoints:
+            raise FaultError(f"node {node!r}: its checkpoint is lost or damaged already")
+        self._checkpoints.add(node)
+        try:
             yield
         finally:
-            file.write_bytes(before)
-            await node.start_kubelet()
+            self._checkpoints.remove(node)
 
     @contextlib.asynccontextmanager
     async def _disk_full(self, fault: Fault) -> AsyncIterator[Count]:
