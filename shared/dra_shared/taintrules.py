@@ -20,6 +20,17 @@ def taint_rules(gates: FeatureGates) -> Resource[DeviceTaintRule] | None:
     return replace(DEVICE_TAINT_RULES, version=_version(gates.version))
 
 
+def counts(rule: DeviceTaintRule, kubernetes: Version) -> bool:
+    """Whether a rule may taint devices.
+
+    Rules of 1.34 may select by class or expression, too, which is not looked at here: they taint nothing, rather than
+    everything else that they name. Later versions do not know these criteria, and go by the others.
+    """
+    selector = rule.spec.device_selector
+    by_class = selector is not None and (selector.device_class_name is not None or bool(selector.selectors))
+    return kubernetes >= V1_35 or not by_class
+
+
 def have_status(rules: Resource[DeviceTaintRule], kubernetes: Version) -> bool:
     """Whether rules have a status, where the controller says what it evicts."""
     return release(kubernetes).serves(f"{rules.group}/{rules.version}", f"{rules.plural}/status")

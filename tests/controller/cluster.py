@@ -128,9 +128,10 @@ class Cluster:
 
 
 @contextlib.asynccontextmanager
-async def api_server(path: Path) -> AsyncIterator[Cluster]:
+async def api_server(path: Path, gates: FeatureGates | None = None) -> AsyncIterator[Cluster]:
     """An API server without any controller."""
-    config = Config(port=0, data=path, relaxed=True, runtime_config="api/all=true")
+    features = gates or FeatureGates()
+    config = Config(port=0, data=path, relaxed=True, runtime_config="api/all=true", features=features)
     async with ApiServer(config) as server, Client(server.url) as client:
         yield Cluster(server.url, client)
 

@@ -4,6 +4,7 @@ import asyncio
 
 import httpx
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_34
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
@@ -282,6 +283,21 @@ async def test_taint_rule_keeps_devices_away() -> None:
         await eventually(lambda: events(api, "p"))
         assert "broken" in events(api, "p")[0]
         api.remove("devicetaintrules", "", "broken")
+        await eventually(lambda: node_of(api, "p"))
+
+
+async def test_a_rule_of_1_34_that_selects_by_class_taints_nothing() -> None:
+    rule = {
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "broken"},
+        "spec": {
+            "deviceSelector": {"deviceClassName": "other"},
+            "taint": {"key": "broken", "effect": "NoSchedule"},
+        },
+    }
+    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
+    async with running(api, gates=FeatureGates(V1_34, DRADeviceTaints=True)):
+        api.add(pod_json("p", claims={"gpu": "c"}))
         await eventually(lambda: node_of(api, "p"))
 
 

@@ -3,13 +3,16 @@
 from msgspec import field
 
 from dra_shared.api.meta import Condition, Object, Struct
-from dra_shared.api.resource import DeviceTaint
+from dra_shared.api.resource import DeviceSelector, DeviceTaint
 
 
 class DeviceTaintSelector(Struct):
     device: str | None = None
     driver: str | None = None
     pool: str | None = None
+    device_class_name: str | None = None
+    """Of 1.34 alone, like ``selectors``."""
+    selectors: tuple[DeviceSelector, ...] = ()
 
 
 class DeviceTaintRuleSpec(Struct):

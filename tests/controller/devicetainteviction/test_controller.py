@@ -1,11 +1,15 @@
 """Device taint eviction against a real API server."""
 
+from pathlib import Path
 from typing import Any
 
+from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_TAINT_RULES
 from dra_shared.features import FeatureGates
+from dra_shared.taintrules import taint_rules
+from dra_shared.version import V1_34
 
-from tests.controller.cluster import CLAIM_SPEC, Cluster, controllers
+from tests.controller.cluster import CLAIM_SPEC, Cluster, api_server, controllers
 
 _NAME = "device-taint-eviction-controller"
 _GATES = FeatureGates(DRADeviceTaintRules=True)
@@ -20,6 +24,12 @@ def _slice(*taints: dict[str, Any]) -> dict[str, Any]:
 def _rule(effect: str) -> dict[str, Any]:
     selector = {"driver": "gpu.example.com", "pool": "n1"}
     return {"spec": {"deviceSelector": selector, "taint": {"key": "example.com/repair", "effect": effect}}}
+
+
+async def _create_old_rule(cluster: Cluster, gates: FeatureGates, rule: dict[str, Any]) -> None:
+    rules = taint_rules(gates)
+    assert rules is not None
+    await cluster.client.create(rules, convert(rules, rule))
 
 
 async def _running(cluster: Cluster, *tolerations: dict[str, Any], name: str = "pod") -> None:
@@ -87,6 +97,21 @@ async def test_a_rule(cluster: Cluster) -> None:
         await cluster.create("DeviceTaintRule", "rule", **_rule("NoExecute"))
         await cluster.until(lambda: _leaves(cluster))
         await cluster.until(lambda: _says(cluster, "True", "PodsPendingEviction"))
+
+
+async def test_a_rule_of_1_34_that_selects_by_class_evicts_nothing(tmp_path: Path) -> None:
+    gates = FeatureGates(V1_34, DRADeviceTaints=True)
+    selector = {"driver": "gpu.example.com", "deviceClassName": "other"}
+    by_class = {"deviceSelector": selector, "taint": {"key": "example.com/class", "effect": "NoExecute"}}
+    async with api_server(tmp_path, gates) as cluster:
+        toleration = {"key": "example.com/repair", "operator": "Exists", "effect": "NoExecute"}
+        await _running(cluster, toleration, name="tolerant")
+        await _running(cluster, name="sensitive")
+        await _create_old_rule(cluster, gates, {"metadata": {"name": "by-class"}, "spec": by_class})
+        async with controllers(cluster, _NAME, gates=gates):
+            await _create_old_rule(cluster, gates, {"metadata": {"name": "rule"}, **_rule("NoExecute")})
+            await cluster.until(lambda: _leaves(cluster, "sensitive"))
+        assert not await _leaves(cluster, "tolerant")
 
 
 async def test_a_rule_that_only_asks(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from dra_shared.api.pod import ObjectReference, Pod
 from dra_shared.api.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.claims import pod_group_name
 from dra_shared.client.errors import NotFound
 from dra_shared.client.informer import Informer
@@ -14,7 +15,7 @@ from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
-from dra_shared.taintrules import have_status, taint_rules
+from dra_shared.taintrules import counts, have_status, taint_rules
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -63,7 +64,7 @@ class DeviceTaintEvictionController(Controller):
             rules = context.informers.informer(self._rule_resource)
             self._watched.append(rules)
             self._rules = rules.store
-            changed = self.state.rule_changed
+            changed = self._rule_changed
             rules.add_handler(lambda new: changed(None, new), changed, lambda old: changed(old, None))
         if pod_groups:
             pods.store.add_index(GROUP_INDEX, _group_of)
@@ -99,6 +100,12 @@ class DeviceTaintEvictionController(Controller):
     @classmethod
     def wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRADeviceTaints")
+
+    def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        old, new = (
+            rule if rule is not None and counts(rule, self._kubernetes) else None for rule in (old, new)
+        )
+        self.state.rule_changed(old, new)
 
     async def run(self) -> None:
         for informer in self._watched:
