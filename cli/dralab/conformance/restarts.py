@@ -88,9 +88,9 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
         if seen.second:
             await session.ready(claims[1])
         of_second = session.cdi.names() - files
-        third = await _come_and_gone(session, [one.key for one in devices])
-        seen.third = third is not None
+        third = None
         if kill:
+            third = await _come_and_gone(session, [one.key for one in devices])
             await session.driver.kill()
         else:
             seen.ended = await _stop_as_kubelets_see_it(session)
@@ -112,6 +112,7 @@ async def _restarted(session: Session, *, kill: bool) -> Restarted:
             seen.unprepared = await session.undo(claims[1])
             seen.left = session.cdi.names() & of_second
         if third is not None:
+            seen.third = True
             async with session.claim([Result(third)]) as claim:
                 answer = await session.attempt(claim)
                 seen.held = answer if isinstance(answer, str) else ""

@@ -285,7 +285,7 @@ async def _no_leftovers(session: Session) -> None:
     source="https://github.com/kubernetes/kubernetes/issues/141433; pkg/kubelet/cm/dra/claiminfo.go (prepared)",
     cost="Containers of running pods that restart fail each time: the kubelet does not prepare them again.",
     stage=Stage.RESTART,
-    rests_on=("cdi.defined",),
+    rests_on=("cdi.defined", "unprepare.others-kept"),
 )
 async def _after_restart(session: Session) -> None:
     seen = await session.once(killed)

@@ -57,7 +57,13 @@ async def _requests(session: Session) -> None:
     source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
     " https://github.com/kubernetes-sigs/dra-example-driver/pull/257",
     cost="With firstAvailable a large device is set up as the small one, or not at all.",
-    rests_on=("config.accepted", "config.subrequests", "prepare.subrequests", "cdi.defined"),
+    rests_on=(
+        "config.accepted",
+        "config.subrequests",
+        "config.requests",
+        "prepare.subrequests",
+        "cdi.defined",
+    ),
 )
 async def _alternatives(session: Session) -> None:
     parameters = _parameters(session)
