@@ -10,3 +10,8 @@ POD_STATUS = (
     GatedFields(("DRAExtendedResource",), ("status.extendedResourceClaimStatus",)),
     GatedFields(("DRANodeAllocatableResources",), ("status.nodeAllocatableResourceClaimStatuses",)),
 )
+# Their names. Most pods have none of them, and gates are looked at for the others alone.
+IN_SPEC, IN_STATUS = (
+    frozenset(path.rpartition(".")[2] for rule in rules for path in rule.fields)
+    for rules in (POD, POD_STATUS)
+)

@@ -10,7 +10,7 @@ from dra_shared.version import V1_37, Version
 from dra_apiserver.errors import FieldError, invalid, json_value
 from dra_apiserver.kinds.common.gates import drop_disabled
 from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.pods.gates import POD, POD_STATUS
+from dra_apiserver.kinds.pods.gates import IN_SPEC, IN_STATUS, POD, POD_STATUS
 from dra_apiserver.kinds.pods.resize import check_resize
 from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
@@ -75,8 +75,9 @@ class PodStrategy(GenericStrategy):
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Pending, of generation 1."""
         obj["metadata"]["generation"] = 1
-        drop_disabled(POD, obj, None, ctx.features)
         spec = obj.get("spec") or {}
+        if not IN_SPEC.isdisjoint(spec):
+            drop_disabled(POD, obj, None, ctx.features)
         obj["status"] = {"phase": "Pending", "qosClass": qos_class(spec)}
         if spec.get("schedulingGates"):
             obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
@@ -84,7 +85,8 @@ class PodStrategy(GenericStrategy):
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """As every kind, without disabled fields that were not in use."""
         super().prepare_for_update(obj, old, ctx)
-        drop_disabled(POD, obj, old, ctx.features)
+        if not IN_SPEC.isdisjoint(obj.get("spec") or ()):
+            drop_disabled(POD, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and spec."""
@@ -113,7 +115,8 @@ class PodStatusStrategy(GenericStrategy):
             status["qosClass"] = qos
         if _omitted_claims_stay(ctx.features.version):
             _keep_claims(status, old.get("status") or {})
-        drop_disabled(POD_STATUS, obj, old, ctx.features)
+        if not IN_STATUS.isdisjoint(status):
+            drop_disabled(POD_STATUS, obj, old, ctx.features)
         _align_addresses(status)
         _keep_generations(status, old.get("status") or {})
 
