@@ -21,7 +21,7 @@ _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfigura
 @AREA.check(
     "requests",
     "configuration is for the requests that it names",
-    promise="X",
+    promise="Configuration for the request r1 counts for r1, and leaves the device of r10 as it is.",
     source=_TYPES + "; https://github.com/kubernetes/kubernetes/pull/135098 (applied to the wrong request)",
     cost="A setting for one device, such as time-slicing, is made for the claim's other devices too.",
     rests_on=(
