@@ -87,6 +87,40 @@ def test_a_fault_begins_and_is_undone_in_each_way(cluster: Cluster, name: str) -
     cluster.delete(f"pod/{name}")
 
 
+@pytest.mark.parametrize("name", ["checkpoint-corrupt", "checkpoint-lost", "xid"])
+def test_a_fault_ends_although_the_node_agent_is_killed_within_it(cluster: Cluster, name: str) -> None:
+    devices = _devices(cluster)
+    cluster.apply(_POD.replace("NAME", name))
+    cluster.pod(name).wait_for("Running")
+    cluster.disturb(name, seconds=_LONG, **_ARGUMENTS.get(name, {}))
+    if name == "xid":
+        blocking_until(lambda: _devices(cluster) != devices)
+    before = _agent(cluster)
+    cluster.disturb("kill", seconds=_LONG, service="node-agent")
+    blocking_until(lambda: _agent(cluster) not in (None, before))
+    cluster.calm()
+    blocking_until(lambda: _devices(cluster) == devices)
+    # It knows the claim of before, too, and gives its device back.
+    cluster.delete(f"pod/{name}")
+    cluster.apply(_POD.replace("NAME", f"after-{name}"))
+    cluster.pod(f"after-{name}").wait_for("Running")
+    cluster.delete(f"pod/after-{name}")
+    files = cluster.data / "nodes/node-0"
+    assert [one.name for one in files.glob("fault-*")] == []
+    assert list((files / "cdi").glob("*.yaml")) == []
+
+
+def _agent(cluster: Cluster) -> int | None:
+    """The process of the node agent that is ready; None where none is."""
+    found = dra_cli.cluster.Cluster(cluster.data).record().services.get("node-agent")
+    if found is None:
+        return None
+    try:
+        return found.pid if httpx.get(f"{found.url}/readyz").is_success else None
+    except httpx.HTTPError:
+        return None
+
+
 def _faults(cluster: Cluster) -> list[Any] | None:
     try:
         with cluster.httpx() as client:

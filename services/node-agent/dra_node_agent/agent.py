@@ -162,7 +162,7 @@ class NodeAgent:
         self._started = self._clock.now()
         self.kubelets: list[Kubelet] = []
         self._nodes: dict[str, AgentNode] = {}
-        devices = DeviceFaults(self._system, self._repaired, self._nodes.__contains__)
+        devices = DeviceFaults(self._system, self._nodes.get)
         nodes = NodeFaults(self._nodes.get)
         self._faults = FaultBoard(self._clock, {**devices.strikes(), **nodes.strikes()})
         selector = f"spec.nodeName={config.names[0]}" if len(config.names) == 1 else "spec.nodeName!="
@@ -221,11 +221,6 @@ class NodeAgent:
         if self._machines is None or node_name not in self._nodes:
             return None
         return self._machines.system(node_name)
-
-    async def _repaired(self, name: str) -> None:
-        drivers = self._nodes[name].drivers
-        if drivers is not None:
-            await drivers.repaired()
 
     async def __aenter__(self) -> Self:
         self._driver_failed = asyncio.get_running_loop().create_future()
@@ -394,7 +389,7 @@ class NodeAgent:
         assert node.kubelet is not None
         await node.kubelet.wiped()
         turn = await self._starts.next()
-        ready = functools.partial(self._one_ready, turn)
+        ready = functools.partial(self._one_ready, node, turn)
         node.drivers = NodeDrivers(self._drivers_of(node.name), self._driver_node(node.name), ready)
         try:
             await node.drivers.run()
@@ -406,9 +401,16 @@ class NodeAgent:
         finally:
             turn.end()
 
-    def _one_ready(self, turn: Turn) -> None:
+    def _one_ready(self, node: AgentNode, turn: Turn) -> None:
         turn.end()
         self._drivers_ready += 1
+        if node.remains.has_devices:
+            self._tasks.start(self._end_fault(node), name=f"the end of a fault of {node.name}")
+
+    async def _end_fault(self, node: AgentNode) -> None:
+        """The last agent was killed within a fault of devices."""
+        with node.remains.devices():
+            await node.repaired()
 
     def _certificates_published(self, _: ConfigMap) -> None:
         for kubelet in self.kubelets:

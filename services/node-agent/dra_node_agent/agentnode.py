@@ -8,12 +8,16 @@ from pathlib import Path
 from dra_shared.api.resources import NODES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
+from dra_shared.log import logger
 
 from dra_node_agent.faults.nodes import NodeClock
+from dra_node_agent.faults.remains import Remains
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.kubelet import Kubelet
 from dra_node_agent.kubelet.node import NodeReporter
 from dra_node_agent.nodedrivers import NodeDrivers
+
+_log = logger(__name__)
 
 
 @dataclass(eq=False)
@@ -52,9 +56,15 @@ class AgentNode(Place):
     client: Client
     kubelet: Kubelet | None = None
     drivers: NodeDrivers | None = field(default=None)
+    remains: Remains = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.remains = Remains(self.home, self.root)
 
     async def start(self) -> Kubelet:
         """Start the first kubelet; raises DraError where its checkpoint is damaged."""
+        if self.remains.restore_checkpoint():
+            _log.info("the last agent ended within a fault: the checkpoint is put back", node=self.name)
         self.kubelet = self.make(self)
         self.kubelets.append(self.kubelet)
         await self.kubelet.start()
@@ -100,6 +110,11 @@ class AgentNode(Place):
         self.kubelets[self._place()[0]] = self.kubelet = kubelet
         await kubelet.start()
         self.feed(kubelet)
+
+    async def repaired(self) -> None:
+        """The devices work again: drivers forget what was wrong."""
+        if self.drivers is not None:
+            await self.drivers.repaired()
 
     async def delete_node(self) -> None:
         with contextlib.suppress(NotFound):

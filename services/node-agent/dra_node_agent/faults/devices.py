@@ -2,11 +2,12 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from dra_shared.faults.board import FaultError, UnknownNode
 
-from dra_node_agent.faults.fault import Fault, Repair, Strike
+from dra_node_agent.faults.fault import Fault, Strike
+from dra_node_agent.faults.remains import Remains
 from dra_node_agent.nvml.system import NO_INSTANCE, Process
 
 if TYPE_CHECKING:
@@ -17,24 +18,31 @@ _PID = (1 << 22) + 1
 _MIB = 1024 * 1024
 
 
+class GpuNode(Protocol):
+    """A node as faults of its devices see it."""
+
+    remains: Remains
+
+    async def repaired(self) -> None:
+        """The devices work again: drivers take their taints away."""
+        ...
+
+
 class DeviceFaults:
     """Faults of the GPUs of an agent's nodes.
 
     Args:
         system: a node's simulated GPUs, None where there are none.
-        repair: called for a node whose GPUs work again: its drivers take their taints away.
-        knows: whether there is a node of that name.
+        node: a node by name, None where there is none.
     """
 
     def __init__(
         self,
         system: "Callable[[str], SimulatedSystem | None]",
-        repair: Repair,
-        knows: Callable[[str], bool],
+        node: Callable[[str], GpuNode | None],
     ) -> None:
         self._system = system
-        self._knows = knows
-        self._repair = repair
+        self._find = node
 
     def strikes(self) -> dict[str, Strike]:
         """The faults by name."""
@@ -48,21 +56,23 @@ class DeviceFaults:
 
     @contextlib.asynccontextmanager
     async def _xid(self, fault: Fault) -> AsyncIterator[None]:
-        system, gpu = self._gpu(fault)
+        node, system, gpu = self._gpu(fault)
         # A GPU in MIG mode has no programs of its own, and drivers ignore what it reports of the whole.
         with system.lock:
             place = next(
                 ((whole.id, part.id) for whole, part in gpu.mig_devices()), (NO_INSTANCE, NO_INSTANCE)
             )
-        system.inject_xid(fault.gpu, fault.xid, *place)
-        try:
-            yield
-        finally:
-            await self._repair(fault.node)
+        # Drivers remember an XID until the machine boots, even if the agent starts again.
+        with node.remains.devices():
+            system.inject_xid(fault.gpu, fault.xid, *place)
+            try:
+                yield
+            finally:
+                await node.repaired()
 
     @contextlib.asynccontextmanager
     async def _ecc(self, fault: Fault) -> AsyncIterator[None]:
-        system, gpu = self._gpu(fault)
+        _, system, gpu = self._gpu(fault)
         before = gpu.uncorrected_ecc
         system.inject_ecc(fault.gpu, uncorrected=1)
         try:
@@ -72,17 +82,17 @@ class DeviceFaults:
 
     @contextlib.asynccontextmanager
     async def _lost(self, fault: Fault) -> AsyncIterator[None]:
-        system, gpu = self._gpu(fault)
+        node, system, gpu = self._gpu(fault)
         system.lose(fault.gpu)
         try:
             yield
         finally:
             gpu.lost = False
-            await self._repair(fault.node)
+            await node.repaired()
 
     @contextlib.asynccontextmanager
     async def _mig_changed(self, fault: Fault) -> AsyncIterator[None]:
-        system, gpu = self._gpu(fault)
+        _, system, gpu = self._gpu(fault)
         if not gpu.mig_enabled:
             raise FaultError(f"GPU {fault.gpu} of node {fault.node} is not in MIG mode")
         with system.lock:
@@ -98,7 +108,7 @@ class DeviceFaults:
 
     @contextlib.asynccontextmanager
     async def _memory_full(self, fault: Fault) -> AsyncIterator[None]:
-        _, gpu = self._gpu(fault)
+        _, _, gpu = self._gpu(fault)
         free = gpu.model.memory_mib - gpu.used_mib
         hog = Process(_PID, "simulated", max(0, free), NO_INSTANCE, NO_INSTANCE)
         gpu.processes.append(hog)
@@ -107,12 +117,13 @@ class DeviceFaults:
         finally:
             gpu.processes.remove(hog)
 
-    def _gpu(self, fault: Fault) -> "tuple[SimulatedSystem, SimulatedGpu]":
-        if not self._knows(fault.node):
+    def _gpu(self, fault: Fault) -> "tuple[GpuNode, SimulatedSystem, SimulatedGpu]":
+        node = self._find(fault.node)
+        if node is None:
             raise UnknownNode(f"there is no node {fault.node!r}")
         system = self._system(fault.node)
         if system is None:
             raise FaultError(f"node {fault.node!r} has no simulated GPUs")
         if not 0 <= fault.gpu < len(system.gpus):
             raise FaultError(f"node {fault.node!r} has only the GPUs 0 to {len(system.gpus) - 1}")
-        return system, system.gpus[fault.gpu]
+        return node, system, system.gpus[fault.gpu]

@@ -1,6 +1,6 @@
 """A fault of a node as it is asked for, and what strikes and repairs are."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 
 import msgspec
@@ -42,6 +42,3 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
 
 #: Makes a fault happen within its context, and undoes it at the end; entering it raises FaultError.
 Strike = Callable[[Fault], AbstractAsyncContextManager[Count | None]]
-
-#: Undoes what cannot be undone from outside: a driver forgets what it holds against its devices.
-Repair = Callable[[str], Awaitable[None]]

@@ -1,7 +1,7 @@
 """Faults of nodes: their drivers, kubelets, disks, clocks and their word to the API server."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -12,9 +12,10 @@ from dra_shared.faults.board import Count, FaultError, UnknownNode
 from dra_shared.log import logger
 
 from dra_node_agent.faults.fault import Fault, Strike
+from dra_node_agent.faults.remains import Remains
 from dra_node_agent.files import full_disk
 from dra_node_agent.kubelet.dra.callfaults import CallFault, CallFaults
-from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode, encode
+from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE
 from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.node import NodeReporter
 
@@ -69,10 +70,12 @@ class FaultyNode(Protocol):
     Args:
         home: all of its files.
         root: its kubelet's directory.
+        remains: what faults leave there.
     """
 
     home: Path
     root: Path
+    remains: Remains
     calls: CallFaults
     clock: NodeClock
 
@@ -162,59 +165,48 @@ class NodeFaults:
         not know: drivers keep those devices until then.
         """
         node = self._node(fault)
-        file = node.root / STATE_FILE
-        with self._checkpoint_of(fault.node):
-            await node.stop_kubelet()
-            before = file.read_bytes()
+        async with self._checkpoint_of(node, fault.node) as file:
+            file.unlink()
             try:
-                file.unlink()
-                try:
-                    await node.start_kubelet()
-                except DraError as error:
-                    raise FaultError(f"the kubelet does not start without its checkpoint: {error}") from error
-                yield
-            finally:
-                await node.stop_kubelet()
-                # There is none where the disk is full.
-                file.write_bytes(_merged(before, file.read_bytes()) if file.exists() else before)
                 await node.start_kubelet()
+            except DraError as error:
+                raise FaultError(f"the kubelet does not start without its checkpoint: {error}") from error
+            yield
 
     @contextlib.asynccontextmanager
     async def _checkpoint_corrupt(self, fault: Fault) -> AsyncIterator[None]:
         """The kubelet does not start with it, until the file is as it was."""
         node = self._node(fault)
-        file = node.root / STATE_FILE
-        with self._checkpoint_of(fault.node):
-            await node.stop_kubelet()
-            before = file.read_bytes()
+        async with self._checkpoint_of(node, fault.node) as file:
+            file.write_bytes(b"{")
             try:
-                file.write_bytes(b"{")
-                try:
-                    await node.start_kubelet()
-                except DraError as error:
-                    _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
-                else:
-                    await node.stop_kubelet()
-                    raise FaultError("the kubelet started with a damaged checkpoint")
-                yield
-            finally:
-                file.write_bytes(before)
                 await node.start_kubelet()
+            except DraError as error:
+                _log.warning("the kubelet does not start with a damaged checkpoint", error=str(error))
+            else:
+                raise FaultError("the kubelet started with a damaged checkpoint")
+            yield
 
-    @contextlib.contextmanager
-    def _checkpoint_of(self, node: str) -> Iterator[None]:
-        """For one fault at a time: each puts back what it has found.
+    @contextlib.asynccontextmanager
+    async def _checkpoint_of(self, node: FaultyNode, name: str) -> AsyncIterator[Path]:
+        """The checkpoint of a kubelet that is stopped; at the end it is put back, and the kubelet starts again.
 
         Raises:
-            FaultError: another one has it.
+            FaultError: another fault has it.
         """
-        if node in self._checkpoints:
-            raise FaultError(f"node {node!r}: its checkpoint is lost or damaged already")
-        self._checkpoints.add(node)
-        try:
-            yield
-        finally:
-            self._checkpoints.remove(node)
+        if name in self._checkpoints:
+            raise FaultError(f"node {name!r}: its checkpoint is lost or damaged already")
+        self._checkpoints.add(name)
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._checkpoints.remove, name)
+            await node.stop_kubelet()
+            try:
+                node.remains.note_checkpoint()
+                yield node.root / STATE_FILE
+            finally:
+                await node.stop_kubelet()
+                node.remains.restore_checkpoint()
+                await node.start_kubelet()
 
     @contextlib.asynccontextmanager
     async def _disk_full(self, fault: Fault) -> AsyncIterator[Count]:
@@ -265,10 +257,3 @@ def _check_driver(fault: Fault, drivers: Iterable[str], others: Iterable[str] = 
     if not known:
         raise FaultError(f"node {fault.node!r} has no DRA driver")
     raise FaultError(f"node {fault.node!r} has no driver {fault.driver!r}: choose {', '.join(known)}")
-
-
-def _merged(before: bytes, after: bytes) -> bytes:
-    """A checkpoint with the claims of two; those that both have are as in the later one."""
-    later = decode(after)
-    known = {claim.claim_uid for claim in later}
-    return encode([*later, *(claim for claim in decode(before) if claim.claim_uid not in known)])
