@@ -20,7 +20,7 @@ def taint_rules(gates: FeatureGates) -> Resource[DeviceTaintRule] | None:
     return replace(DEVICE_TAINT_RULES, version=_version(gates.version))
 
 
-def counts(rule: DeviceTaintRule, kubernetes: Version) -> bool:
+def may_taint(rule: DeviceTaintRule, kubernetes: Version) -> bool:
     """Whether a rule may taint devices.
 
     Rules of 1.34 may select by class or expression, too, which is not looked at here: they taint nothing, rather than

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.features import FeatureGates
-from dra_shared.taintrules import counts, have_status, taint_rules
+from dra_shared.taintrules import have_status, may_taint, taint_rules
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 _GATES = ("DRADeviceTaints", "DRADeviceTaintRules")
@@ -47,5 +47,5 @@ def test_rules_of_1_34_by_class_or_expression_do_not_count(
     selector: dict[str, object] | None, counted: bool
 ) -> None:
     rule = msgspec.convert({"metadata": {"name": "a"}, "spec": {"deviceSelector": selector}}, DeviceTaintRule)
-    assert counts(rule, V1_34) is counted
-    assert counts(rule, V1_35)
+    assert may_taint(rule, V1_34) is counted
+    assert may_taint(rule, V1_35)

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -66,7 +67,9 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
     if chosen.source is not None and not is_kubeconfig(chosen.source):
         found.documents = list(from_source(chosen.source, found.problems))
         if not found.documents:
-            raise CommandError("\n".join([f"no objects of a cluster in {chosen.source}", *found.problems]))
+            raise CommandError(
+                f"no objects of a cluster in {chosen.source}{_hint(chosen.source, found.problems)}"
+            )
     elif chosen.source is not None or named or not chosen.files:
         cluster = chosen_cluster(chosen)
         if chosen.source is not None:
@@ -91,6 +94,14 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
             if found.gates.get(name) == on and name not in wanted
         )
     return found
+
+
+def _hint(source: str, problems: list[str]) -> str:
+    """Why a source may have no objects: it is a cluster's own directory, or it has what cannot be read."""
+    kubeconfig = Path(source) / "kubeconfig"
+    if kubeconfig.is_file():
+        return f": a cluster that runs is meant by its kubeconfig, {kubeconfig}"
+    return f": {problems[0]}" if problems else ""
 
 
 async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:

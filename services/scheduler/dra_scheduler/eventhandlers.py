@@ -23,7 +23,7 @@ from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
 from dra_shared.podgroups import pod_groups
-from dra_shared.taintrules import counts, taint_rules
+from dra_shared.taintrules import may_taint, taint_rules
 from dra_shared.version import Version
 
 from dra_scheduler.dra.grouptree import minimum_of
@@ -205,7 +205,7 @@ class EventHandlers:
     # Nodes
 
     def _rule_set(self, rule: DeviceTaintRule, kubernetes: Version) -> None:
-        if counts(rule, kubernetes):
+        if may_taint(rule, kubernetes):
             self._manager.slices.set_rule(rule)
         else:
             self._manager.slices.delete_rule(rule.metadata.name)

@@ -99,7 +99,7 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
 
 def _database(url: str, encoding: str) -> str:
     """The URL of a new database of the same server."""
-    name = f"in_{encoding.lower()}"
+    name = f"{url.rpartition('%3D')[2]}_{encoding.lower()}"
     with _connect(url) as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
             f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0"

@@ -297,6 +297,9 @@ def test_unknown_versions_and_gates_are_refused(check: Check, words: list[str]) 
 def test_a_source_without_objects_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CommandError, match=f"no objects of a cluster in {tmp_path}"):
         commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
+    (tmp_path / "kubeconfig").touch()
+    with pytest.raises(CommandError, match=f"is meant by its kubeconfig, {tmp_path}/kubeconfig"):
+        commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
 
 
 def test_a_gate_that_is_gone_is_refused_with_what_became_of_it() -> None:
@@ -336,7 +339,7 @@ def test_gates_that_up_sets_itself_are_no_finding(capsys: pytest.CaptureFixture[
         report = json.loads(capsys.readouterr().out)
         assert report["checked"]["objects"] > 0
         assert _found(report, "refused") == []
-        # What the caller names is judged, whoever set it.
+        # What the caller names is judged, even if `up` sets it.
         code = commandline.run(
             "check", [*words, "--feature-gates", "DRAResourcePoolStatus=true,DRADerivedAttributes=true"]
         )

@@ -231,7 +231,7 @@ class PostgresqlEngine:
         with self._transaction() as execute:
             _lock(execute, _WRITING)
             counters = self._succession.counters(execute)
-            newest, compacted = max(counters.newest, 1), counters.compacted
+            newest, compacted = counters.newest, counters.compacted
             if counters.lacks(applied):
                 raise FarBehind
             before: list[Change] = []

@@ -11,6 +11,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from dra_apiserver.storage.rows import Row
 
+# Seconds, and milliseconds: each end notices that the other one vanished, where TCP alone takes a quarter of an hour.
+_KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+_USER_TIMEOUT = 20_000
 # Who waits for the log's lock may wait for long; a URL may have other options.
 _DEFAULTS = {"statement_timeout": "0", "lock_timeout": "0"}
 # A server that is cut off while it has the log's lock loses it soon, as all others wait for it, and leaves no sessions
@@ -18,19 +21,10 @@ _DEFAULTS = {"statement_timeout": "0", "lock_timeout": "0"}
 _SETTINGS = {
     "idle_in_transaction_session_timeout": "15000",
     "default_transaction_isolation": "read committed",
-    "tcp_keepalives_idle": "10",
-    "tcp_keepalives_interval": "5",
-    "tcp_keepalives_count": "3",
-    "tcp_user_timeout": "20000",
+    **{f"tcp_{name}": str(value) for name, value in _KEEPALIVES.items()},
+    "tcp_user_timeout": str(_USER_TIMEOUT),
 }
-# Seconds, and milliseconds: a database that vanishes is noticed, where TCP alone takes a quarter of an hour.
-_NETWORK = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 20_000,
-}
+_NETWORK = {"connect_timeout": 10, **_KEEPALIVES, "tcp_user_timeout": _USER_TIMEOUT}
 
 
 def parameters(url: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
-from dra_shared.taintrules import counts, have_status, taint_rules
+from dra_shared.taintrules import have_status, may_taint, taint_rules
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -103,7 +103,7 @@ class DeviceTaintEvictionController(Controller):
 
     def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
         old, new = (
-            rule if rule is not None and counts(rule, self._kubernetes) else None for rule in (old, new)
+            rule if rule is not None and may_taint(rule, self._kubernetes) else None for rule in (old, new)
         )
         self.state.rule_changed(old, new)
 

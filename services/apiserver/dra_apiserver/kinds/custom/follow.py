@@ -72,7 +72,7 @@ class Definitions:
                 changed.clear()
                 await insist(self._api.clock, self._sync)
                 for place in self._ending - watched:
-                    # What has gone in between was seen by nobody.
+                    # What went before this missed the event.
                     store.collection(place).listen(changed.set)
                     changed.set()
                 for place in watched - self._ending - {RESOURCE}:
