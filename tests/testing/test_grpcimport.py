@@ -34,4 +34,5 @@ assert "GRPC_ENABLE_FORK_SUPPORT" not in os.environ
 def test_forks_are_silent(module: str, tmp_path: Path) -> None:
     words = [sys.executable, "-c", _PROGRAM.format(module=module), str(tmp_path / "s")]
     result = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
+    # It may report that the server's end came before the connection's.
+    assert (result.returncode, "fork" in result.stderr) == (0, False), result.stderr

@@ -231,7 +231,8 @@ class PostgresqlEngine:
         with self._transaction() as execute:
             _lock(execute, _WRITING)
             counters = self._succession.counters(execute)
-            newest, compacted = counters.newest, counters.compacted
+            # The first revision is 2: an empty store is at 1, as 0 means any to clients.
+            newest, compacted = max(counters.newest, 1), counters.compacted
             if counters.lacks(applied):
                 raise FarBehind
             before: list[Change] = []
