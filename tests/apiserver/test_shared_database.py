@@ -14,7 +14,8 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.errors import server_error
 from dra_apiserver.server import ApiServer
-from dra_apiserver.storage.engine import Commit
+from dra_apiserver.storage import shared
+from dra_apiserver.storage.engine import Changes, Commit
 from dra_apiserver.storage.postgresql import PostgresqlEngine
 from dra_apiserver.storage.records import Change
 
@@ -88,6 +89,42 @@ async def test_discovery_needs_no_database(
             assert (await client.get(path)).status_code == 200, path
         assert (await client.get(_MAPS)).status_code == 500
         assert (await client.get("/api/v1/nodes")).status_code == 500
+
+
+async def test_watches_end_where_the_database_is_away_for_long(
+    tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And new ones are refused, on connections that end: behind a balancer the next one leads elsewhere."""
+    monkeypatch.setattr(shared, "_LOST", 0.2)
+    config = Config(port=0, data=tmp_path, relaxed=True, database=postgres())
+    away = threading.Event()
+    async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url, timeout=30) as client:
+        engine = server.store.engine
+        assert isinstance(engine, PostgresqlEngine)
+        changes = engine.changes
+
+        def changes_if_there(after: int, limit: int) -> Changes:
+            if away.is_set():
+                raise OSError("the network is unreachable")
+            return changes(after, limit)
+
+        monkeypatch.setattr(engine, "changes", changes_if_there)
+        watch = {"watch": "1", "resourceVersion": str(server.store.revision)}
+        async with client.stream("GET", _MAPS, params=watch) as stream:
+            assert stream.status_code == 200
+            away.set()
+            # It ends as one whose time is over.
+            assert [line async for line in stream.aiter_lines()] == []
+        refused = await client.get(_MAPS, params=watch)
+        assert (refused.status_code, refused.json()["message"]) == (429, "storage is (re)initializing")
+        assert (refused.headers["retry-after"], refused.headers["connection"]) == ("1", "close")
+        assert (await client.get(_MAPS, params={"resourceVersion": "0"})).status_code == 200
+        away.clear()
+
+        async def watches() -> bool:
+            return (await client.get(_MAPS, params={**watch, "timeoutSeconds": "1"})).status_code == 200
+
+        await until(watches)
 
 
 async def test_a_namespace_of_one_server_takes_objects_at_the_other(pair: Pair) -> None:

@@ -78,6 +78,13 @@ class Api:
         self._moment = (datetime.min.replace(tzinfo=UTC), "")
         self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)
 
+    def end_watches(self) -> int:
+        """End all watches before their time; how many there were."""
+        streams = list(self.streams)
+        for stream in streams:
+            stream.stop()
+        return len(streams)
+
     def now(self) -> str:
         """The time as objects carry it."""
         moment = self.clock.now().replace(microsecond=0)

@@ -156,7 +156,7 @@ class Application:
         self._authorizer = None if api.authorizer is None else RequestAuthorizer(api.authorizer)
         self._guard = api.config.guard
         self._access_log = access_log
-        self._faults = Faults(api.clock, self._cut_watches, self._hold_watches)
+        self._faults = Faults(api.clock, api.end_watches, self._hold_watches)
         self._register = Register(api, self._faults)
         self._ids = itertools.count(1)
         # What requests are called are UUIDs, of which a server counts the last part.
@@ -306,12 +306,6 @@ class Application:
     def _inflight(self) -> list[Sample]:
         reading = self._running - self._mutating - self._longrunning.total()
         return [(("mutating",), float(self._mutating)), (("readOnly",), float(reading))]
-
-    def _cut_watches(self) -> int:
-        streams = list(self._api.streams)
-        for stream in streams:
-            stream.stop()
-        return len(streams)
 
     def _hold_watches(self, held: bool) -> int:
         streams = list(self._api.streams)

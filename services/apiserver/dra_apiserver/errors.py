@@ -338,6 +338,13 @@ def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details, {"Retry-After": str(retry_after)})
 
 
+def reinitializing() -> StatusError:
+    """429: what would be watched is not followed. Another connection may lead to a server that follows it."""
+    error = too_many_requests("storage is (re)initializing")
+    error.headers["Connection"] = "close"
+    return error
+
+
 def service_unavailable(message: str) -> StatusError:
     return StatusError(503, "ServiceUnavailable", message)
 

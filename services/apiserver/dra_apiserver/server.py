@@ -50,7 +50,7 @@ from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.feed import Feed
 from dra_apiserver.storage.insist import insist
 from dra_apiserver.storage.replica import Replica
-from dra_apiserver.storage.shared import store_for
+from dra_apiserver.storage.shared import SharedStore, store_for
 from dra_apiserver.storage.wire import FEED, REQUESTS
 from dra_apiserver.traffic import Traffic
 
@@ -101,6 +101,8 @@ class ApiServer:
             metrics = Metrics()
             authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
+            if isinstance(self.store, SharedStore):
+                self.store.on_lost = self.api.end_watches
             definitions = Definitions(self.api, writes=not config.reader)
             definitions.load()
             if not config.reader:
@@ -218,8 +220,7 @@ class ApiServer:
             task.cancel()
         for server in self._servers:
             server.close()
-        for stream in list(self.api.streams):
-            stream.stop()
+        self.api.end_watches()
         for silent in list(self.api.silent):
             silent.cancel()
         for connection in list(self._state.connections):

@@ -316,6 +316,38 @@ async def test_a_database_that_is_silent_is_noticed_and_requests_end(
         await until(lambda: store.get(PODS, "ns/b"))
 
 
+async def test_a_write_that_was_not_sent_before_its_request_ended_is_never_made(
+    postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may = threading.Event()
+    may.set()
+    monkeypatch.setattr(Silent, "may", may)
+    monkeypatch.setattr(shared, "_REQUEST_TIMEOUT", 0.3)
+    async with _store(postgres(), Silent) as store:
+        await store.write(PODS, "ns/c", increment)
+        may.clear()
+        try:
+            sent = asyncio.create_task(store.write(PODS, "ns/sent", put("sent")))
+            await until(lambda: store._writing)
+            queued = [store.write(PODS, key, increment) for key in ("ns/queued", "ns/c")]
+            for outcome in await asyncio.gather(sent, *queued, return_exceptions=True):
+                assert isinstance(outcome, StatusError)
+                assert outcome.code == 504
+            # This one is made from the change that is not to happen.
+            monkeypatch.setattr(shared, "_REQUEST_TIMEOUT", 60)
+            later = asyncio.create_task(store.write(PODS, "ns/c", increment))
+            await until(lambda: len(store._queued) == 3)
+        finally:
+            may.set()
+        record = await later
+        assert record is not None
+        assert record.object()["count"] == 2
+        await store.fresh()
+        assert store.get(PODS, "ns/queued") is None
+        assert store.get(PODS, "ns/sent") is not None
+        assert await store.check() == []
+
+
 async def test_a_database_that_is_silent_keeps_no_server_from_ending(
     postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,6 +19,7 @@ from dra_apiserver.errors import (
     bad_request,
     expired,
     not_found,
+    reinitializing,
     too_large_resource_version,
 )
 from dra_apiserver.handlers.options import ListOptions, list_options
@@ -262,6 +263,8 @@ async def watch(api: Api, request: Request, target: Target) -> None:
         fields = parse_field_selector(f"metadata.name={target.name}")
     selection = Selection(target.kind, target.namespace, options.labels, fields)
     store = api.store
+    if store.lost:
+        raise reinitializing()
     initial = options.send_initial_events
     from_now = not options.revision if initial is None else initial
     too_old: StatusError | None = None
@@ -295,7 +298,7 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     gone = asyncio.ensure_future(sink.gone())
     gone.add_done_callback(lambda _: stream.stop())
     api.streams.add(stream)
-    if api.stopping:
+    if api.stopping or store.lost:
         stream.stop()
     try:
         if from_now:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -26,6 +26,8 @@ _POLL = 1.0
 # As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout.
 _REQUEST_TIMEOUT = 60.0
 _SILENCE = 2.0
+# As the cacher's MaxInternalErrorRetryDuration (`apiserver/pkg/storage/cacher/cacher.go`).
+_LOST = 30.0
 # How long a server that stops waits for the database to answer.
 _PATIENCE = 5.0
 _SILENT = f"it has not answered for {_SILENCE:g} seconds"
@@ -55,6 +57,9 @@ class SharedStore(Store):
         self._refreshing: asyncio.Task[None] | None = None
         self._next_refresh: asyncio.Task[None] | None = None
         self._unwritable = False
+        self._losing: asyncio.TimerHandle | None = None
+        self.on_lost: Callable[[], object] = lambda: None
+        """Called when the store is `lost`."""
 
     async def __aenter__(self) -> SharedStore:
         await super().__aenter__()
@@ -98,7 +103,7 @@ class SharedStore(Store):
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """As the store alone. Where the database does not answer, the write may happen later.
+        """As the store alone. Where the database does not answer, the write may happen later if it was sent.
 
         Raises:
             StatusError: 500, the database refused; 504, it does not answer.
@@ -152,12 +157,15 @@ class SharedStore(Store):
             asyncio.run_coroutine_threadsafe(self._try_to_catch_up(), self._loop).result()
 
     async def _try_to_catch_up(self) -> None:
-        alarm = asyncio.get_running_loop().call_later(_SILENCE, self._judge, TimeoutError(_SILENT))
+        loop = asyncio.get_running_loop()
+        alarm = loop.call_later(_SILENCE, self._judge, TimeoutError(_SILENT))
+        self._losing = self._losing or loop.call_later(_LOST, self._lose)
         try:
             await self.fresh()
         except Exception as error:
             _log.debug("the database's log cannot be read", error=reason(error))
         else:
+            self._follow_again()
             if self._unwritable and not self.queued:
                 # That it can be read says nothing: what a write does is tried, too.
                 self.compact(self._compacted)
@@ -165,6 +173,16 @@ class SharedStore(Store):
                 self._judge(None)
         finally:
             alarm.cancel()
+
+    def _lose(self) -> None:
+        _log.warning("watches end: what other servers write has not been seen for long", seconds=_LOST)
+        self.lost = True
+        self.on_lost()
+
+    def _follow_again(self) -> None:
+        if self._losing is not None:
+            self._losing.cancel()
+        self._losing, self.lost = None, False
 
     def _apply(self, changes: Sequence[Change]) -> set[Collection]:
         newest = self._revision
@@ -195,7 +213,8 @@ class SharedStore(Store):
     def _is_current(self, write: Pending) -> bool:
         """Whether what the write was made from is still the newest version; where not, it is refused."""
         basis, event = write.basis, write.change.event
-        if write.miscounted:
+        if write.miscounted or write.done.cancelled():
+            # Nothing is sent for a request that has ended, as upstream's context cancels the transaction.
             self._refuse(write)
             return False
         if basis is not None and basis.stored is None:

@@ -105,6 +105,8 @@ class Store:
 
     follows = False
     """Whether other servers write, too, so that `fresh` may have to wait."""
+    lost = False
+    """Whether nothing of what they write has been seen for so long that no watch is to wait for it here."""
 
     def __init__(
         self, engine: Engine, clock: Clock, window: float, retention: Retention | None = None
