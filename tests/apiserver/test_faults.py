@@ -235,10 +235,13 @@ async def test_a_fault_of_a_node_is_its_agents(client: httpx.AsyncClient) -> Non
             400,
             "there is no fault 'driver-hang': choose driver-slow",
         )
+        second = (await client.post("/faults", json={**body, "delay": 4})).json()
+        assert (await client.delete(f"/faults/{second['id']}")).status_code == 200
+        assert [one.delay for one in strikes.ended] == [4]
         # The Node may be gone when the fault ends.
         await client.delete("/api/v1/nodes/node-7")
         await client.delete("/faults")
-        assert strikes.ended == strikes.begun
+        assert [one.delay for one in strikes.ended] == [4, 3]
     unknown = await client.post("/faults", json=body)
     assert (unknown.status_code, unknown.json()["message"]) == (404, 'nodes "node-7" not found')
 

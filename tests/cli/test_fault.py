@@ -1,5 +1,6 @@
 """``dralab fault``: what it refuses, and that what it stops goes on again."""
 
+import asyncio
 import contextlib
 import os
 from collections.abc import AsyncIterator
@@ -41,17 +42,42 @@ async def _cluster(folder: Path) -> AsyncIterator[Cluster]:
 
 async def test_clear_ends_all_at_once(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
-        met = await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
+        struck = await Striker(cluster).strike("error", {"seconds": 600, "code": 503})
         async with cluster.client("kubectl") as client:
             with pytest.raises(ApiError, match="a fault on demand"):
                 await client.list(PODS)
             # Who looks at the cluster is met by none.
             assert await Rest(cluster).wait(30) == []
-            assert await met() == 1
+            assert await struck.met() == 1
             # Another program may do it.
             await Striker(cluster).clear()
             await client.list(PODS)
-        assert await met() == 1
+        assert await struck.met() == 1
+
+
+async def test_a_fault_that_is_checked_ends_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With its own it ended all that were at work, also those of nodes and processes."""
+    strikes = Strikes()
+    async with _cluster(tmp_path) as cluster, strikes.served() as url:
+        record = cluster.record()
+        record.services["node-agent"] = ServiceRecord(pid=0, url=url)
+        cluster.write(record)
+        striker = Striker(cluster)
+        await striker.strike("driver-slow", {"seconds": 600, "node": "node-0"})
+        await striker.strike("latency", {"seconds": 600, "delay": 0.01})
+        words = ["conflict", "--for", "0.6", "--data", str(tmp_path)]
+        assert await asyncio.to_thread(commandline.run, "fault", words) == 0
+        assert strikes.ended == []
+        assert await striker.working() == ["driver-slow", "latency"]
+        shown = capsys.readouterr().out
+        assert "the cluster at rest, as there are other faults at work: driver-slow, latency" in shown
+        second = await striker.strike("driver-slow", {"seconds": 600, "node": "node-1"})
+        await second.end()
+        assert [one.node for one in strikes.ended] == ["node-1"]
+        await striker.clear()
+        assert await striker.working() == []
 
 
 async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Path) -> None:

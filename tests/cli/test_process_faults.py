@@ -134,6 +134,23 @@ async def test_clear_lets_it_go_on_at_once_by_command_and_over_http(world: _Worl
         assert (await world.client.get("/faults")).json() == {"items": []}
 
 
+async def test_one_of_several_is_ended_by_its_number(world: _World) -> None:
+    error = {"fault": "error", "seconds": 600, "verbs": ["patch"]}
+    bodies = (error, {"fault": "stop", "service": "scheduler", "seconds": 600}, {**error, "code": 503})
+    numbers = [(await world.client.post("/faults", json=body)).json()["id"] for body in bodies]
+    await until(lambda: world.state == "T")
+    left = list(numbers)
+    for number in (numbers[2], numbers[1]):
+        ended = (await world.client.delete(f"/faults/{number}")).json()
+        assert (ended["id"], ended["state"]) == (number, "settling")
+        left.remove(number)
+        assert [one["id"] for one in (await world.client.get("/faults")).json()["items"]] == left
+    await until(lambda: world.state == "S")
+    # It still meets requests: the other one of its kind was ended.
+    assert (await world.client.patch("/api/v1/namespaces/default/configmaps/a")).status_code == 500
+    assert (await world.client.delete("/faults/99")).status_code == 404
+
+
 async def test_one_that_two_have_stopped_stands_still_until_both_are_over(world: _World) -> None:
     striker = Striker(world.cluster)
     await striker.strike("stop", {"service": "scheduler", "seconds": 600})

@@ -1,7 +1,7 @@
 """The supervisor's ``/faults``: faults of the services' processes, for the API server and for ``dralab fault``.
 
 POST begins a fault, or with ``?held=true`` prepares one that ``POST /faults/NUMBER`` begins. GET shows those at work,
-or one by its number; DELETE ends all. ``POST /faults/numbers`` takes the next number. It is on loopback alone.
+or one by its number; DELETE ends all, or one. ``POST /faults/numbers`` takes the next number. It is on loopback alone.
 """
 
 import asyncio
@@ -104,6 +104,8 @@ class _Desk:
         self._faults = faults
         self._clock = SystemClock()
         self._board: FaultBoard[ProcessFault] = FaultBoard(self._clock, faults.strikes())
+        # The board's numbers, by those that clients know.
+        self._begun: dict[int, int] = {}
         self._judges: set[asyncio.Future[None]] = set()
         self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE, faults.away)
 
@@ -116,6 +118,7 @@ class _Desk:
             f"GET {PATH}": self._list,
             f"GET {PATH}/{{number:int}}": self._get,
             f"DELETE {PATH}": self._clear,
+            f"DELETE {PATH}/{{number:int}}": self._end,
         }
 
     async def close(self) -> None:
@@ -152,7 +155,7 @@ class _Desk:
 
     async def _begin(self, number: int, order: "Order") -> Any:
         try:
-            await self._board.begin(_fault(order))
+            self._begun[number] = (await self._board.begin(_fault(order))).id
         except BaseException:
             self._cases.drop(number)
             raise
@@ -171,8 +174,15 @@ class _Desk:
             return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
         return _json(found, 200)
 
+    async def _end(self, request: "Request") -> "Response":
+        number = request.path_params["number"]
+        if self._cases.end(number):
+            await self._board.end(self._begun[number])
+        return await self._get(request)
+
     async def _clear(self, _: "Request") -> "Response":
         await self._board.clear()
+        self._begun.clear()
         self._cases.end()
         return _json({"items": []}, 200)
 

@@ -5,7 +5,6 @@ API server's, those of nodes the node agents', those of processes the supervisor
 """
 
 import contextlib
-import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,10 +12,43 @@ import httpx
 import orjson
 from dra_shared.client.rest import Client
 from dra_shared.faults.catalog import KINDS, OBSERVER, PATH
-from dra_shared.faults.judging import Met, uncounted
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
+
+_SUPERVISOR = "supervisor"
+
+
+class Struck:
+    """A fault that was begun: how much it has met, and its end before its time.
+
+    Args:
+        service: whose it is: of a node agent or the supervisor; empty for the API server.
+        number: its number there.
+    """
+
+    def __init__(self, striker: "Striker", service: str, number: int) -> None:
+        self._striker = striker
+        self._service = service
+        self._path = f"{PATH}/{number}"
+
+    async def met(self) -> int | None:
+        """How much it has met; None where that is not counted, or not known any more."""
+        found: int | None = (await self._ask("GET")).get("met")
+        return found
+
+    async def end(self) -> None:
+        """End this one, where it is still at work."""
+        await self._ask("DELETE")
+
+    async def _ask(self, method: str) -> Any:
+        # A service that was restarted has no faults any more.
+        try:
+            async with self._striker.client(self._service) as client:
+                response = await client.raw(method, self._path)
+        except (httpx.HTTPError, OSError, TimeoutError):
+            return {}
+        return response.json() if response.status_code == 200 else {}
 
 
 class Striker:
@@ -25,34 +57,45 @@ class Striker:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
-    async def strike(self, name: str, arguments: Mapping[str, Any]) -> Met:
-        """Begin a fault; returns at once, what says how much it has met.
+    async def strike(self, name: str, arguments: Mapping[str, Any]) -> Struck:
+        """Begin a fault; returns at once.
 
         Raises:
             CommandError: the cluster does not run, has nothing of that name, or refuses the fault.
         """
         match KINDS[name].where:
             case "process" | "scheduling":
-                async with self._supervisor() as client:
-                    await _begin(client, "the supervisor", name, arguments)
-                return uncounted
+                return await self._begin(_SUPERVISOR, "the supervisor", name, arguments)
             case "node":
                 return await self._strike_node(name, arguments)
             case "requests":
-                async with self._cluster.client(OBSERVER) as client:
-                    begun = await _begin(client, "the API server", name, arguments)
-                return functools.partial(self._met, "", begun)
+                return await self._begin("", "the API server", name, arguments)
 
-    async def _met(self, agent: str, number: int) -> int | None:
-        """How much a fault has met that the API server has, or a node agent; None where that is not counted."""
-        async with self._service(agent) if agent else self._cluster.client(OBSERVER) as client:
-            try:
-                response = await client.raw("GET", f"{PATH}/{number}")
-            except (httpx.HTTPError, OSError, TimeoutError):
-                return None
-        # A server that was restarted has no faults any more.
-        found: int | None = response.json().get("met") if response.status_code == 200 else None
-        return found
+    async def working(self) -> list[str]:
+        """The names of the faults that are at work."""
+        found: list[str] = []
+        supervisors = [_SUPERVISOR] if self._cluster.record().supervisor else []
+        for service in (*supervisors, *self._agents(), ""):
+            with contextlib.suppress(httpx.HTTPError, OSError, TimeoutError):
+                async with self.client(service) as client:
+                    response = await client.raw("GET", PATH)
+                if response.status_code == 200:
+                    found += [one["fault"]["fault"] for one in response.json()["items"]]
+        return sorted(set(found))
+
+    def client(self, service: str) -> Client:
+        """Of a service that has faults: a node agent, the supervisor, or the API server where it is empty.
+
+        Raises:
+            CommandError: there is none.
+        """
+        if service == _SUPERVISOR:
+            return self._supervisor()
+        return self._service(service) if service else self._cluster.client(OBSERVER)
+
+    async def _begin(self, service: str, who: str, name: str, arguments: Mapping[str, Any]) -> Struck:
+        async with self.client(service) as client:
+            return Struck(self, service, await _begin(client, who, name, arguments))
 
     def _supervisor(self) -> Client:
         record = self._cluster.record()
@@ -83,7 +126,7 @@ class Striker:
                 why = str(error) or type(error).__name__
                 raise CommandError(f"the API server does not answer: {why}") from error
 
-    async def _strike_node(self, name: str, arguments: Mapping[str, Any]) -> Met:
+    async def _strike_node(self, name: str, arguments: Mapping[str, Any]) -> Struck:
         """Of several node agents the one that has the node takes it."""
         body = orjson.dumps({"fault": name, **arguments})
         problem = "no node agent runs"
@@ -95,7 +138,7 @@ class Striker:
                     problem = f"{agent} does not answer: {error}"
                     continue
             if response.status_code == 201:
-                return functools.partial(self._met, agent, response.json()["id"])
+                return Struck(self, agent, response.json()["id"])
             problem = response.json()["message"]
             if response.status_code != 404:
                 break

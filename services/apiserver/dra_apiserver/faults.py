@@ -81,6 +81,7 @@ class _Running:
     until: float
     rng: random.Random
     met: int = 0
+    cutter: asyncio.Task[None] | None = None
 
     def meets(self, verb: str, resource: GroupResource, agent: str) -> bool:
         fault = self.fault
@@ -121,7 +122,7 @@ class Faults:
         self.active = True
         if fault.fault in _OF_WATCHES:
             work = self._cut_again if fault.fault == "watch-cut" else self._hold_back
-            task = asyncio.create_task(work(running))
+            running.cutter = task = asyncio.create_task(work(running))
             self._cutters.add(task)
             task.add_done_callback(self._cutters.discard)
         return self.list()[-1]
@@ -143,10 +144,15 @@ class Faults:
 
     def clear(self) -> None:
         """End all of them now."""
-        self._running.clear()
-        self.active = False
-        for task in self._cutters:
-            task.cancel()
+        for number in list(self._running):
+            self.end(number)
+
+    def end(self, number: int) -> None:
+        """End one of them now."""
+        running = self._running.pop(number, None)
+        self.active = bool(self._running)
+        if running is not None and running.cutter is not None:
+            running.cutter.cancel()
 
     async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> Fate:
         """What becomes of a request: nothing, a delay, an error, or the loss of it or its answer.

@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
@@ -110,10 +110,11 @@ class FaultBoard(Generic[F]):
 
     async def clear(self) -> None:
         """End all of them now; returns when all is undone."""
-        running = list(self._running.values())
-        for one in running:
-            one.over.set()
-        await asyncio.gather(*(one.task for one in running if one.task), return_exceptions=True)
+        await _end(list(self._running.values()))
+
+    async def end(self, number: int) -> None:
+        """End one of them now, if it is at work; returns when it is undone."""
+        await _end([one for at, one in self._running.items() if at == number])
 
     async def _run(
         self,
@@ -142,3 +143,9 @@ class FaultBoard(Generic[F]):
         left = round(max(0.0, one.until - self._clock.monotonic()), 3) if number in self._running else 0.0
         met = one.count() if one.count is not None else None
         return Active(number, one.fault, left, *((kind.what, kind.promise) if kind else ("", "")), met)
+
+
+async def _end(running: Sequence[_Running[F]]) -> None:
+    for one in running:
+        one.over.set()
+    await asyncio.gather(*(one.task for one in running if one.task), return_exceptions=True)

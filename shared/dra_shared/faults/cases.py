@@ -174,13 +174,15 @@ class Cases:
         case = self._cases.get(number)
         return None if case is None else await self._entry(number, case)
 
-    def end(self) -> list[int]:
-        """All are over now; gives their numbers."""
-        working = [(number, case) for number, case in self._cases.items() if self._works(case)]
+    def end(self, number: int | None = None) -> list[int]:
+        """All are over now, or the one of that number; gives the numbers of those that were at work."""
+        working = [
+            (at, case) for at, case in self._cases.items() if self._works(case) and number in (None, at)
+        ]
         for _, case in working:
             case.until = self._clock.monotonic()
             case.over.set()
-        return [number for number, _ in working]
+        return [at for at, _ in working]
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 from dra_node_agent.faults.devices import DeviceFaults
 from dra_node_agent.faults.fault import Fault
 from dra_node_agent.faults.remains import Remains
 from dra_node_agent.nvml.node import parse_gpus
 from dra_node_agent.nvml.system import NO_INSTANCE, XID_CRITICAL, EventSet, SimulatedSystem
+from dra_shared.faults.board import FaultError
 
 
 class _Node:
@@ -30,3 +32,34 @@ async def test_an_error_of_a_gpu_in_mig_mode_is_that_of_a_mig_device(tmp_path: P
     whole, part = next(iter(system.gpus[0].mig_devices()))
     places = [(event.gpu, event.gpu_instance, event.compute_instance) for event in events.pending]
     assert places == [(0, whole.id, part.id), (1, NO_INSTANCE, NO_INSTANCE)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "gpu"),
+    [
+        ("xid", "gpu-lost", 1),
+        ("gpu-lost", "gpu-lost", 1),
+        ("mig-changed", "mig-changed", 0),
+        ("ecc", "xid", 0),
+    ],
+)
+async def test_a_fault_that_would_end_with_another_is_refused(
+    tmp_path: Path, first: str, second: str, gpu: int
+) -> None:
+    """The end of one took the taints of both away; MIG devices that two had taken did not come back."""
+    system = SimulatedSystem(parse_gpus("2xA100:7g.40gb", "n"))
+    parts = len(list(system.gpus[0].mig_devices()))
+    node = _Node(tmp_path)
+    strikes = DeviceFaults(lambda _: system, lambda _: node).strikes()
+    message = f"{first} of GPU 0 is at work on node 'node-0': wait for its end, or clear it, before {second}"
+    async with strikes[first](Fault(fault=first, seconds=1)):
+        with pytest.raises(FaultError, match=message):
+            await strikes[second](Fault(fault=second, seconds=1, gpu=gpu)).__aenter__()
+        # What neither taints nor strikes the same GPU may be at work with it, and so may another node's.
+        async with strikes["memory-full"](Fault(fault="memory-full", seconds=1, gpu=1)):
+            pass
+        async with strikes[second](Fault(fault=second, seconds=1, gpu=gpu, node="node-1")):
+            pass
+    async with strikes[second](Fault(fault=second, seconds=1, gpu=gpu)):
+        pass
+    assert len(list(system.gpus[0].mig_devices())) == parts

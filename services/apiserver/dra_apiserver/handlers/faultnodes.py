@@ -37,6 +37,15 @@ async def count_of_node(api: Api, agent: str, number: int) -> int | None:
     return found
 
 
+async def end_of_node(api: Api, agent: str, number: int) -> None:
+    """Let an agent end one of its faults.
+
+    Raises:
+        StatusError: it does not answer.
+    """
+    await _ask(api, agent, "DELETE", f"/{number}")
+
+
 async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
     """Let agents end all faults of their nodes.
 

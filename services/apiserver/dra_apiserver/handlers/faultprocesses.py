@@ -66,6 +66,16 @@ class Supervisor:
                 raise
             return None
 
+    async def end(self, number: int) -> Entry | None:
+        """End one of its faults; None where it is not known.
+
+        Raises:
+            StatusError: it does not answer.
+        """
+        if await self.get(number) is None:
+            return None
+        return msgspec.convert(await self._ask("DELETE", f"/{number}"), Entry)
+
     async def clear(self) -> None:
         """End all of its faults.
 

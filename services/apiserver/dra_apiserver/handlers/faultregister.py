@@ -16,7 +16,7 @@ from dra_shared.faults.judging import Met
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, bad_request
 from dra_apiserver.faults import Fault, Faults
-from dra_apiserver.handlers.faultnodes import clear_nodes, count_of_node, strike_node
+from dra_apiserver.handlers.faultnodes import clear_nodes, count_of_node, end_of_node, strike_node
 from dra_apiserver.handlers.faultprocesses import Supervisor
 from dra_apiserver.handlers.faultsamples import Samples
 from dra_apiserver.kinds.kind import Kind
@@ -30,8 +30,10 @@ class Register:
         self._faults = faults
         self._cases = Cases(Samples(api.store).look, api.clock, api.silent)
         self._supervisor = Supervisor(api.config)
-        # The agents that have faults. A Node may be gone when its fault ends.
-        self._agents: dict[int, str] = {}
+        # The agents that have faults, and their numbers there. A Node may be gone when its fault ends.
+        self._agents: dict[int, tuple[str, int]] = {}
+        # The numbers of faults of requests.
+        self._begun: dict[int, int] = {}
         self._held: set[int] = set()
 
     async def begin(self, body: bytes) -> Entry:
@@ -74,6 +76,21 @@ class Register:
         """One fault, at work or over; None where it is not known."""
         return await self._cases.get(number) or await self._supervisor.get(number)
 
+    async def end(self, number: int) -> Entry | None:
+        """End one of them now, if it is at work; None where it is not known.
+
+        Raises:
+            StatusError: the node's agent, or the supervisor, does not answer.
+        """
+        if await self._cases.get(number) is None:
+            return await self._supervisor.end(number)
+        if self._cases.end(number):
+            if number in self._agents:
+                await end_of_node(self._api, *self._agents[number])
+            else:
+                self._faults.end(self._begun[number])
+        return await self._cases.get(number)
+
     async def clear(self) -> None:
         """End all of them now.
 
@@ -82,14 +99,15 @@ class Register:
         """
         self._faults.clear()
         ended = self._cases.end()
-        await clear_nodes(self._api, {self._agents[number] for number in ended if number in self._agents})
+        await clear_nodes(self._api, {self._agents[number][0] for number in ended if number in self._agents})
         self._agents.clear()
+        self._begun.clear()
         await self._supervisor.clear()
 
     async def _strike(self, order: Order, number: int) -> Met:
         if order.kind.where == "node":
-            self._agents[number], begun = await strike_node(self._api, order.node, order.wanted)
-            return functools.partial(count_of_node, self._api, self._agents[number], begun)
+            self._agents[number] = await strike_node(self._api, order.node, order.wanted)
+            return functools.partial(count_of_node, self._api, *self._agents[number])
         try:
             fault = msgspec.convert(order.wanted, Fault)
         except msgspec.ValidationError as error:
@@ -97,7 +115,8 @@ class Register:
         served = {name for kind in self._api.registry for name in _names(kind)}
         if unknown := sorted({*fault.resources} - served):
             raise bad_request(f"there is no resource {unknown[0]!r}")
-        count = self._faults.count(self._faults.begin(fault).id)
+        begun = self._begun[number] = self._faults.begin(fault).id
+        count = self._faults.count(begun)
 
         async def met() -> int | None:
             return count()

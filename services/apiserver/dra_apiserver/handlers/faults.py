@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 from dra_shared.faults.catalog import PATH
 
@@ -11,7 +13,7 @@ from dra_apiserver.http import Request
 
 
 async def answer(register: Register, request: Request) -> None:
-    """POST a fault (201), GET those at work or one by its number, DELETE all.
+    """POST a fault (201), GET those at work or one by its number, DELETE all or one.
 
     Raises:
         StatusError: 400, the body is no fault; 404, there is none of that number; 405, another method.
@@ -25,7 +27,9 @@ async def answer(register: Register, request: Request) -> None:
         case "GET", False:
             await request.respond(200, msgspec.json.encode({"items": await register.working()}))
         case "GET", True:
-            await request.respond(200, msgspec.json.encode(await _one(register, number)))
+            await request.respond(200, msgspec.json.encode(await _one(register.get, number)))
+        case "DELETE", True:
+            await request.respond(200, msgspec.json.encode(await _one(register.end, number)))
         case "DELETE", False:
             await register.clear()
             await request.respond(200, msgspec.json.encode({"items": []}))
@@ -33,10 +37,10 @@ async def answer(register: Register, request: Request) -> None:
             raise method_not_allowed()
 
 
-async def _one(register: Register, number: str) -> object:
+async def _one(find: Callable[[int], Awaitable[object]], number: str) -> object:
     if not number.isdecimal():
         raise bad_request(f"{PATH}/{number}: faults have numbers")
-    found = await register.get(int(number))
+    found = await find(int(number))
     if found is None:
         raise StatusError(404, "NotFound", f"there is no fault {number}, or it was long ago")
     return found

@@ -1,6 +1,7 @@
 """Faults of simulated GPUs: errors, losses, partitions that change behind the driver, memory that is full."""
 
 import contextlib
+import functools
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 #: The process that fills the memory; no real one has this id.
 _PID = (1 << 22) + 1
 _MIB = 1024 * 1024
+#: Drivers taint a whole node for a GPU that is lost, and what is repaired is repaired for all of its devices.
+_TAINTING = frozenset({"xid", "gpu-lost"})
 
 
 class GpuNode(Protocol):
@@ -43,16 +46,40 @@ class DeviceFaults:
     ) -> None:
         self._system = system
         self._find = node
+        self._working: list[Fault] = []
 
     def strikes(self) -> dict[str, Strike]:
         """The faults by name."""
-        return {
+        strikes: dict[str, Strike] = {
             "xid": self._xid,
             "ecc": self._ecc,
             "gpu-lost": self._lost,
             "mig-changed": self._mig_changed,
             "memory-full": self._memory_full,
         }
+        return {name: functools.partial(self._alone, strike) for name, strike in strikes.items()}
+
+    @contextlib.asynccontextmanager
+    async def _alone(self, strike: Strike, fault: Fault) -> AsyncIterator[None]:
+        """The fault, unless another one is at work that would end with it, or be taken for it.
+
+        Raises:
+            FaultError: there is one.
+        """
+        for other in self._working:
+            if other.node == fault.node and (
+                other.gpu == fault.gpu or {other.fault, fault.fault} <= _TAINTING
+            ):
+                raise FaultError(
+                    f"{other.fault} of GPU {other.gpu} is at work on node {fault.node!r}: "
+                    f"wait for its end, or clear it, before {fault.fault} of GPU {fault.gpu}"
+                )
+        self._working.append(fault)
+        try:
+            async with strike(fault):
+                yield
+        finally:
+            self._working.remove(fault)
 
     @contextlib.asynccontextmanager
     async def _xid(self, fault: Fault) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""The node agent's ``/faults``: POST begins a fault, GET shows those at work or one, DELETE ends all."""
+"""The node agent's ``/faults``: POST begins a fault, GET shows those at work or one, DELETE ends all or one."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,7 @@ class FaultRoutes:
             f"GET {PATH}": self._list,
             f"GET {PATH}/{{number:int}}": self._get,
             f"DELETE {PATH}": self._clear,
+            f"DELETE {PATH}/{{number:int}}": self._end,
         }
 
     async def _begin(self, request: "Request") -> "Response":
@@ -49,6 +50,10 @@ class FaultRoutes:
         if found is None:
             return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
         return _json(found, 200)
+
+    async def _end(self, request: "Request") -> "Response":
+        await self._board.end(request.path_params["number"])
+        return await self._get(request)
 
     async def _clear(self, _: "Request") -> "Response":
         await self._board.clear()
