@@ -17,6 +17,7 @@ from dra_apiserver.audit import AuditLog, load_policy
 from dra_apiserver.config import AuditOptions, Config
 from dra_apiserver.protobuf import MEDIA_TYPE as PROTOBUF
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage import Resource, Store
 from dra_apiserver.user import UserInfo
 from dra_shared.clock import FakeClock
 
@@ -75,6 +76,26 @@ async def _served(folder: Path, text: str = _POLICY) -> AsyncIterator[tuple[http
     )
     async with ApiServer(config) as server, httpx.AsyncClient(base_url=server.url) as client:
         yield client, _Log(path)
+
+
+async def test_what_nothing_expected_is_a_panic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Store, resource: Resource, key: str) -> None:
+        raise RuntimeError("out of order")
+
+    async with _served(tmp_path) as (client, log):
+        monkeypatch.setattr(Store, "get", fail)
+        assert (await client.get(f"{_MAPS}/c", headers=_JANE)).status_code == 500
+        received, panic = log.new()
+        assert received["stage"] == "RequestReceived"
+        assert panic["stage"] == "Panic"
+        assert panic["responseStatus"] == {
+            "metadata": {},
+            "status": "Failure",
+            "message": "APIServer panic'd: out of order",
+            "reason": "InternalError",
+            "code": 500,
+        }
+        assert "responseObject" not in panic
 
 
 async def test_events_are_upstreams(tmp_path: Path) -> None:

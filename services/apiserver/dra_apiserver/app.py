@@ -221,10 +221,7 @@ class Application:
         except Disconnected:
             request.code = request.code or 499
         except Exception as error:
-            _log.exception(
-                "request failed unexpectedly", request=request.id, method=request.method, path=request.path
-            )
-            await self._refuse(request, internal(f"{type(error).__name__}: {error}"))
+            await self._fail(request, error)
         finally:
             self._running -= 1
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
@@ -319,6 +316,14 @@ class Application:
             return
         # Half an answer is out already: the client sees a stream that ends.
         await request.stream(b"", more=False)
+
+    async def _fail(self, request: Request, error: Exception) -> None:
+        _log.exception(
+            "request failed unexpectedly", request=request.id, method=request.method, path=request.path
+        )
+        if request.audit is not None:
+            request.audit.failed(error)
+        await self._refuse(request, internal(f"{type(error).__name__}: {error}"))
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
         if request.audit is not None:

@@ -148,6 +148,10 @@ class Audited(Protocol):
         """An answer has begun that may go on for long."""
         ...
 
+    def failed(self, error: Exception) -> None:
+        """What answers has raised this, which it never should."""
+        ...
+
     def completed(self) -> None:
         """The answer has ended."""
         ...

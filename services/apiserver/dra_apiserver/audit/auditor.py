@@ -92,6 +92,7 @@ class _Entry:
         self._annotations: dict[str, str] = {}
         self._status: JsonObject = {}
         self._deprecated = ""
+        self._panic = ""
 
     def authorized(self, decision: Decision) -> None:
         """What the authorizer says."""
@@ -143,19 +144,29 @@ class _Entry:
         if self._lasting:
             self.emit("ResponseStarted")
 
+    def failed(self, error: Exception) -> None:
+        """Answering has raised what nothing expected, which in upstream's server is a panic."""
+        self._panic = f"APIServer panic'd: {error}"
+
     def completed(self) -> None:
         """The answer has ended; that to credentials which don't hold is logged as upstream logs it."""
         if self._deprecated:
             self._annotations["k8s.io/deprecated"] = "true"
             if gone := _GONE.search(self._deprecated):
                 self._annotations["k8s.io/removed-release"] = gone[1]
-        self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
+        if self._panic:
+            # The answer is not what the handler wanted to say.
+            self._status = {"status": "Failure", "message": self._panic, "reason": "InternalError"}
+            self._answer = None
+            self.emit("Panic", 500)
+        else:
+            self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
 
-    def emit(self, stage: str) -> None:
-        """Log the event of a stage, unless the policy leaves that out."""
+    def emit(self, stage: str, code: int = 0) -> None:
+        """Log the event of a stage, unless the policy leaves that out; `code` instead of the answer's."""
         if stage in self._decided.omitted:
             return
-        request, code = self._request, self._request.code
+        request, code = self._request, code or self._request.code
         event: JsonObject = {
             "kind": "Event",
             "apiVersion": "audit.k8s.io/v1",

@@ -26,6 +26,7 @@ _VERSION = ("application/json",)
 _ROOTS = frozenset({"api", "apis", "version", "openapi", "openid", ".well-known"})
 _READS = frozenset({"GET", "HEAD"})
 _DISCOVERY = frozenset({"api", "apis"})
+_AGGREGATOR = ["apis", "apiregistration.k8s.io"]
 _AGGREGATED = {"g": "apidiscovery.k8s.io", "v": "v2", "as": "APIGroupDiscoveryList"}
 _AGGREGATED_PACKAGE = "io.k8s.api.apidiscovery.v2"
 
@@ -84,9 +85,9 @@ class Documents:
             if len(parts) > (2 if parts[0] == "api" else 3):
                 return False
             raise no_such_resource()
-        _check_read(request)
         accept, with_cbor = request.header(b"accept"), self._api.cbor
         if self._is_routed(parts):
+            _check_read(request)
             check_produced(accept, answered(with_cbor), protobuf=True)
         if len(parts) == 1:
             wish = negotiate_conversion(accept, _AGGREGATED, with_cbor)
@@ -117,8 +118,11 @@ class Documents:
         return document
 
     def _is_routed(self, parts: list[str]) -> bool:
-        """Whether upstream's router looks at the request first: not at what the aggregator or definitions serve."""
-        if parts[0] == "api":
+        """Whether upstream's router looks at the request first: not at what the aggregator or definitions serve.
+
+        The aggregator's handlers look at no method (kube-aggregator's `handler_apis.go`); its own group is routed.
+        """
+        if parts[0] == "api" or parts == _AGGREGATOR:
             return True
         return len(parts) == 3 and any(
             not kind.unstructured for kind in self._api.registry.kinds_in(parts[1], parts[2])

@@ -16,7 +16,8 @@ from tests.support.waiting import until
 Object = dict[str, Any]
 MERGE = {"Content-Type": "application/merge-patch+json"}
 ENDPOINTS = "/api/v1/namespaces/default/endpoints/kubernetes"
-SLICE = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes"
+SLICES = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices"
+OWN = {"labelSelector": "kubernetes.io/service-name=kubernetes"}
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
@@ -27,14 +28,31 @@ def _configs(folder: Path, database: str) -> Callable[[int], Config]:
     )
 
 
-async def _shown(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
-    """The addresses in the Endpoints, and those in the EndpointSlice, which is written after it."""
+async def _places(client: httpx.AsyncClient) -> tuple[set[str], set[str]]:
+    """Where the Endpoints lead, and where the EndpointSlices do, which are written after them."""
     endpoints = (await client.get(ENDPOINTS)).json()
-    pieces = (await client.get(SLICE)).json()["endpoints"]
+    pieces = (await client.get(SLICES, params=OWN)).json()["items"]
     return (
-        [one["ip"] for subset in endpoints["subsets"] for one in subset["addresses"]],
-        [address for one in pieces for address in one["addresses"]],
+        {
+            f"{address['ip']}:{port['port']}"
+            for subset in endpoints["subsets"]
+            for address in subset["addresses"]
+            for port in subset["ports"]
+        },
+        {
+            f"{address}:{port['port']}"
+            for piece in pieces
+            for endpoint in piece["endpoints"]
+            for address in endpoint["addresses"]
+            for port in piece["ports"]
+        },
     )
+
+
+async def _shown(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
+    """The addresses alone, in order."""
+    one, other = [sorted(place.rpartition(":")[0] for place in places) for places in await _places(client)]
+    return one, other
 
 
 async def _addresses(client: httpx.AsyncClient) -> list[str]:
@@ -90,6 +108,57 @@ async def test_a_server_that_died_is_taken_off_after_its_lease(
             return await _shown(client) == (["127.0.0.1"], ["127.0.0.1"])
 
         await until(gone, every=0.05)
+
+
+async def test_servers_at_one_address_have_endpoints_of_their_own(
+    tmp_path: Path, postgres: Callable[[], str]
+) -> None:
+    """Upstream's servers have one port and an address each; with `dralab up` they share the address."""
+    clock, config = FakeClock(), Config(port=0, data=tmp_path, database=postgres(), relaxed=True)
+    async with ApiServer(config, clock) as one, httpx.AsyncClient(base_url=one.url, timeout=30) as client:
+        alone = {one.url.removeprefix("http://")}
+        for _ in range(2):
+            async with ApiServer(config, clock) as other:
+                both = {*alone, other.url.removeprefix("http://")}
+                assert await _places(client) == (both, both)
+                assert len((await client.get(LEASES)).json()["items"]) == 2
+                # The second ends first, whichever of the two ports is the lower one.
+            assert await _places(client) == (alone, alone)
+            assert [item["metadata"]["name"] for item in (await client.get(SLICES)).json()["items"]] == [
+                "kubernetes"
+            ]
+
+
+async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Path) -> None:
+    """As upstream's (`apiserver.kubernetes.io/identity`): renewed every ten seconds, and the same after a restart."""
+    clock, config = FakeClock(), Config(port=0, data=tmp_path, relaxed=True)
+    selected = {"labelSelector": "apiserver.kubernetes.io/identity=kube-apiserver"}
+
+    async def lease(client: httpx.AsyncClient) -> Object:
+        (found,) = (await client.get(LEASES, params=selected)).json()["items"]
+        return found  # type: ignore[no-any-return]  # of JSON
+
+    async with (
+        ApiServer(config, clock) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        first = await lease(client)
+        assert first["metadata"]["name"].startswith("apiserver-")
+        assert first["spec"]["holderIdentity"].startswith(first["metadata"]["name"])
+        assert first["spec"]["leaseDurationSeconds"] == 3600
+
+        async def renewed() -> bool:
+            await clock.advance(10)
+            return bool((await lease(client))["spec"]["renewTime"] > first["spec"]["renewTime"])
+
+        await until(renewed, every=0.01)
+    async with (
+        ApiServer(config, clock) as server,
+        httpx.AsyncClient(base_url=server.url, timeout=30) as client,
+    ):
+        again = await lease(client)
+        assert again["metadata"]["uid"] == first["metadata"]["uid"]
+        assert again["spec"]["holderIdentity"] != first["spec"]["holderIdentity"]
 
 
 async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Callable[[], str]) -> None:

@@ -1,25 +1,26 @@
 """What the server makes again while it runs, as kube-apiserver's controllers do.
 
-Every ten seconds its own service with Endpoints and EndpointSlice, which lead to all API servers of the database, the
-default ServiceCIDR and the addresses of services (kubernetesservice, defaultservicecidr, the repair of ipallocator);
-every minute the system's namespaces and the defaults of API priority and fairness (systemnamespaces, flowcontrol). All
-else comes back with the next start.
+Every ten seconds its own service with Endpoints and EndpointSlices, which lead to all API servers of the database, the
+Lease that is the server's identity, the default ServiceCIDR and the addresses of services (kubernetesservice,
+defaultservicecidr, the repair of ipallocator); every minute the system's namespaces and the defaults of API priority
+and fairness (systemnamespaces, flowcontrol). All else comes back with the next start.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from dra_shared.log import logger
 
 from dra_apiserver.api import Api
 from dra_apiserver.kinds.bootstrap.objects import make, own_service, place, service_range, system_namespaces
-from dra_apiserver.kinds.bootstrap.servers import Servers
+from dra_apiserver.kinds.bootstrap.servers import Place, Servers
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
-from dra_apiserver.storage import Put, Record
+from dra_apiserver.storage import Put, Record, Remove, Resource
 
 Object = dict[str, Any]
 
@@ -30,6 +31,8 @@ _SLOW = 6
 _LEAVE = 1.0
 _AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _MANDATORY = frozenset({"exempt", "catch-all"})
+_SLICES: Resource = ("discovery.k8s.io", "endpointslices")
+_OWN_SLICE = re.compile(r"default/kubernetes-\d+")
 _ANY = frozenset({"", "0.0.0.0", "::"})
 
 _log = logger(__name__)
@@ -43,8 +46,10 @@ class Restorer:
         self._port = port
         self._addresses = addresses
         self._host = _advertised(api.config.listen)
+        self._servers = Servers(api, self._host, port)
         # A store that others write, too, is that of several servers.
-        self._servers = Servers(api, self._host) if api.store.follows else None
+        self._shared = api.store.follows
+        self._identified = self._shared or api.features.enabled("APIServerIdentity")
 
     async def start(self) -> None:
         """Have the endpoints lead to this server, and to the others that there are."""
@@ -52,27 +57,38 @@ class Restorer:
 
     async def stop(self) -> None:
         """Have the endpoints lead to the servers that stay; where none does, they lead to this one still."""
-        if self._servers is None:
+        if not self._shared:
             return
         try:
             async with asyncio.timeout(_LEAVE):
                 await self._servers.leave()
-                if others := self._servers.addresses():
-                    await self._put_endpoints(others, ports=False)
+                if others := self._servers.places():
+                    await self._put_endpoints(others, ports=True)
         except Exception as error:
             # The others notice after a while.
             _log.warning("cannot take this server off the endpoints", error=str(error))
 
     async def _lead(self, *, ports: bool) -> None:
-        hosts = [self._host]
-        if self._servers is not None:
+        if self._identified:
             await self._servers.renew()
-            hosts = self._servers.addresses() or hosts
-        await self._put_endpoints(hosts, ports=ports)
+        places = self._servers.places() if self._shared else []
+        # Servers that know each other's ports agree on them.
+        await self._put_endpoints(places or [(self._port, self._host)], ports=ports or self._shared)
 
-    async def _put_endpoints(self, hosts: Sequence[str], *, ports: bool) -> None:
-        for obj in self._endpoints(hosts):
+    async def _put_endpoints(self, places: Sequence[Place], *, ports: bool) -> None:
+        made = list(self._endpoints(places))
+        for obj in made:
             await self._put(obj, lambda current, wanted: _differs(current, wanted, ports=ports))
+        await self._remove_slices({obj["metadata"]["name"] for obj in made})
+
+    async def _remove_slices(self, kept: Collection[str]) -> None:
+        """Remove the slices of ports that no server has any more."""
+        records = self._api.store.collection(_SLICES).records
+        for key in [key for key in records if _OWN_SLICE.fullmatch(key)]:
+            if key.partition("/")[2] not in kept:
+                await self._api.store.write(
+                    _SLICES, key, lambda current: None if current is None else Remove(current.object())
+                )
 
     async def run(self) -> None:
         """Restore until cancelled."""
@@ -92,8 +108,7 @@ class Restorer:
         await asyncio.gather(*(make(self._api, obj) for obj in made))
         await self._addresses()
         await self._lead(ports=False)
-        if self._servers is not None:
-            await self._servers.collect()
+        await self._servers.collect()
         if slow:
             await asyncio.gather(*(make(self._api, obj) for obj in system_namespaces()))
             for obj in (*priority_levels(), *flow_schemas(self._api.now())):
@@ -117,8 +132,12 @@ class Restorer:
 
         await self._api.store.write(storage, key, change)
 
-    def _endpoints(self, hosts: Sequence[str]) -> Iterator[Object]:
-        port = {"name": "https", "port": self._port, "protocol": "TCP"}
+    def _endpoints(self, places: Sequence[Place]) -> Iterator[Object]:
+        """Endpoints, and an EndpointSlice for each port: upstream's servers all have one port."""
+        hosts: dict[int, list[str]] = {}
+        for port, host in sorted(places):
+            hosts.setdefault(port, []).append(host)
+        ports = {port: [{"name": "https", "port": port, "protocol": "TCP"}] for port in hosts}
         yield {
             "kind": "Endpoints",
             "apiVersion": "v1",
@@ -127,21 +146,25 @@ class Restorer:
                 "namespace": "default",
                 "labels": {"endpointslice.kubernetes.io/skip-mirror": "true"},
             },
-            "subsets": [{"addresses": [{"ip": host} for host in hosts], "ports": [port]}],
+            "subsets": [
+                {"addresses": [{"ip": host} for host in found], "ports": ports[port]}
+                for port, found in hosts.items()
+            ],
         }
-        yield {
-            "kind": "EndpointSlice",
-            "apiVersion": "discovery.k8s.io/v1",
-            "metadata": {
-                "name": "kubernetes",
-                "namespace": "default",
-                "generation": 1,
-                "labels": {"kubernetes.io/service-name": "kubernetes"},
-            },
-            "addressType": "IPv6" if ":" in self._host else "IPv4",
-            "endpoints": [{"addresses": [host], "conditions": {"ready": True}} for host in hosts],
-            "ports": [port],
-        }
+        for number, (port, found) in enumerate(hosts.items()):
+            yield {
+                "kind": "EndpointSlice",
+                "apiVersion": "discovery.k8s.io/v1",
+                "metadata": {
+                    "name": f"kubernetes-{port}" if number else "kubernetes",
+                    "namespace": "default",
+                    "generation": 1,
+                    "labels": {"kubernetes.io/service-name": "kubernetes"},
+                },
+                "addressType": "IPv6" if ":" in self._host else "IPv4",
+                "endpoints": [{"addresses": [host], "conditions": {"ready": True}} for host in found],
+                "ports": ports[port],
+            }
 
 
 def _advertised(listen: str) -> str:

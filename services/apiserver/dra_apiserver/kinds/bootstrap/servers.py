@@ -30,15 +30,21 @@ _NAMESPACE = "kube-system"
 _IDENTITY = "apiserver.kubernetes.io/identity"
 _KIND = "kube-apiserver"
 _ADDRESS = "dralab.dev/advertise-address"
+_PORT = "dralab.dev/advertise-port"
+
+Place = tuple[int, str]
+"""A server's port and address."""
 
 
 class Servers:
-    """Who else serves the database; ``address`` is this server's own."""
+    """Who else serves the database; ``address`` and ``port`` are this server's own."""
 
-    def __init__(self, api: Api, address: str) -> None:
+    def __init__(self, api: Api, address: str, port: int) -> None:
         self._api = api
-        self._address = address
-        digest = base64.b32encode(hashlib.sha256(address.encode()).digest()).decode().lower()
+        self._address, self._port = address, port
+        # A database that is one server's has one lease, whichever port that has next time.
+        own = f"{address}:{port}" if api.store.follows else address
+        digest = base64.b32encode(hashlib.sha256(own.encode()).digest()).decode().lower()
         self._name = f"apiserver-{digest[:26]}"
         self._holder = f"{self._name}_{uuid.uuid4()}"
         # By key: the revision that was seen last, and when it was new. Clocks of other machines are not asked.
@@ -59,7 +65,7 @@ class Servers:
         await self._api.store.write(storage, key, change)
 
     async def leave(self) -> None:
-        """Take the lease back, unless another server at the same address has renewed it since."""
+        """Take the lease back, unless another server at the same place has renewed it since."""
         storage, key = place(self._api, self._lease())
 
         def change(current: Record | None) -> Remove | None:
@@ -69,13 +75,15 @@ class Servers:
 
         await self._api.store.write(storage, key, change)
 
-    def addresses(self) -> list[str]:
-        """The addresses of all servers that are there, of the family that this one's is of; in order."""
+    def places(self) -> list[Place]:
+        """Where all servers are that are there, at addresses of the family that this one's is of; in order."""
         found = set()
         for _, lease, silent in self._leases():
-            address: str = (lease["metadata"].get("annotations") or {}).get(_ADDRESS, "")
+            noted = lease["metadata"].get("annotations") or {}
+            address: str = noted.get(_ADDRESS, "")
             if address and silent < LIFETIME and (":" in address) == (":" in self._address):
-                found.add(address)
+                # Leases of older servers have no port.
+                found.add((int(noted.get(_PORT, self._port)), address))
         return sorted(found)
 
     async def collect(self) -> None:
@@ -121,7 +129,7 @@ class Servers:
                 "name": self._name,
                 "namespace": _NAMESPACE,
                 "labels": labels,
-                "annotations": {_ADDRESS: self._address},
+                "annotations": {_ADDRESS: self._address, _PORT: str(self._port)},
             },
             "spec": {
                 "holderIdentity": self._holder,
