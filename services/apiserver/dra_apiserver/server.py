@@ -33,7 +33,7 @@ from dra_apiserver.health import Health
 from dra_apiserver.http import Receive, Scope, Send
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
-from dra_apiserver.kinds.bootstrap import Followers, Restorer, load_past, make_missing
+from dra_apiserver.kinds.bootstrap import Followers, Restorer, advertised, load_past, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.kubelets.authorizer import NodeAuthorizer
 from dra_apiserver.kinds.kubelets.graph import Graph
@@ -96,7 +96,7 @@ class ApiServer:
             if config.past is not None and not config.reader:
                 past = find_engine(self._database())
                 await asyncio.to_thread(load_past, past, registry, config.past, config.retention)
-            self.store = await self._stack.enter_async_context(self._open_store())
+            self.store = await self._stack.enter_async_context(self._open_store(listener.getsockname()[1]))
             kubernetesversion.check_objects(self.store, config.directory, config.features.version)
             metrics = Metrics()
             authorizer = _authorizer(config, self.store)
@@ -131,10 +131,10 @@ class ApiServer:
         config = self.config
         return Database(config.database, config.directory, config.relaxed)
 
-    def _open_store(self) -> Store:
+    def _open_store(self, port: int) -> Store:
         config = self.config
         if config.reader:
-            return Replica(config.directory / FEED, self._clock)
+            return Replica(config.directory / FEED, self._clock, (port, advertised(config.listen)))
         return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
     async def _prepare(self, changed: asyncio.Event, port: int) -> None:
@@ -204,7 +204,8 @@ class ApiServer:
         )
         if self.config.serve_readers:
             directory = self.config.directory
-            await self._stack.enter_async_context(Feed(self.store, directory / FEED))
+            feed = await self._stack.enter_async_context(Feed(self.store, directory / FEED))
+            self.api.readers = feed.places
             relayed = partial(protocol, RelayedConnection)
             local = unix_listener(directory / REQUESTS)
             self._servers.append(await loop.create_unix_server(relayed, sock=local, backlog=_BACKLOG))

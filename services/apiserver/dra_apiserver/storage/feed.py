@@ -65,10 +65,14 @@ class Feed:
             line.close()
         self._path.unlink(missing_ok=True)
 
+    def places(self) -> list[tuple[int, str]]:
+        """Ports and addresses of the readers that follow now."""
+        return [reader.place for reader in self._lines.values() if reader.place is not None]
+
     def _received(self, line: Line, message: Message) -> None:
         match message:
-            case Hello(after):
-                self._lines[line] = _Reader(self._store, line, after)
+            case Hello(after, place):
+                self._lines[line] = _Reader(self._store, line, after, place)
             case Ask() if line in self._lines:
                 self._lines[line].answer(message)
             case _:
@@ -94,8 +98,9 @@ class Feed:
 class _Reader:
     """One reader: what it missed comes in steps that it takes, and meanwhile changes wait."""
 
-    def __init__(self, store: Store, line: Line, after: int) -> None:
+    def __init__(self, store: Store, line: Line, after: int, place: tuple[int, str] | None) -> None:
         self._store, self._line = store, line
+        self.place = place
         self._live = False
         self._waiting: list[bytes] = []
         self._tasks: set[asyncio.Task[None]] = set()

@@ -60,11 +60,11 @@ class Replica(Store):
 
     follows = True
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, place: tuple[int, str] | None = None) -> None:
         # A reader has no database: what `Store` asks its engine for, the methods below ask the writer for. The name
         # alone is read.
         super().__init__(cast(Engine, _Elsewhere(str(path))), clock, 0)
-        self._path = path
+        self._path, self._place = path, place
         self._line: Line | None = None
         self._live = asyncio.Event()
         self._gone = asyncio.Event()
@@ -198,7 +198,7 @@ class Replica(Store):
                 logged_once = False
                 self._gone.clear()
                 self._line, self._objects = line, []
-                line.send(framed(Hello(self._revision)))
+                line.send(framed(Hello(self._revision, self._place)))
                 await self._gone.wait()
             # A reader polls with time as it is, whatever time services are given.
             await asyncio.sleep(_CONNECT_EVERY)

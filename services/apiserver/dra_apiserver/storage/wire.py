@@ -22,9 +22,13 @@ _LENGTH = 4
 
 
 class Hello(msgspec.Struct, tag=1, array_like=True):
-    """The first message of a reader: it knows everything up to a revision; 0 for nothing."""
+    """The first message of a reader: it knows everything up to a revision; 0 for nothing.
+
+    `place` is its port and its address.
+    """
 
     after: int
+    place: tuple[int, str] | None = None
 
 
 class Ask(msgspec.Struct, tag=2, array_like=True):

@@ -45,10 +45,12 @@ class Restorer:
         self._api = api
         self._port = port
         self._addresses = addresses
-        self._host = _advertised(api.config.listen)
-        self._servers = Servers(api, self._host, port)
+        self._host = advertised(api.config.listen)
         # A store that others write, too, is that of several servers.
         self._shared = api.store.follows
+        # A database that is one server's has one lease, whichever port that has next time.
+        self._servers = Servers(api, self._host, port, named="" if self._shared else self._host)
+        self._readers: dict[Place, Servers] = {}
         self._identified = self._shared or api.features.enabled("APIServerIdentity")
 
     async def start(self) -> None:
@@ -71,9 +73,19 @@ class Restorer:
     async def _lead(self, *, ports: bool) -> None:
         if self._identified:
             await self._servers.renew()
+            await self._identify_readers()
         places = self._servers.places() if self._shared else []
         # Servers that know each other's ports agree on them.
         await self._put_endpoints(places or [(self._port, self._host)], ports=ports or self._shared)
+
+    async def _identify_readers(self) -> None:
+        """Renew the leases of the readers, who write nothing."""
+        self._readers = {
+            (port, host): self._readers.get((port, host)) or Servers(self._api, host, port)
+            for port, host in self._api.readers()
+        }
+        for reader in self._readers.values():
+            await reader.renew()
 
     async def _put_endpoints(self, places: Sequence[Place], *, ports: bool) -> None:
         made = list(self._endpoints(places))
@@ -167,7 +179,7 @@ class Restorer:
             }
 
 
-def _advertised(listen: str) -> str:
+def advertised(listen: str) -> str:
     """The address that others reach the server by: its own, or this machine's where it listens on all."""
     if listen not in _ANY:
         return listen

@@ -37,14 +37,13 @@ Place = tuple[int, str]
 
 
 class Servers:
-    """Who else serves the database; ``address`` and ``port`` are this server's own."""
+    """Who else serves the database; ``address`` and ``port`` are this server's own, ``named`` what it is known by."""
 
-    def __init__(self, api: Api, address: str, port: int) -> None:
+    def __init__(self, api: Api, address: str, port: int, named: str = "") -> None:
         self._api = api
         self._address, self._port = address, port
-        # A database that is one server's has one lease, whichever port that has next time.
-        own = f"{address}:{port}" if api.store.follows else address
-        digest = base64.b32encode(hashlib.sha256(own.encode()).digest()).decode().lower()
+        named = named or f"{address}:{port}"
+        digest = base64.b32encode(hashlib.sha256(named.encode()).digest()).decode().lower()
         self._name = f"apiserver-{digest[:26]}"
         self._holder = f"{self._name}_{uuid.uuid4()}"
         # By key: the revision that was seen last, and when it was new. Clocks of other machines are not asked.
