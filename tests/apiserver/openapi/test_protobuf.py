@@ -1,11 +1,12 @@
-"""The Swagger document in protocol buffers, read back by its field numbers."""
+"""Documents of OpenAPI in protocol buffers, read back by its field numbers."""
 
 import json
+import struct
 from collections.abc import Iterator
 from typing import Any
 
 from dra_apiserver.kinds import catalog
-from dra_apiserver.openapi import OpenApi
+from dra_apiserver.openapi import OpenApi, protobuf3
 from dra_apiserver.openapi.protobuf import encode
 
 
@@ -23,6 +24,10 @@ def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
+        if key & 7 == 1:
+            at += 8
+            yield key >> 3, struct.unpack("<d", data[at - 8 : at])[0]
+            continue
         value, at = _varint(data, at)
         if key & 7 == 2:
             at += value
@@ -78,3 +83,52 @@ def test_small_things() -> None:
     inner = _named(made, 25, 1)["a"]
     assert _all(inner, 23, 1, 2) == [b"int64"]
     assert [json.loads(text) for text in _all(inner, 20, 2)] == [1, "b"]
+
+
+def test_everything_of_a_document_of_v3_is_in_it() -> None:
+    api = OpenApi(catalog.registry("api/all=true"))
+    document, packed = api.v3("api/v1"), api.v3_protobuf("api/v1")
+    assert document is not None
+    assert packed is not None
+    plain = json.loads(document)
+    assert _all(packed, 1) == [b"3.0.0"]
+    assert [piece.decode() for piece in _all(packed, 2, 6)] == [plain["info"]["version"]]
+    schemas, paths = _named(packed, 5, 1, 1), _named(packed, 4, 1)
+    assert schemas.keys() == plain["components"]["schemas"].keys()
+    assert paths.keys() == plain["paths"].keys()
+    for name, schema in plain["components"]["schemas"].items():
+        assert _named(schemas[name], 1, 31, 1).keys() == schema.get("properties", {}).keys(), name
+    item = _all(_named(schemas["io.k8s.api.core.v1.PodList"], 1, 31, 1)["items"], 1, 30, 1)[0]
+    (whole,) = _all(item, 2, 1) or _all(item, 1, 26, 2, 1)
+    assert whole == b"#/components/schemas/io.k8s.api.core.v1.Pod"
+    path = "/api/v1/namespaces/{namespace}/pods"
+    post = _all(paths[path], 6)[0]
+    assert _named(post, 8, 2).keys() == plain["paths"][path]["post"]["responses"].keys()
+    wanted = plain["paths"][path]["post"]["requestBody"]["content"]
+    assert _named(post, 7, 1, 2, 1).keys() == wanted.keys()
+    assert b"fieldValidation" in _all(post, 6, 1, 1)
+    assert api.v3_protobuf("apis/none/v1") is None
+
+
+def test_small_things_of_v3() -> None:
+    schema = {
+        "type": "object",
+        "default": {},
+        "minimum": 0.5,
+        "maxLength": 300,
+        "additionalProperties": False,
+        "not": {"required": ["b"]},
+        "properties": {"a": {"default": False}, "b": {"default": 0}, "c": {"default": ""}},
+    }
+    (made,) = _named(protobuf3.encode({"components": {"schemas": {"s": schema}}}), 5, 1, 1).values()
+    assert _all(made, 1, 25) == [b"object"]
+    assert _all(made, 1, 33) == [b""]
+    assert (_all(made, 1, 13), _all(made, 1, 15)) == ([0.5], [300])
+    assert _all(made, 1, 32, 2) == [0]
+    assert _all(made, 1, 29, 23) == [b"b"]
+    inner = _named(made, 1, 31, 1)
+    assert [_all(inner[name], 1, 33, number) for name, number in (("a", 2), ("b", 1), ("c", 3))] == [
+        [0],
+        [0.0],
+        [b""],
+    ]

@@ -48,6 +48,8 @@ async def test_a_document_asked_for_by_its_hash_never_changes(client: httpx.Asyn
         ("/openapi/v2", "text/html, */*;q=0.1", "application/json"),
         ("/openapi/v2", "application/yaml", ""),
         (PATH, "application/yaml", ""),
+        (PATH, f"{PROTOBUF.replace('v2', 'v3')},application/json", PROTOBUF.replace("v2@", "v3.")),
+        (PATH, f"{PROTOBUF.replace('v2@', 'v3.')}", PROTOBUF.replace("v2@", "v3.")),
         (PATH, "application/yaml,application/json", "application/json"),
     ],
 )

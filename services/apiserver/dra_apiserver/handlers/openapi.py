@@ -20,7 +20,12 @@ _V2 = {
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _PROTOBUF,
     _PROTOBUF: _PROTOBUF,
 }
-_V3 = {JSON: JSON}
+_PROTOBUF_V3 = "application/com.github.proto-openapi.spec.v3.v1.0+protobuf"
+_V3 = {
+    JSON: JSON,
+    _PROTOBUF_V3: _PROTOBUF_V3,
+    "application/com.github.proto-openapi.spec.v3@v1.0+protobuf": _PROTOBUF_V3,
+}
 _YEAR = timedelta(days=365)
 
 
@@ -59,7 +64,8 @@ class OpenApiDocuments:
         if tag is None:
             return False
         headers = {"vary": "Accept"}
-        if choose(request.header(b"accept"), _V3) is None:
+        media_type = choose(request.header(b"accept"), _V3)
+        if media_type is None:
             await request.respond(406, b"", headers=headers)
             return True
         asked = request.query.get("hash", "")
@@ -71,9 +77,10 @@ class OpenApiDocuments:
             # What is asked for by its hash never changes.
             expires = format_datetime(self._api.clock.now() + _YEAR, usegmt=True)
             headers |= {"cache-control": "public, immutable", "expires": expires}
-        body = self._openapi.v3(path)
+        packed = media_type == _PROTOBUF_V3
+        body = self._openapi.v3_protobuf(path) if packed else self._openapi.v3(path)
         assert body is not None
-        await _respond(request, body, tag, JSON, headers)
+        await _respond(request, body, tag, media_type, headers)
         return True
 
 

@@ -85,6 +85,18 @@ class OpenApi:
             kept[path] = dumps(self._document(*found))
         return kept[path]
 
+    def v3_protobuf(self, path: str) -> bytes | None:
+        """The same in protocol buffers."""
+        from dra_apiserver.openapi.protobuf3 import encode
+
+        kept, name = self._kept(), f"{path.strip('/')} protobuf"
+        if name not in kept:
+            plain = self.v3(path)
+            if plain is None:
+                return None
+            kept[name] = encode(orjson.loads(plain))
+        return kept[name]
+
     def _group_version(self, path: str) -> tuple[str, str] | None:
         return next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
 
