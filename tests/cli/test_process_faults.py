@@ -115,7 +115,7 @@ async def test_one_that_is_not_back_yet_may_be_struck_again(world: _World) -> No
 
 
 async def test_what_is_stopped_goes_on_when_the_time_is_over(world: _World) -> None:
-    body = {"fault": "stop", "service": "scheduler", "seconds": 0.3}
+    body = {"fault": "stop", "service": "scheduler", "seconds": 2}
     begun = (await world.client.post("/faults", json=body)).json()
     await until(lambda: world.state == "T")
     await until(lambda: world.state == "S")

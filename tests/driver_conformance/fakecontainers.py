@@ -37,10 +37,14 @@ def _run(state: Path, words: list[str]) -> int:
         options.append((name, "" if name in _FLAGS else words.pop(0)))
     (state / "options").write_text("\n".join(f"{name} {value}" for name, value in options))
     environment = dict(value.split("=", 1) for name, value in options if name == "--env")
-    # A container has nothing of the tool's environment but the way to Python's modules.
-    process = subprocess.Popen(words, env={"PATH": os.environ["PATH"], **environment}, start_new_session=True)
     pid = state / dict(options)["--name"]
-    pid.write_text(str(process.pid))
+    # A container has nothing of the tool's environment but the way to Python's modules. It is known before it runs.
+    process = subprocess.Popen(
+        words,
+        env={"PATH": os.environ["PATH"], **environment},
+        start_new_session=True,
+        preexec_fn=lambda: pid.write_text(str(os.getpid())),
+    )
     code = process.wait()
     pid.unlink()
     return 128 - code if code < 0 else code

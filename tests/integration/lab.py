@@ -14,6 +14,7 @@ import pytest
 from dra_cli import manifests, objects
 from dra_cli.cluster import Cluster
 from dra_cli.discovery import Discovery
+from dra_shared.api.meta import Condition
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.api.resources import DEVICE_TAINT_RULES, NAMESPACES, PODS, RESOURCE_CLAIMS
@@ -104,7 +105,7 @@ class Lab:
         """``dralab apply -f PATH…``."""
         await objects.apply(self.client, self._discovery, manifests.load([str(path) for path in paths]), None)
 
-    async def delete(self, *paths: Path, missing_ok: bool = False, seconds: float = 30) -> None:
+    async def delete(self, *paths: Path, missing_ok: bool = False, seconds: float = 60) -> None:
         """``dralab delete -f PATH…``: returns when the objects are gone."""
         loaded = manifests.load([str(path) for path in paths])
         targets = [objects.target(self._discovery, obj, None) for obj in reversed(loaded)]
@@ -222,32 +223,37 @@ class Lab:
 
         return await self.until(enough, describe)
 
-    async def eviction(self, rule: str) -> tuple[str, str]:
-        """What the taint rule's status says of evictions, once it says anything."""
+    async def eviction(self, rule: str, status: str, reason: str) -> None:
+        """Wait until the taint rule's status says so of evictions: it is brought up to date once in a while."""
 
-        async def condition() -> tuple[str, str] | None:
-            status = (await self.client.get(DEVICE_TAINT_RULES, rule)).status
-            return next(
-                ((c.status, c.reason) for c in status.conditions if c.type == "EvictionInProgress"), None
-            )
+        async def conditions() -> Sequence[Condition]:
+            return (await self.client.get(DEVICE_TAINT_RULES, rule)).status.conditions
+
+        await self._condition(conditions, "EvictionInProgress", (status, reason))
+
+    async def scheduled(
+        self, namespace: str, group: str, status: str, reason: str, kubernetes: Version = DEFAULT
+    ) -> None:
+        """Wait until the scheduler says so of the pod group: it writes that while the pods are bound already."""
+
+        async def conditions() -> Sequence[Condition]:
+            return (await self.client.get(pod_groups(kubernetes), group, namespace)).status.conditions
+
+        await self._condition(conditions, scheduled_condition(kubernetes), (status, reason))
+
+    async def _condition(
+        self, read: Callable[[], Awaitable[Sequence[Condition]]], type_: str, wanted: tuple[str, str]
+    ) -> None:
+        async def found() -> list[tuple[str, str]]:
+            return [(one.status, one.reason) for one in await read() if one.type == type_]
+
+        async def reached() -> bool:
+            return await found() == [wanted]
 
         async def describe() -> str:
-            return f"no eviction in the status of {rule}"
+            return f"{type_} is {await found()}, not {wanted}"
 
-        return await self.until(condition, describe)
-
-    async def scheduled(self, namespace: str, group: str, kubernetes: Version = DEFAULT) -> tuple[str, str]:
-        """What the scheduler says of the pod group, once it says anything."""
-        wanted = scheduled_condition(kubernetes)
-
-        async def condition() -> tuple[str, str] | None:
-            status = (await self.client.get(pod_groups(kubernetes), group, namespace)).status
-            return next(((c.status, c.reason) for c in status.conditions if c.type == wanted), None)
-
-        async def describe() -> str:
-            return f"no condition {wanted} of {group}"
-
-        return await self.until(condition, describe)
+        await self.until(reached, describe)
 
     async def until(
         self,

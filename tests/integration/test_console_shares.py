@@ -10,6 +10,7 @@ from playwright.sync_api import Page, expect
 from tests.integration.lab import Setup, dralab, on
 from tests.support.chromium import shoot
 from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until
 
 _PARTS = Setup(
     "parts",
@@ -75,8 +76,13 @@ def test_placements_and_shares_fill_their_devices_up_to_a_close_view(
     assert any(state == "free" and width == 1 for _, _, state, width in near)
     page.evaluate(_NEAR, ["node-0", "gpu-0", 240])
     shoot(page, "placements")
-    names = [name for name, *_ in page.evaluate(_NEAR, ["node-1", "gpu-0", 600])]
-    assert {"60Gi of memory", "3Gi of memory"} <= {*names}
+    # Both shares are of one device: three are used before the last pod has its own.
+    blocking_until(
+        lambda: (
+            {"60Gi of memory", "3Gi of memory"}
+            <= {name for name, *_ in page.evaluate(_NEAR, ["node-1", "gpu-0", 600])}
+        )
+    )
     page.get_by_role("button", name="used 3").click()
     page.get_by_text("As a table (3)").click()
     page.locator("details.table tbody tr", has_text="shared-memory/large").get_by_role("button").click()

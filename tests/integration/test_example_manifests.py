@@ -228,7 +228,7 @@ async def test_a_pod_group_shares_one_claim(house: Lab) -> None:
     claims = {claim.metadata.name: claim for claim in await house.claims(name)}
     assert len(claims) == 2
     for group in (await house.client.list(pod_groups(V1_36), name)).items:
-        assert await house.scheduled(name, group.metadata.name, V1_36) == ("True", "Scheduled")
+        await house.scheduled(name, group.metadata.name, "True", "Scheduled", V1_36)
         (status,) = group.status.resource_claim_statuses
         claim = claims[status.resource_claim_name or ""]
         assert claim.status is not None
@@ -376,10 +376,20 @@ async def test_noexecute_evicts_who_does_not_tolerate_it(house: Lab) -> None:
     await house.running(TAINTED, *names)
     await house.apply(rule)
     await house.gone(TAINTED, "pod-no-toleration")
-    seen = {(e.reason, e.message) for e in await events(house, TAINTED, "pod-no-toleration")}
-    assert ("DeviceTaintManagerEviction", "Marking for deletion") in seen
+
+    async def seen() -> set[tuple[str, str]]:
+        return {(e.reason, e.message) for e in await events(house, TAINTED, "pod-no-toleration")}
+
+    async def marked() -> bool:
+        return ("DeviceTaintManagerEviction", "Marking for deletion") in await seen()
+
+    async def describe() -> str:
+        return str(await seen())
+
+    # Events are written in the background.
+    await house.until(marked, describe)
     await house.running(TAINTED, "pod-with-toleration", "pod-with-300s-toleration")
-    assert await house.eviction("example") == ("True", "PodsPendingEviction")
+    await house.eviction("example", "True", "PodsPendingEviction")
     await house.delete(rule)
     await house.running(TAINTED, "pod-with-toleration", "pod-with-300s-toleration")
     await house.delete(pods, missing_ok=True)

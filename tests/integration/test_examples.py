@@ -36,7 +36,7 @@ async def test_taints_move_who_does_not_tolerate_them(house: Lab) -> None:
     (successor,) = set(await house.made("taints", 3)) - set(names)
     await house.unschedulable("taints", successor)
     await house.running("taints", "monitor")
-    assert await house.eviction("node-0-broken") == ("True", "PodsPendingEviction")
+    await house.eviction("node-0-broken", "True", "PodsPendingEviction")
     await house.delete(rule)
     (pod,) = await house.running("taints", successor)
     assert pod.spec.node_name == "node-0"
@@ -134,8 +134,8 @@ async def test_gangs_start_whole_or_not_at_all(house: Lab) -> None:
         await house.unschedulable("gang", name)
     pods = await house.pods("gang")
     assert [pods[name].spec.node_name for name in second] == ["", ""]
-    assert await house.scheduled("gang", "first") == ("True", "Scheduled")
-    assert await house.scheduled("gang", "second") == ("False", "Unschedulable")
+    await house.scheduled("gang", "first", "True", "Scheduled")
+    await house.scheduled("gang", "second", "False", "Unschedulable")
     await house.client.delete(DEPLOYMENTS, "first", "gang")
     await house.running("gang", *second)
     await house.delete(folder, missing_ok=True)

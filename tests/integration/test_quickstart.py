@@ -173,7 +173,8 @@ spec:
   - {name: gpu, resourceClaimName: huge}
 """
     )
-    monkeypatch.setenv("DRALAB_DEMO_PHASE_TIMEOUT", "5")
+    # It is the time of the phases before, too, which are to be done in it.
+    monkeypatch.setenv("DRALAB_DEMO_PHASE_TIMEOUT", "20")
     result = _demo(tmp_path / "data", "-f", str(manifest))
     assert result.returncode == 1
     assert "phase 4 stopped" in result.stderr

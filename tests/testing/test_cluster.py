@@ -64,6 +64,8 @@ def test_a_pod_that_was_removed_runs_again_where_another_has_its_device(dra_clus
     dra_cluster.pod("p").wait_for()
     kept, before = dra_cluster.snapshot(), _devices(dra_cluster)
     dra_cluster.delete("pod/p")
+    # The claim goes after its pod, and its device is free then.
+    dra_cluster.until(lambda: not dra_cluster.list("resourceclaims"), what="no claim")
     dra_cluster.apply(POD.replace("{name: p}", "{name: q}"))
     dra_cluster.pod("q").wait_for()
     assert _devices(dra_cluster) == before

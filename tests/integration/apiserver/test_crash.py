@@ -133,7 +133,7 @@ async def test_kill_9_loses_nothing_that_was_answered(tmp_path: Path, port: int)
 
 async def test_sigterm_ends_watches_and_exits_cleanly(tmp_path: Path, port: int) -> None:
     process = await start(tmp_path, port)
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
         begun = asyncio.Event()
 
         async def watch() -> list[bytes]:

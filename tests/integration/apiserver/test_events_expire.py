@@ -27,7 +27,7 @@ async def test_an_event_goes_an_hour_after_its_last_change(tmp_path: Path) -> No
     config = Config(port=0, data=tmp_path, relaxed=True)
     async with (
         ApiServer(config, clock) as server,
-        httpx.AsyncClient(base_url=server.url, timeout=10) as client,
+        httpx.AsyncClient(base_url=server.url, timeout=60) as client,
     ):
         for name in ("quiet", "repeated"):
             (await client.post(_EVENTS, json=_event(name))).raise_for_status()

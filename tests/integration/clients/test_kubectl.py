@@ -5,7 +5,6 @@ import os
 import re
 import shutil
 import subprocess
-import time
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import yaml
 from dra_shared.version import DEFAULT
 
 from tests.integration.clients.objects import claim, deployment, gpu_pod, template
+from tests.support.waiting import blocking_until
 
 pytestmark = [
     pytest.mark.slow,
@@ -107,10 +107,9 @@ def test_top_shows_what_nodes_and_pods_use(kubectl: Kubectl, name: str) -> None:
         return [line.split() for line in kubectl("top", *arguments, "--no-headers").splitlines()]
 
     # Answers are kept for some seconds: pods that started since have no metrics until then.
-    deadline = time.monotonic() + 30
-    while kubectl("get", "pods.metrics.k8s.io", "-n", name, "-o", "name").count("\n") < len(pods):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    blocking_until(
+        lambda: kubectl("get", "pods.metrics.k8s.io", "-n", name, "-o", "name").count("\n") == len(pods)
+    )
     assert rows("pods", "-n", name) == [["large", "1750m", "128Mi"], ["small", "250m", "64Mi"]]
     assert rows("pods", "-n", name, "--sort-by=memory")[0][0] == "large"
     assert [name, "small", "250m", "64Mi"] in rows("pods", "-A", "--sort-by=cpu")
@@ -215,6 +214,8 @@ def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
     kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
     assert kubectl("logs", name, "--tail=1") == "two\n"
+    # Events are written in the background, one after the other.
+    blocking_until(lambda: "Started" in kubectl("events", "--for", f"pod/{name}"))
     printed = kubectl("describe", "pod", name)
     reasons = re.findall(r"^  Normal  (\w+)", printed, re.M)
     assert reasons == ["Scheduled", "Pulling", "Pulled", "Created", "Started"] or reasons == [

@@ -41,6 +41,8 @@ def cluster(shared: Cluster) -> Iterator[Cluster]:
     shared.calm()
     for pod in shared.list("pods"):
         shared.delete(f"pod/{pod['metadata']['name']}")
+    # Without a grace period the API server forgets a pod before its node unprepares the claim.
+    shared.until(lambda: not _claim_files(shared), what="no CDI file of a claim")
 
 
 def _start(cluster: Cluster, name: str) -> None:
