@@ -21,6 +21,8 @@ from tests.driver_conformance.reference import LocalDriver, Reference
 PACE = Pace(
     start=2.0,
     call=1.0,
+    call_again=1.0,
+    call_silent=1.0,
     quiet=0.4,
     restored=2.0,
     stop=1.0,
@@ -34,7 +36,10 @@ BAD = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
 
 
 async def tried(
-    made: type[Reference], checks: Sequence[Check] = CHECKS, version: Version | None = None
+    made: type[Reference],
+    checks: Sequence[Check] = CHECKS,
+    version: Version | None = None,
+    pace: Pace = PACE,
 ) -> list[Result]:
     """The results of a driver of that class; with the version that it is for, or another."""
     version = version or made.version
@@ -52,8 +57,8 @@ async def tried(
         cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))
         driver = LocalDriver(made, root, "node-0", client)
         parameters = {"apiVersion": f"{made.name}/v1", "kind": "Paint", "color": "red"}
-        kubelet = Kubelet(root / "kubelet", PACE.poll)
-        session = Session(world, kubelet, driver, cdi, PACE, parameters=parameters)
+        kubelet = Kubelet(root / "kubelet", pace.poll)
+        session = Session(world, kubelet, driver, cdi, pace, parameters=parameters)
         stack.push_async_callback(session.close)
         return await run(session, checks, {check.id: check for check in CHECKS})
 

@@ -315,8 +315,11 @@ async def instances(session: Session) -> Instances:
                 session.pace.start, apart_from=[old.socket], alive=session.driver.alive
             )
             await session.kubelet.notify(new.socket)
+            await _settle(session)
             if new.endpoint == old.endpoint:
                 seen.problem = f"both instances have the endpoint {old.endpoint}"
+            elif not old.is_there():
+                seen.problem = "the new instance took the old one's sockets away while that one still ran"
             else:
                 await session.driver.stop(session.pace.stop)
                 await session.register(new)

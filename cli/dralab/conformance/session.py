@@ -24,6 +24,7 @@ from dralab.conformance.claims import Claim, Claims, Device, Result, devices_of,
 from dralab.conformance.driverprocess import Driver
 from dralab.conformance.kubelet import Kubelet, Registration
 from dralab.conformance.pace import Pace
+from dralab.conformance.patience import Patience
 from dralab.conformance.traffic import about, is_write
 from dralab.conformance.world import NAMESPACE, World
 
@@ -65,6 +66,7 @@ class Session:
         self.driver = driver
         self.cdi = cdi
         self.pace = pace
+        self.patience = Patience(pace)
         self.parameters = parameters
         self.metrics_url = metrics_url
         self.claims = Claims(world)
@@ -159,6 +161,7 @@ class Session:
             DriverError: it does not register in time, or ends before.
         """
         self.starts += 1
+        self.patience.started()
         await self.driver.start()
         registration = await self.kubelet.find(self.pace.start, alive=self.driver.alive)
         await self.register(registration)
@@ -330,7 +333,7 @@ class Session:
             yield made
         finally:
             with contextlib.suppress(DriverError, Unmet):
-                await self.connection.unprepare([made.message])
+                await self.unprepare(made)
             with contextlib.suppress(ApiError):
                 await self.claims.delete(made)
 
@@ -340,7 +343,8 @@ class Session:
         Raises:
             DriverError: the call failed.
         """
-        return await self.connection.prepare([claim.message for claim in claims])
+        async with self.patience.call():
+            return await self.connection.prepare([claim.message for claim in claims])
 
     async def unprepare(self, *claims: Claim) -> Mapping[str, str]:
         """NodeUnprepareResources; errors by UID.
@@ -348,7 +352,8 @@ class Session:
         Raises:
             DriverError: the call failed.
         """
-        return await self.connection.unprepare([claim.message for claim in claims])
+        async with self.patience.call():
+            return await self.connection.unprepare([claim.message for claim in claims])
 
     async def ready(self, claim: Claim) -> Any:
         """Prepare the claim for a check that is about something else.

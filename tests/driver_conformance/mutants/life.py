@@ -96,6 +96,31 @@ class TakesAllSockets(Mutant):
         return 0
 
 
+class TakesOlderSockets(Mutant):
+    """At its start it removes the sockets of older instances, as if they were left by a crash."""
+
+    check = "registration.rolling-update"
+    source = f"{KUBERNETES}/pull/129832 (the kubelet falls back to the old instance)"
+
+    async def start(self) -> None:
+        for socket in [*self.registry.glob(f"{self.name}-*.sock"), *self.plugins.glob("dra-*.sock")]:
+            socket.unlink()
+        await super().start()
+
+
+class TakesOlderRegistration(Mutant):
+    """Once it is registered it removes the registration of older instances."""
+
+    check = "registration.rolling-update"
+    source = f"{KUBERNETES}/issues/128964 (two instances that are registered at a time)"
+
+    async def notified(self, request: Any) -> None:
+        await super().notified(request)
+        for socket in self.registry.glob(f"{self.name}-*.sock"):
+            if socket != self.registration_socket:
+                socket.unlink()
+
+
 class IgnoresSignal(Mutant):
     """It does not end when it is asked to."""
 
@@ -285,6 +310,8 @@ MUTANTS = (
     LeavesSockets,
     StaleLock,
     TakesAllSockets,
+    TakesOlderSockets,
+    TakesOlderRegistration,
     IgnoresSignal,
     BadExit,
     DiesWithoutApi,

@@ -8,6 +8,7 @@ from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NV
 from tests.driver_conformance.reference import Json
 
 _GRPC = "https://github.com/grpc/grpc"
+_CDI = "https://github.com/cncf-tags/container-device-interface"
 _UNHEALTHY = 2
 
 
@@ -55,12 +56,35 @@ class NodesOfTheFile(Mutant):
     """The device nodes of all devices are edits of the whole CDI file, which each device comes with."""
 
     check = "cdi.by-request"
-    source = "https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md (edits of the file)"
+    source = f"{_CDI}/blob/main/SPEC.md (edits of the file)"
 
     def spec(self, uid: str, devices: Sequence[Json]) -> Json:
         found = super().spec(uid, devices)
         nodes = [one for device in found["devices"] for one in device["containerEdits"].pop("deviceNodes")]
         return {**found, "containerEdits": {"deviceNodes": nodes}}
+
+
+class EnvironmentOfTheFile(Mutant):
+    """The variables of all devices are edits of the whole CDI file: each container of the claim gets them."""
+
+    check = "cdi.by-request"
+    source = f"{_CDI}/pull/21 (what is made where any device of the file is asked for)"
+
+    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+        found = super().spec(uid, devices)
+        env = [text for device in found["devices"] for text in device["containerEdits"].pop("env")]
+        return {**found, "containerEdits": {"env": env}}
+
+
+class EnvironmentOfTheFirst(Mutant):
+    """The variables of the first request are edits of the whole CDI file."""
+
+    check = "cdi.by-request"
+    source = f"{_CDI}/issues/41 (variables of several devices)"
+
+    def spec(self, uid: str, devices: Sequence[Json]) -> Json:
+        found = super().spec(uid, devices)
+        return {**found, "containerEdits": {"env": found["devices"][0]["containerEdits"].pop("env")}}
 
 
 class LaterReportsAreShort(Mutant):
@@ -155,6 +179,8 @@ MUTANTS = (
     AnyAlternative,
     WholeRequestsAlone,
     NodesOfTheFile,
+    EnvironmentOfTheFile,
+    EnvironmentOfTheFirst,
     LaterReportsAreShort,
     OnlyFree,
     BusyIsUnhealthy,

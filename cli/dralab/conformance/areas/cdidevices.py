@@ -1,5 +1,6 @@
 """Which devices of the node a container gets with the CDI devices of its request."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,7 +9,7 @@ from dra_node_agent.cdi import ContainerEdits, Spec
 
 from dralab.conformance.areas.cdi import AREA
 from dralab.conformance.check import Breach, NotOffered
-from dralab.conformance.claims import Device, Result
+from dralab.conformance.claims import Claim, Device, Result
 from dralab.conformance.session import Session
 
 __all__ = ["AREA", "edits_of"]
@@ -18,8 +19,8 @@ _BASES = ("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique")
 
 
 @dataclass
-class Nodes:
-    """The device nodes that two devices come with: each alone, and in a claim that has both; by device."""
+class Given:
+    """What two devices come with, such as device nodes: each alone, and in a claim that has both; by device."""
 
     devices: Sequence[Device]
     alone: dict[str, set[str]] = field(default_factory=dict)
@@ -30,25 +31,42 @@ class Nodes:
         others = [self.alone[one.name] for one in self.devices if one is not device]
         return self.alone[device.name].difference(*others)
 
+    @property
+    def differs(self) -> bool:
+        """Whether each of them comes with something that the other has not."""
+        return all(self.own(device) for device in self.devices)
 
-async def nodes(session: Session) -> Nodes:
+
+@dataclass
+class Pair:
+    """Two devices: their device nodes, their environment, and whether they have a CDI device each."""
+
+    nodes: Given
+    environment: Given
+    apart: bool = False
+
+
+async def pair(session: Session) -> Pair:
     """Prepare two devices each alone, and both for a claim with two requests.
 
     Raises:
-        NotOffered: containers get no device nodes that differ from device to device.
+        NotOffered: they have one name.
     """
-    seen = Nodes(session.pick(2))
-    first, second = seen.devices
-    if first.name == second.name:
+    devices = session.pick(2)
+    if devices[0].name == devices[1].name:
         raise NotOffered("the devices are of two pools, and have one name")
-    for device in seen.devices:
+    seen = Pair(Given(devices), Given(devices))
+    for device in devices:
         async with session.claim([Result(device)]) as claim:
-            seen.alone |= _nodes_of(session, await session.ready(claim))
-    if not (seen.own(first) and seen.own(second)):
-        raise NotOffered("two devices have no device nodes of their own in the CDI files")
-    results = [Result(device, f"r{number}") for number, device in enumerate(seen.devices)]
+            answer = await session.ready(claim)
+            seen.nodes.alone |= _nodes_of(session, answer)
+            seen.environment.alone |= _environment_of(session, answer, claim)
+    results = [Result(device, f"r{number}") for number, device in enumerate(devices)]
     async with session.claim(results) as claim:
-        seen.together = _nodes_of(session, await session.ready(claim))
+        answer = await session.ready(claim)
+        seen.nodes.together = _nodes_of(session, answer)
+        seen.environment.together = _environment_of(session, answer, claim)
+        seen.apart = not set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
     return seen
 
 
@@ -61,7 +79,9 @@ async def nodes(session: Session) -> Nodes:
     rests_on=_BASES,
 )
 async def _right_device(session: Session) -> None:
-    seen = await session.once(nodes)
+    seen = (await session.once(pair)).nodes
+    if not seen.differs:
+        raise NotOffered("two devices have no device nodes of their own in the CDI files")
     for device in seen.devices:
         given = seen.together.get(device.name, set())
         if missing := seen.own(device) - given:
@@ -74,16 +94,23 @@ async def _right_device(session: Session) -> None:
 @AREA.check(
     "by-request",
     "a request comes with its own device alone",
-    promise="The CDI ids of a device have no device nodes of the claim's others: a container may name one request.",
+    promise="The CDI ids of a device have no device nodes of the claim's others, and no environment of theirs: a"
+    " container may name one request.",
     source=_PROTO + "; pkg/kubelet/cm/dra/claiminfo.go (cdiDevicesAsList of a request)",
     cost="A container that names one request of its claim gets the devices of all, such as its sidecar's.",
     rests_on=(*_BASES, "cdi.right-device"),
 )
 async def _by_request(session: Session) -> None:
-    seen = await session.once(nodes)
-    for device in seen.devices:
-        for other in seen.devices:
-            if other is not device and (more := seen.together.get(device.name, set()) & seen.own(other)):
+    found = await session.once(pair)
+    # One CDI device for the whole claim may say in its environment what the claim has.
+    looked = [seen for seen in (found.nodes, *([found.environment] if found.apart else [])) if seen.differs]
+    if not looked:
+        raise NotOffered(
+            "two devices have neither device nodes nor environment of their own in the CDI files"
+        )
+    for seen in looked:
+        for device, other in itertools.permutations(seen.devices):
+            if more := seen.together.get(device.name, set()) & seen.own(other):
                 raise Breach(
                     f"the request for {device.name} comes with {', '.join(sorted(more))} of {other.name}"
                 )
@@ -106,5 +133,15 @@ def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]
 def _nodes_of(session: Session, answer: Any) -> dict[str, set[str]]:
     return {
         name: {node.path for part in edits for node in part.device_nodes}
+        for name, edits in edits_of(session, answer).items()
+    }
+
+
+def _environment_of(session: Session, answer: Any, claim: Claim) -> dict[str, set[str]]:
+    """Without the claim's own names, which are others in each claim."""
+    return {
+        name: {
+            text.replace(claim.uid, "UID").replace(claim.name, "NAME") for part in edits for text in part.env
+        }
         for name, edits in edits_of(session, answer).items()
     }

@@ -59,6 +59,21 @@ async def _stuck(session: Session) -> None:
 
 
 @PROCESS.check(
+    "answers",
+    "its calls return",
+    promise="A call to the driver returns within the kubelet's 45 seconds, whatever came of the calls before it: here"
+    " those that wait in vain do so for less than two minutes in all.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout);"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/378 (locks)",
+    cost="No pod with devices starts or ends on the node until somebody restarts the driver.",
+    rests_on=("prepare.succeeds",),
+)
+async def _answers(session: Session) -> None:
+    if session.patience.exhausted:
+        raise Breach(session.patience.exhausted)
+
+
+@PROCESS.check(
     "outage",
     "it survives an API server that fails",
     promise="While all requests are answered with 503 the driver runs on, and works again afterwards.",

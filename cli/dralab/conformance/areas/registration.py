@@ -221,8 +221,8 @@ async def _sockets_removed(session: Session) -> None:
 @AREA.check(
     "rolling-update",
     "two instances can run at a time",
-    promise="With a socket of its own each, an instance starts while the other runs; the old one's end takes"
-    " nothing of the new one's away.",
+    promise="With a socket of its own each, an instance starts while the other runs, and takes nothing of the old one's"
+    " away: the kubelet goes back to it where the new one fails. The old one's end takes nothing of the new one's.",
     source=_KUBELETPLUGIN + " (RollingUpdate); KEP-4381, seamless upgrades",
     cost="With maxSurge in the DaemonSet an update leaves the node without a driver, or with a dead socket.",
     stage=Stage.RESTART,
