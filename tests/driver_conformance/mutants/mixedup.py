@@ -259,6 +259,20 @@ class BindsAndFails(BindsHalf):
     conditions = ("Attached", "Ready", "Failed")
 
 
+class KeepsItsSettings(Mutant):
+    """A setting stays on the node: claims without one get that of the claim before."""
+
+    check = "config.undone"
+    source = f"{NVIDIA}/pull/1183 (time slices stay what a claim has set)"
+
+    def color(self, configs: Sequence[Json]) -> str:
+        setting = self.plugins / "setting"
+        given = super().color(configs)
+        if configs:
+            setting.write_text(given)
+        return setting.read_text() if setting.exists() else given
+
+
 MUTANTS: Sequence[type[Mutant]] = [
     AdministratorHolds,
     NamesAfterDevices,
@@ -275,4 +289,5 @@ MUTANTS: Sequence[type[Mutant]] = [
     LockForEachClaim,
     BindsHalf,
     BindsAndFails,
+    KeepsItsSettings,
 ]

@@ -7,7 +7,7 @@ import msgspec
 
 from dralab.conformance.areas.cdidevices import edits_of
 from dralab.conformance.areas.config import AREA
-from dralab.conformance.check import Breach, NotOffered
+from dralab.conformance.check import Breach, NotOffered, Stage
 from dralab.conformance.claims import Result, config
 from dralab.conformance.session import Session
 
@@ -95,6 +95,30 @@ async def _precedence(session: Session) -> None:
     _needs_effect(plain != await _effects(session, results, default), plain, given)
     if await _effects(session, results, default, config(session.name, parameters)) != given:
         raise Breach("with defaults from the class the claim's parameters do not count")
+
+
+@AREA.check(
+    "undone",
+    "configuration ends with its claim",
+    promise="What one claim's configuration sets is gone when the claim is unprepared: the next claim for the device,"
+    " which has none, gets the driver's defaults.",
+    source=_TYPES
+    + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1183 (reset on unprepare)",
+    cost="A pod runs with the sharing, or the limits, that somebody else asked for.",
+    stage=Stage.RESTART,
+    rests_on=("config.accepted", "prepare.succeeds", "unprepare.succeeds", "cdi.defined"),
+)
+async def _undone(session: Session) -> None:
+    parameters = _parameters(session)
+    # The first claim that a driver ever had is the one that nothing can have been left for.
+    await session.fresh()
+    results = [Result(session.pick()[0])]
+    plain = await _effects(session, results)
+    varies = plain != await _effects(session, results)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(varies, plain, given)
+    if await _effects(session, results) != plain:
+        raise Breach("a claim without configuration gets what the claim before it had asked for")
 
 
 def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
