@@ -20,15 +20,9 @@ def taint_rules(gates: FeatureGates) -> Resource[DeviceTaintRule] | None:
     return replace(DEVICE_TAINT_RULES, version=_version(gates.version))
 
 
-def may_taint(rule: DeviceTaintRule, kubernetes: Version) -> bool:
-    """Whether a rule may taint devices.
-
-    Rules of 1.34 may select by class or expression, too, which is not looked at here: they taint nothing, rather than
-    everything else that they name. Later versions do not know these criteria, and go by the others.
-    """
-    selector = rule.spec.device_selector
-    by_class = selector is not None and (selector.device_class_name is not None or bool(selector.selectors))
-    return kubernetes >= V1_35 or not by_class
+def select_by_class(kubernetes: Version) -> bool:
+    """Whether rules may select by device class and expression, too (``taintcriteria``)."""
+    return kubernetes < V1_35
 
 
 def have_status(rules: Resource[DeviceTaintRule], kubernetes: Version) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from dra_shared.api.resource import Device, DeviceTaint, ResourceSlice
 from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.taintcriteria import TaintCriteria
 
 NO_SCHEDULE = "NoSchedule"
 NO_EXECUTE = "NoExecute"
@@ -77,10 +78,12 @@ def rule_matches(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> 
     )
 
 
-def apply_rules(piece: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+def apply_rules(
+    piece: ResourceSlice, rules: Iterable[DeviceTaintRule], criteria: TaintCriteria | None = None
+) -> ResourceSlice:
     """The slice with the rules' taints added to its devices'; the same object if none applies.
 
-    Rules add their taints in the order given, behind the device's own (resourceslice/tracker).
+    Rules add their taints in the order given, behind the device's own (resourceslice/tracker). Raises CriteriaError.
     """
     driver, pool = piece.spec.driver, piece.spec.pool.name
     candidates = [
@@ -91,12 +94,23 @@ def apply_rules(piece: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> Resou
     ]
     if not candidates:
         return piece
-    devices = tuple(_tainted(device, driver, pool, candidates) for device in piece.spec.devices)
+    devices = tuple(_tainted(device, driver, pool, candidates, criteria) for device in piece.spec.devices)
     if all(new is old for new, old in zip(devices, piece.spec.devices, strict=True)):
         return piece
     return msgspec.structs.replace(piece, spec=msgspec.structs.replace(piece.spec, devices=devices))
 
 
-def _tainted(device: Device, driver: str, pool: str, rules: Iterable[DeviceTaintRule]) -> Device:
-    added = tuple(rule.spec.taint for rule in rules if rule_matches(rule, driver, pool, device.name))
+def _tainted(
+    device: Device,
+    driver: str,
+    pool: str,
+    rules: Iterable[DeviceTaintRule],
+    criteria: TaintCriteria | None,
+) -> Device:
+    added = tuple(
+        rule.spec.taint
+        for rule in rules
+        if rule_matches(rule, driver, pool, device.name)
+        and (criteria is None or criteria.accept(rule, driver, device))
+    )
     return msgspec.structs.replace(device, taints=device.taints + added) if added else device

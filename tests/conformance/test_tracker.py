@@ -5,10 +5,11 @@ import itertools
 from typing import Any
 
 import pytest
-from dra_scheduler.dra.slicetracker import SliceTracker
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
+from dra_shared.slicetracker import SliceTracker
+from dra_shared.taintcriteria import TaintCriteria
 
 from tests.conformance.plain import Json, typed
 from tests.support.reference import load_vectors
@@ -32,8 +33,9 @@ def _apply(tracker: SliceTracker, entry: Json) -> None:
             else:
                 tracker.set_rule(typed(DEVICE_TAINT_RULES, obj))
         case other:
-            # Rules no longer select by class.
+            # These rules do not select by class.
             assert other == "DeviceClass"
+            tracker.class_changed()
 
 
 def _plain(piece: ResourceSlice | None) -> Any:
@@ -59,11 +61,12 @@ def _orders(events: list[Any]) -> list[list[Json]]:
     return [list(itertools.chain.from_iterable(order)) for order in orders]
 
 
+@pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, ())], ids=["1.36", "1.34"])
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
-def test_slices(case: Json) -> None:
+def test_slices(case: Json, criteria: TaintCriteria | None) -> None:
     expected = [_bare(piece) for piece in case["actualPatchedSlices"] or ()]
     for order in _orders(case["events"]):
-        tracker = SliceTracker()
+        tracker = SliceTracker(criteria=criteria)
         for entry in order:
             _apply(tracker, entry)
         found = sorted(tracker.list(), key=lambda piece: piece.metadata.name)

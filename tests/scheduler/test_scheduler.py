@@ -286,19 +286,31 @@ async def test_taint_rule_keeps_devices_away() -> None:
         await eventually(lambda: node_of(api, "p"))
 
 
-async def test_a_rule_of_1_34_that_selects_by_class_taints_nothing() -> None:
+async def test_a_rule_of_1_34_taints_the_devices_of_its_class() -> None:
     rule = {
         "kind": "DeviceTaintRule",
         "metadata": {"name": "broken"},
         "spec": {
-            "deviceSelector": {"deviceClassName": "other"},
+            "deviceSelector": {"deviceClassName": "second"},
             "taint": {"key": "broken", "effect": "NoSchedule"},
         },
     }
-    api = FakeApi(node_json("a"), class_json(), slice_json("a", 1), claim_json("c"), rule)
+    second = class_json(
+        "second", selectors=[{"cel": {"expression": "device.attributes[device.driver].index == 1"}}]
+    )
+    api = FakeApi(
+        node_json("a"), class_json(), second, slice_json("a", 2), claim_json("c"), claim_json("d"), rule
+    )
     async with running(api, gates=FeatureGates(V1_34, DRADeviceTaints=True)):
         api.add(pod_json("p", claims={"gpu": "c"}))
         await eventually(lambda: node_of(api, "p"))
+        api.add(pod_json("q", claims={"gpu": "d"}))
+        await eventually(lambda: condition(api, "q"))
+        assert not node_of(api, "q")
+        assert len(_devices(api)) == 1
+        # Another class is another choice.
+        api.add({**second, "spec": {"selectors": [{"cel": {"expression": "false"}}]}})
+        await eventually(lambda: node_of(api, "q"))
 
 
 async def test_gang_is_placed_whole_or_not_at_all() -> None:

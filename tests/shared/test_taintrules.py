@@ -1,8 +1,6 @@
-import msgspec
 import pytest
-from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.features import FeatureGates
-from dra_shared.taintrules import have_status, may_taint, taint_rules
+from dra_shared.taintrules import have_status, select_by_class, taint_rules
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 _GATES = ("DRADeviceTaints", "DRADeviceTaintRules")
@@ -33,19 +31,10 @@ def test_rules_got_a_gate_of_their_own_in_1_35() -> None:
     assert taint_rules(FeatureGates(V1_37, DRADeviceTaints=False)) is None
 
 
-@pytest.mark.parametrize(
-    ("selector", "counted"),
-    [
-        (None, True),
-        ({}, True),
-        ({"driver": "gpu.example.com"}, True),
-        ({"driver": "gpu.example.com", "deviceClassName": "gpu"}, False),
-        ({"selectors": [{"cel": {"expression": "true"}}]}, False),
-    ],
-)
-def test_rules_of_1_34_by_class_or_expression_do_not_count(
-    selector: dict[str, object] | None, counted: bool
-) -> None:
-    rule = msgspec.convert({"metadata": {"name": "a"}, "spec": {"deviceSelector": selector}}, DeviceTaintRule)
-    assert may_taint(rule, V1_34) is counted
-    assert may_taint(rule, V1_35)
+def test_rules_select_by_class_in_1_34_alone() -> None:
+    assert [select_by_class(version) for version in (V1_34, V1_35, V1_36, V1_37)] == [
+        True,
+        False,
+        False,
+        False,
+    ]

@@ -19,12 +19,10 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
 )
 from dra_shared.api.scheduling import CompositePodGroup, PodGroup
-from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.client.informer import InformerFactory
 from dra_shared.features import FeatureGates
 from dra_shared.podgroups import pod_groups
-from dra_shared.taintrules import may_taint, taint_rules
-from dra_shared.version import Version
+from dra_shared.taintrules import taint_rules
 
 from dra_scheduler.dra.grouptree import minimum_of
 from dra_scheduler.dra.manager import DRAManager
@@ -82,8 +80,8 @@ class EventHandlers:
         )
         if (rules := taint_rules(gates)) is not None:
             informers.informer(rules).add_handler(
-                lambda new: self._rule_set(new, gates.version),
-                lambda _, new: self._rule_set(new, gates.version),
+                self._manager.slices.set_rule,
+                lambda _, new: self._manager.slices.set_rule(new),
                 lambda old: self._manager.slices.delete_rule(old.metadata.name),
             )
         informers.informer(RESOURCE_CLAIMS).add_handler(
@@ -203,12 +201,6 @@ class EventHandlers:
         self._queue.move_on(Event(Kind.COMPOSITE_POD_GROUP, Action.ADD, None, group))
 
     # Nodes
-
-    def _rule_set(self, rule: DeviceTaintRule, kubernetes: Version) -> None:
-        if may_taint(rule, kubernetes):
-            self._manager.slices.set_rule(rule)
-        else:
-            self._manager.slices.delete_rule(rule.metadata.name)
 
     def _node_added(self, node: Node) -> None:
         self._cache.set_node(node)

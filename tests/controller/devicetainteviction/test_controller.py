@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_shared.api.codec import convert
-from dra_shared.api.resources import DEVICE_TAINT_RULES
+from dra_shared.api.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, EVENTS
 from dra_shared.features import FeatureGates
 from dra_shared.taintrules import taint_rules
 from dra_shared.version import V1_34
@@ -99,19 +99,41 @@ async def test_a_rule(cluster: Cluster) -> None:
         await cluster.until(lambda: _says(cluster, "True", "PodsPendingEviction"))
 
 
-async def test_a_rule_of_1_34_that_selects_by_class_evicts_nothing(tmp_path: Path) -> None:
+async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Path) -> None:
     gates = FeatureGates(V1_34, DRADeviceTaints=True)
-    selector = {"driver": "gpu.example.com", "deviceClassName": "other"}
-    by_class = {"deviceSelector": selector, "taint": {"key": "example.com/class", "effect": "NoExecute"}}
+    toleration = {"operator": "Exists", "effect": "NoExecute"}
+
+    async def rule(name: str, **selector: Any) -> None:
+        spec = {"deviceSelector": selector, "taint": {"key": f"example.com/{name}", "effect": "NoExecute"}}
+        await _create_old_rule(cluster, gates, {"metadata": {"name": name}, "spec": spec})
+
     async with api_server(tmp_path, gates) as cluster:
-        toleration = {"key": "example.com/repair", "operator": "Exists", "effect": "NoExecute"}
-        await _running(cluster, toleration, name="tolerant")
+        await cluster.create("ResourceSlice", "slice", **_slice())
+        await _running(cluster, {**toleration, "key": "example.com/first"}, name="tolerant")
         await _running(cluster, name="sensitive")
-        await _create_old_rule(cluster, gates, {"metadata": {"name": "by-class"}, "spec": by_class})
+        await rule("missing", deviceClassName="missing")
+        await rule(
+            "second", selectors=[{"cel": {"expression": "device.attributes[device.driver].index == 1"}}]
+        )
+        await rule("empty")
         async with controllers(cluster, _NAME, gates=gates):
-            await _create_old_rule(cluster, gates, {"metadata": {"name": "rule"}, **_rule("NoExecute")})
+            await cluster.client.create(
+                DEVICE_CLASSES, convert(DEVICE_CLASSES, {"metadata": {"name": "first"}})
+            )
+            await rule("first", driver="gpu.example.com", device="gpu-0", deviceClassName="first")
             await cluster.until(lambda: _leaves(cluster, "sensitive"))
+            await cluster.until(lambda: _reported(cluster))
         assert not await _leaves(cluster, "tolerant")
+
+
+async def _reported(cluster: Cluster) -> bool:
+    """Whether there is an event about the expression that failed."""
+    events = (await cluster.client.list(EVENTS, "default")).items
+    return any(
+        (event.involved_object.name, event.reason) == ("second", "CELRuntimeError")
+        and event.message == "selector #0: runtime error: no such key: index"
+        for event in events
+    )
 
 
 async def test_a_rule_that_only_asks(cluster: Cluster) -> None:

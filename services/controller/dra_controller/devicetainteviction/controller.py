@@ -6,22 +6,37 @@ Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
 from typing import Any
 
 from dra_shared.api.pod import ObjectReference, Pod
-from dra_shared.api.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
 from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.claims import pod_group_name
 from dra_shared.client.errors import NotFound
+from dra_shared.client.events import reference
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import PatchType
 from dra_shared.client.workqueue import WorkQueue, run_workers
 from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
-from dra_shared.taintrules import have_status, may_taint, taint_rules
+from dra_shared.slicetracker import SliceTracker
+from dra_shared.taintcriteria import TaintCriteria
+from dra_shared.taintrules import have_status, select_by_class, taint_rules
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
 from dra_controller.devicetainteviction.model import PodRef, RuleRef, RuleTaint, Work
 from dra_controller.devicetainteviction.rulestatus import condition, find
-from dra_controller.devicetainteviction.state import GROUP_INDEX, RULE_STATUS_SECONDS, EvictionState
+from dra_controller.devicetainteviction.state import (
+    GROUP_INDEX,
+    RULE_STATUS_SECONDS,
+    EvictionState,
+    has_criterion,
+)
 from dra_controller.framework import Context, Controller
 from dra_controller.queuemetrics import measure_queue
 from dra_controller.uids import RecentUids
@@ -58,14 +73,18 @@ class DeviceTaintEvictionController(Controller):
             pods.store, context.clock, self._schedule, self._report_cancelled, pod_groups=pod_groups
         )
         self._rules = None
+        self._slices = SliceTracker(rules_enabled=False)
         self._kubernetes = context.features.version
         self._rule_resource = taint_rules(context.features)
         if self._rule_resource is not None:
             rules = context.informers.informer(self._rule_resource)
             self._watched.append(rules)
             self._rules = rules.store
-            changed = self._rule_changed
-            rules.add_handler(lambda new: changed(None, new), changed, lambda old: changed(old, None))
+            if select_by_class(self._kubernetes):
+                self._slices = self._track(self._rule_resource)
+            else:
+                changed = self.state.rule_changed
+                rules.add_handler(lambda new: changed(None, new), changed, lambda old: changed(old, None))
         if pod_groups:
             pods.store.add_index(GROUP_INDEX, _group_of)
         state = self.state
@@ -79,10 +98,11 @@ class DeviceTaintEvictionController(Controller):
             state.pod_changed,
             lambda old: state.pod_changed(old, None),
         )
+        self._slices.add_listener(state.slice_changed)
         slices.add_handler(
-            lambda new: state.slice_changed(None, new),
-            state.slice_changed,
-            lambda old: state.slice_changed(old, None),
+            self._slices.set_slice,
+            lambda _, new: self._slices.set_slice(new),
+            lambda old: self._slices.delete_slice(old.metadata.name),
         )
         self._evicted = RecentUids()
         self._deletions = Counter(
@@ -101,11 +121,28 @@ class DeviceTaintEvictionController(Controller):
     def wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRADeviceTaints")
 
-    def _rule_changed(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
-        old, new = (
-            rule if rule is not None and may_taint(rule, self._kubernetes) else None for rule in (old, new)
+    def _track(self, resource: Resource[DeviceTaintRule]) -> SliceTracker:
+        """As in 1.34: rules add their taints to the slices, and these evict."""
+        context = self._context
+        classes = context.informers.informer(DEVICE_CLASSES)
+        self._watched.append(classes)
+        recorder = context.recorder("resource_slice_tracker")
+
+        def failed(rule: DeviceTaintRule, message: str) -> None:
+            recorder.event(reference(resource, rule), "Warning", "CELRuntimeError", message)
+
+        def changed(rule: DeviceTaintRule) -> None:
+            if has_criterion(rule):
+                tracker.set_rule(rule)
+            else:
+                tracker.delete_rule(rule.metadata.name)
+
+        tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, context.features, failed))
+        context.informers.informer(resource).add_handler(
+            changed, lambda _, new: changed(new), lambda old: tracker.delete_rule(old.metadata.name)
         )
-        self.state.rule_changed(old, new)
+        classes.add_handler(lambda _: tracker.class_changed(), lambda _, __: tracker.class_changed())
+        return tracker
 
     async def run(self) -> None:
         for informer in self._watched:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
-from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.api.taintrule import DeviceTaintRule, DeviceTaintSelector
 from dra_shared.claims import (
     SCHEDULING_GROUP,
     ClaimReferenceError,
@@ -21,7 +21,7 @@ from dra_shared.claims import (
 )
 from dra_shared.client.store import Store
 from dra_shared.clock import Clock, parse_rfc3339
-from dra_shared.taints import NO_EXECUTE, tolerates
+from dra_shared.taints import NO_EXECUTE, rule_matches, tolerates
 
 from dra_controller.devicetainteviction.model import (
     Eviction,
@@ -276,20 +276,18 @@ class EvictionState:
                 self._schedule(RuleRef.of(reason.rule.metadata), RULE_STATUS_SECONDS)
 
 
-def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether the rule is about the device.
+def has_criterion(rule: DeviceTaintRule) -> bool:
+    """Whether the rule's selector says anything.
 
-    A selector without any criterion selects nothing, unlike upstream's, where ``deviceSelector: {}`` evicts every pod
-    in the cluster that uses any device (kubernetes/kubernetes#141422).
+    One without any criterion selects nothing, unlike upstream's, where ``deviceSelector: {}`` evicts every pod in the
+    cluster that uses any device (kubernetes/kubernetes#141422).
     """
-    selector = rule.spec.device_selector
-    if selector is None or (selector.driver, selector.pool, selector.device) == (None, None, None):
-        return False
-    return (
-        selector.driver in (None, driver)
-        and selector.pool in (None, pool)
-        and selector.device in (None, device)
-    )
+    return rule.spec.device_selector not in (None, DeviceTaintSelector())
+
+
+def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
+    """Whether the rule is about the device."""
+    return has_criterion(rule) and rule_matches(rule, driver, pool, device)
 
 
 def rule_uids(eviction: Eviction) -> set[str]:

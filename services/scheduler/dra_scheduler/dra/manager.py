@@ -8,12 +8,15 @@ import uuid
 from collections.abc import Callable, Iterable
 
 from dra_shared.api.resource import DeviceClass, ResourceSlice
+from dra_shared.slicetracker import SliceTracker
+from dra_shared.taintcriteria import TaintCriteria
+from dra_shared.taintrules import select_by_class
 
 from dra_scheduler.allocator import Allocator, Features, Snapshot
 from dra_scheduler.allocator.contention import contender
+from dra_scheduler.allocator.programs import cel_features
 from dra_scheduler.dra.claimtracker import ClaimTracker, Pool
 from dra_scheduler.dra.classes import ClassResolver
-from dra_scheduler.dra.slicetracker import SliceTracker
 
 # None: all nodes.
 OnNodes = Callable[[str | None], None]
@@ -42,7 +45,9 @@ class DRAManager:
         )
         self.classes = ClassResolver()
         self.snapshot = Snapshot(features)
-        self.slices = SliceTracker(rules_enabled=taint_rules)
+        by_class = select_by_class(features.kubernetes)
+        criteria = TaintCriteria(self.classes.get, cel_features(features)) if by_class else None
+        self.slices = SliceTracker(rules_enabled=taint_rules, criteria=criteria)
         self.slices.add_listener(self._slice_changed)
         # Claims of equal spec stand in for each other, so share ids can't be derived from claims.
         self.allocator = Allocator(
@@ -63,6 +68,7 @@ class DRAManager:
     def set_class(self, device_class: DeviceClass) -> None:
         """A class came or changed."""
         self.classes.set_class(device_class)
+        self.slices.class_changed()
         self._on_nodes(None)
 
     def delete_class(self, name: str) -> None:

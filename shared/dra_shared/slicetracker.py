@@ -7,7 +7,11 @@ from collections.abc import Callable
 
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.log import logger
+from dra_shared.taintcriteria import CriteriaError, TaintCriteria
 from dra_shared.taints import apply_rules
+
+_log = logger(__name__)
 
 # What the slice was and what it is now; None where it didn't or doesn't exist.
 OnChange = Callable[[ResourceSlice | None, ResourceSlice | None], None]
@@ -16,12 +20,14 @@ OnChange = Callable[[ResourceSlice | None, ResourceSlice | None], None]
 class SliceTracker:
     """All slices, as observed and with the rules applied.
 
-    With ``rules_enabled`` off, rules are ignored. Listeners are called for every change of a slice itself,
-    and for a rule's change that changes the taints of one of the slice's devices.
+    With ``rules_enabled`` off, rules are ignored; with ``criteria`` they may select by class and expression, too.
+    Listeners are called for every change of a slice itself, and for a rule's or class's change that changes the taints
+    of one of the slice's devices.
     """
 
-    def __init__(self, *, rules_enabled: bool = True) -> None:
+    def __init__(self, *, rules_enabled: bool = True, criteria: TaintCriteria | None = None) -> None:
         self._rules_enabled = rules_enabled
+        self._criteria = criteria
         self._slices: dict[str, ResourceSlice] = {}
         self._patched: dict[str, ResourceSlice] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
@@ -65,6 +71,12 @@ class SliceTracker:
         if old is not None:
             self._apply(old)
 
+    def class_changed(self) -> None:
+        """A class came or changed. Upstream misses that one went, so there is nothing to call then."""
+        if self._criteria is not None and self._rules_enabled and self._rules:
+            for name in self._slices:
+                self._publish(name, always=False)
+
     def _apply(self, *rules: DeviceTaintRule | None) -> None:
         if not self._rules_enabled:
             return
@@ -74,11 +86,20 @@ class SliceTracker:
 
     def _publish(self, name: str, *, always: bool) -> None:
         piece = self._slices[name]
-        patched = apply_rules(piece, self._rules.values()) if self._rules_enabled and self._rules else piece
+        try:
+            patched = self._with_rules(piece)
+        except CriteriaError as error:
+            _log.error("rules could not be applied to the slice", slice=name, error=str(error))
+            return
         old = self._patched.get(name)
         self._patched[name] = patched
         if always or old is None or _taints_differ(old, patched):
             self._notify(old, patched)
+
+    def _with_rules(self, piece: ResourceSlice) -> ResourceSlice:
+        if not self._rules_enabled or not self._rules:
+            return piece
+        return apply_rules(piece, self._rules.values(), self._criteria)
 
     def _notify(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         for listener in self._listeners:
@@ -97,4 +118,4 @@ def _concerns(rule: DeviceTaintRule, piece: ResourceSlice) -> bool:
 
 
 def _taints_differ(old: ResourceSlice, new: ResourceSlice) -> bool:
-    return any(a.taints != b.taints for a, b in zip(old.spec.devices, new.spec.devices, strict=True))
+    return [device.taints for device in old.spec.devices] != [device.taints for device in new.spec.devices]

@@ -1,0 +1,115 @@
+"""Slices with rules of 1.34, which select by class and expression, too."""
+
+from typing import Any
+
+import msgspec
+from dra_shared.api.resource import DeviceClass, ResourceSlice
+from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.features import FeatureGates
+from dra_shared.slicetracker import SliceTracker
+from dra_shared.taintcriteria import TaintCriteria
+from dra_shared.version import V1_34
+
+_INDEX = "device.attributes['gpu.example.com'].index"
+
+
+def _slice(*devices: dict[str, Any]) -> ResourceSlice:
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "pool": pool, "devices": devices}
+    return msgspec.convert({"metadata": {"name": "slice"}, "spec": spec}, ResourceSlice)
+
+
+_GPUS = _slice(
+    *({"name": f"gpu-{index}", "attributes": {"index": {"int": index}}} for index in range(3)),
+    {"name": "bare"},
+)
+
+
+def _selectors(*expressions: str) -> list[dict[str, Any]]:
+    return [{"cel": {"expression": expression}} for expression in expressions]
+
+
+def _rule(**selector: Any) -> DeviceTaintRule:
+    spec = {"deviceSelector": selector, "taint": {"key": "broken", "effect": "NoExecute"}}
+    return msgspec.convert({"metadata": {"name": "rule"}, "spec": spec}, DeviceTaintRule)
+
+
+def _class(*expressions: str) -> DeviceClass:
+    spec = {"selectors": _selectors(*expressions)}
+    return msgspec.convert({"metadata": {"name": "gpu"}, "spec": spec}, DeviceClass)
+
+
+class _World:
+    """A tracker and what it reported."""
+
+    def __init__(self, *classes: DeviceClass) -> None:
+        self.classes = {known.metadata.name: known for known in classes}
+        self.errors: list[str] = []
+        self.tracker = SliceTracker(
+            criteria=TaintCriteria(
+                self.classes.get,
+                FeatureGates(V1_34, DRADeviceTaints=True),
+                lambda rule, message: self.errors.append(message),
+            )
+        )
+        self.tracker.set_slice(_GPUS)
+
+    def tainted(self) -> list[str]:
+        piece = self.tracker.get("slice")
+        assert piece is not None
+        return [device.name for device in piece.spec.devices if device.taints]
+
+
+def test_expressions_select_devices() -> None:
+    world = _World()
+    world.tracker.set_rule(_rule(selectors=_selectors(f"{_INDEX} > 0", f"{_INDEX} < 2")))
+    assert world.tainted() == ["gpu-1"]
+    assert world.errors == ["selector #0: runtime error: no such key: index"]
+
+
+def test_a_class_selects_devices_and_its_errors_are_not_reported() -> None:
+    world = _World(_class(f"{_INDEX} != 1"))
+    world.tracker.set_rule(_rule(deviceClassName="gpu", selectors=_selectors(f"{_INDEX} > 0")))
+    assert world.tainted() == ["gpu-2"]
+    assert world.errors == []
+
+
+def test_what_else_a_rule_names_counts_too() -> None:
+    world = _World(_class())
+    world.tracker.set_rule(_rule(deviceClassName="gpu", device="gpu-0"))
+    assert world.tainted() == ["gpu-0"]
+    world.tracker.set_rule(_rule(deviceClassName="gpu", driver="other.example.com"))
+    assert world.tainted() == []
+
+
+def test_a_class_may_come_later_and_change() -> None:
+    world = _World()
+    changes: list[list[str]] = []
+    world.tracker.add_listener(lambda old, new: changes.append(world.tainted()))
+    world.tracker.set_rule(_rule(deviceClassName="gpu"))
+    assert world.tainted() == []
+    for expression in (f"{_INDEX} == 0", f"{_INDEX} == 0 || false", f"{_INDEX} == 1"):
+        world.classes["gpu"] = _class(expression)
+        world.tracker.class_changed()
+    assert changes == [[], ["gpu-0"], ["gpu-1"]]
+
+
+def test_with_an_expression_that_does_not_compile_a_slice_stays_as_it_was() -> None:
+    world = _World()
+    world.tracker.set_rule(_rule(device="gpu-0"))
+    world.tracker.set_rule(_rule(selectors=_selectors("no.such.thing")))
+    assert world.tainted() == ["gpu-0"]
+    world.tracker.set_slice(_slice({"name": "new"}))
+    assert world.tracker.get("slice") is not None
+    assert world.tainted() == ["gpu-0"]
+    world.tracker.delete_rule("rule")
+    assert world.tainted() == []
+
+
+def test_rules_of_later_versions_do_not_know_these_criteria() -> None:
+    tracker = SliceTracker()
+    tracker.set_slice(_GPUS)
+    tracker.set_rule(_rule(deviceClassName="gpu"))
+    piece = tracker.get("slice")
+    assert piece is not None
+    assert all(device.taints for device in piece.spec.devices)
