@@ -73,15 +73,15 @@ class DeviceTaintEvictionController(Controller):
             pods.store, context.clock, self._schedule, self._report_cancelled, pod_groups=pod_groups
         )
         self._rules = None
-        self._slices = SliceTracker(rules_enabled=False)
+        tracked = False
         self._kubernetes = context.features.version
         self._rule_resource = taint_rules(context.features)
         if self._rule_resource is not None:
             rules = context.informers.informer(self._rule_resource)
             self._watched.append(rules)
             self._rules = rules.store
-            if select_by_class(self._kubernetes):
-                self._slices = self._track(self._rule_resource)
+            if tracked := select_by_class(self._kubernetes):
+                self._track(self._rule_resource)
             else:
                 changed = self.state.rule_changed
                 rules.add_handler(lambda new: changed(None, new), changed, lambda old: changed(old, None))
@@ -98,12 +98,12 @@ class DeviceTaintEvictionController(Controller):
             state.pod_changed,
             lambda old: state.pod_changed(old, None),
         )
-        self._slices.add_listener(state.slice_changed)
-        slices.add_handler(
-            self._slices.set_slice,
-            lambda _, new: self._slices.set_slice(new),
-            lambda old: self._slices.delete_slice(old.metadata.name),
-        )
+        if not tracked:
+            slices.add_handler(
+                lambda new: state.slice_changed(None, new),
+                state.slice_changed,
+                lambda old: state.slice_changed(old, None),
+            )
         self._evicted = RecentUids()
         self._deletions = Counter(
             "device_taint_eviction_controller_pod_deletions_total",
@@ -121,7 +121,7 @@ class DeviceTaintEvictionController(Controller):
     def wanted(cls, context: Context) -> bool:
         return context.features.enabled("DRADeviceTaints")
 
-    def _track(self, resource: Resource[DeviceTaintRule]) -> SliceTracker:
+    def _track(self, resource: Resource[DeviceTaintRule]) -> None:
         """As in 1.34: rules add their taints to the slices, and these evict."""
         context = self._context
         classes = context.informers.informer(DEVICE_CLASSES)
@@ -142,7 +142,12 @@ class DeviceTaintEvictionController(Controller):
             changed, lambda _, new: changed(new), lambda old: tracker.delete_rule(old.metadata.name)
         )
         classes.add_handler(lambda _: tracker.class_changed(), lambda _, __: tracker.class_changed())
-        return tracker
+        tracker.add_listener(self.state.slice_changed)
+        context.informers.informer(RESOURCE_SLICES).add_handler(
+            tracker.set_slice,
+            lambda _, new: tracker.set_slice(new),
+            lambda old: tracker.delete_slice(old.metadata.name),
+        )
 
     async def run(self) -> None:
         for informer in self._watched:
