@@ -1,6 +1,5 @@
 """What a new cluster has, and what is derived from its objects."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -134,17 +133,19 @@ async def test_the_servers_own_service_and_endpoints_are_back_in_ten_seconds(
     assert (await client.get(_OWN)).status_code == 404
     await clock.advance(10)
     for path in before:
-        assert (await until_there(client, path))["metadata"]["uid"] != before[path]["metadata"]["uid"]
-    await until_there(client, f"{ADDRESSES}/10.96.0.1")
-    await until_there(client, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes")
+        assert (await until_there(client, path, clock))["metadata"]["uid"] != before[path]["metadata"]["uid"]
+    await until_there(client, f"{ADDRESSES}/10.96.0.1", clock)
+    await until_there(client, "/apis/networking.k8s.io/v1/servicecidrs/kubernetes", clock)
     assert (await client.delete(f"{ADDRESSES}/10.96.0.1")).status_code == 200
     moved = {"subsets": [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]}
     assert (await client.patch(_ENDPOINTS, json=moved, headers=_MERGE)).status_code == 200
-    await clock.advance(10)
-    async with asyncio.timeout(PATIENCE):
-        while (await client.get(_ENDPOINTS)).json()["subsets"] != [subset]:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.01)
-    await until_there(client, f"{ADDRESSES}/10.96.0.1")
+
+    async def led_back() -> bool:
+        found: bool = (await client.get(_ENDPOINTS)).json()["subsets"] == [subset]
+        return found
+
+    await until(led_back, PATIENCE, clock, every=0.01)
+    await until_there(client, f"{ADDRESSES}/10.96.0.1", clock)
 
 
 async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_not(
@@ -167,24 +168,26 @@ async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_
     }
     assert (await client.patch(mine, json=taken, headers=_MERGE)).status_code == 200
     await clock.advance(60)
-    await until_there(client, gone[0])
+    await until_there(client, gone[0], clock)
 
     async def repaired() -> dict[str, Any] | None:
         found: dict[str, Any] = (await client.get(level)).json()
         return found if found["spec"]["limited"]["nominalConcurrencyShares"] == 100 else None
 
-    found = await until(repaired, PATIENCE, every=0.01)
+    found = await until(repaired, PATIENCE, clock, every=0.01)
     assert found["metadata"]["generation"] == 3
     assert (await client.get(mine)).json()["spec"]["matchingPrecedence"] == 7
     assert [(await client.get(path)).status_code for path in gone[1:]] == [404, 404]
 
 
-async def until_there(client: httpx.AsyncClient, path: str) -> dict[str, Any]:
+async def until_there(client: httpx.AsyncClient, path: str, clock: FakeClock) -> dict[str, Any]:
+    """Wait for the object. Time goes on meanwhile, as a round writes, and the next counts from its end."""
+
     async def check() -> dict[str, Any] | None:
         answer = await client.get(path)
         return answer.json() if answer.status_code == 200 else None
 
-    found: dict[str, Any] = await until(check, PATIENCE, every=0.01)
+    found: dict[str, Any] = await until(check, PATIENCE, clock, every=0.01)
     return found
 
 
