@@ -20,6 +20,7 @@ from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
+from dra_shared.taintrules import select_by_class
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
@@ -123,8 +124,10 @@ class ControllerManager:
         """One term: everything starts from what the API server says."""
         registry = CollectorRegistry()
         relist = self._config.relist_seconds
-        # Controllers read names, nodes and taints of devices from it; who needs the rest asks for it.
-        trims = {RESOURCE_SLICES.kind: WithoutDetails()}
+        # Controllers read names, nodes and taints of devices from it; who needs the rest asks for it. Rules that select
+        # by expression need it all the time.
+        by_class = select_by_class(self._config.features.version)
+        trims = {} if by_class else {RESOURCE_SLICES.kind: WithoutDetails()}
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)
         context = Context(
             self._client,

@@ -17,7 +17,10 @@ _GATES = FeatureGates(DRADeviceTaintRules=True)
 
 def _slice(*taints: dict[str, Any]) -> dict[str, Any]:
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
-    devices = [{"name": "gpu-0", "taints": list(taints)}, {"name": "gpu-1"}]
+    devices: list[dict[str, Any]] = [
+        {"name": f"gpu-{index}", "attributes": {"index": {"int": index}}} for index in range(2)
+    ]
+    devices[0]["taints"] = list(taints)
     return {"spec": {"driver": "gpu.example.com", "nodeName": "n1", "pool": pool, "devices": devices}}
 
 
@@ -112,18 +115,19 @@ async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Pat
         await _running(cluster, {**toleration, "key": "example.com/first"}, name="tolerant")
         await _running(cluster, name="sensitive")
         await rule("missing", deviceClassName="missing")
-        await rule(
-            "second", selectors=[{"cel": {"expression": "device.attributes[device.driver].index == 1"}}]
-        )
+        await rule("second", selectors=_expression("missing == 1"))
         await rule("empty")
         async with controllers(cluster, _NAME, gates=gates):
-            await cluster.client.create(
-                DEVICE_CLASSES, convert(DEVICE_CLASSES, {"metadata": {"name": "first"}})
-            )
-            await rule("first", driver="gpu.example.com", device="gpu-0", deviceClassName="first")
+            first = {"metadata": {"name": "first"}, "spec": {"selectors": _expression("index == 0")}}
+            await cluster.client.create(DEVICE_CLASSES, convert(DEVICE_CLASSES, first))
+            await rule("first", deviceClassName="first")
             await cluster.until(lambda: _leaves(cluster, "sensitive"))
             await cluster.until(lambda: _reported(cluster))
         assert not await _leaves(cluster, "tolerant")
+
+
+def _expression(text: str) -> list[dict[str, Any]]:
+    return [{"cel": {"expression": f"device.attributes[device.driver].{text}"}}]
 
 
 async def _reported(cluster: Cluster) -> bool:
@@ -131,7 +135,7 @@ async def _reported(cluster: Cluster) -> bool:
     events = (await cluster.client.list(EVENTS, "default")).items
     return any(
         (event.involved_object.name, event.reason) == ("second", "CELRuntimeError")
-        and event.message == "selector #0: runtime error: no such key: index"
+        and event.message == "selector #0: runtime error: no such key: missing"
         for event in events
     )
 
