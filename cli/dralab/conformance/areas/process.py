@@ -62,7 +62,7 @@ async def _stuck(session: Session) -> None:
     "answers",
     "its calls return",
     promise="A call to the driver returns within the kubelet's 45 seconds, whatever came of the calls before it: here"
-    " those that wait in vain do so for less than two minutes in all.",
+    " those without an answer wait for less than two minutes in all.",
     source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout);"
     " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/378 (locks)",
     cost="No pod with devices starts or ends on the node until somebody restarts the driver.",
