@@ -14,8 +14,9 @@ from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaem
 from dra_node_agent.drivers.nvidia.computedomain.install import install
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 from dra_shared.api.codec import convert
-from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dra_shared.client.errors import ApiError, Invalid, NotFound
+from dra_shared.client.rest import Client, WatchEvent
 from dra_shared.clock import SystemClock
 
 from tests.controller.cluster import Cluster, api_server
@@ -192,6 +193,44 @@ async def test_where_machines_have_daemons_there_is_the_workloads_template_alone
 
     await until(gone)
     assert await lab.parts(uid) == []
+
+
+class _Late(Client):
+    """Its watches of templates bring nothing until ``open`` is set."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.open = asyncio.Event()
+
+    async def watch(self, resource: Resource[Any], *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent[Any]]:
+        async for event in super().watch(resource, *args, **kwargs):
+            if resource is RESOURCE_CLAIM_TEMPLATES:
+                await self.open.wait()
+            yield event
+
+
+async def test_a_domain_stays_until_parts_that_are_not_yet_known_are_gone(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as cluster, _Late(cluster.url) as late:
+        await install(cluster.client, SPACE, host_managed=True)
+        controller = ComputeDomainController(late, SystemClock(), SPACE, NvidiaGates(), host_managed=True)
+        task = asyncio.create_task(controller.run())
+        lab = Lab(cluster.url, cluster.client)
+        domain = await lab.domain()
+        await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
+        # A later domain has all that it needs, so the deletion was seen.
+        await lab.domain("after", template="other")
+        left = await lab.now(domain)
+        assert left is not None
+        assert left.metadata.deletion_timestamp is not None
+        late.open.set()
+
+        async def gone() -> bool:
+            return await lab.now(domain) is None
+
+        await until(gone)
+        assert await lab.parts(domain.metadata.uid) == []
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_edges(lab: Lab) -> None:

@@ -93,8 +93,7 @@ class ComputeDomainController:
         if domain is None or domain.metadata.deletion_timestamp is not None:
             gone = await self._tear_down(uid)
             if gone and domain is not None and api.FINALIZER in domain.metadata.finalizers:
-                await self._release(COMPUTE_DOMAINS, domain)
-                _log.info("compute domain removed", domain=domain.key)
+                await self._let_go(domain)
             return
         if api.FINALIZER not in domain.metadata.finalizers:
             finalizers = (*domain.metadata.finalizers, api.FINALIZER)
@@ -166,6 +165,20 @@ class ComputeDomainController:
             if part.metadata.deletion_timestamp is not None and api.FINALIZER in part.metadata.finalizers:
                 await self._release(resource, part)
         return not owned
+
+    async def _let_go(self, domain: ComputeDomain) -> None:
+        """Remove the domain's finalizer, unless parts of it are left that the informers do not know yet."""
+        selector = f"{api.LABEL}={domain.metadata.uid}"
+        parts: list[tuple[Resource[Any], str | None]] = [
+            (RESOURCE_CLAIM_TEMPLATES, None),
+            (DAEMON_SETS, self._namespace),
+        ]
+        for resource, namespace in parts:
+            if (await self._client.list(resource, namespace, label_selector=selector)).items:
+                # Their events bring the domain back.
+                return
+        await self._release(COMPUTE_DOMAINS, domain)
+        _log.info("compute domain removed", domain=domain.key)
 
     async def _release(self, resource: Resource[T], obj: T) -> None:
         """Remove the finalizer."""
