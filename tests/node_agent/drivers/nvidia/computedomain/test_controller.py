@@ -202,7 +202,9 @@ class _Late(Client):
         super().__init__(url)
         self.open = asyncio.Event()
 
-    async def watch(self, resource: Resource[Any], *args: Any, **kwargs: Any) -> AsyncIterator[WatchEvent[Any]]:
+    async def watch(
+        self, resource: Resource[Any], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[WatchEvent[Any]]:
         async for event in super().watch(resource, *args, **kwargs):
             if resource is RESOURCE_CLAIM_TEMPLATES:
                 await self.open.wait()
