@@ -35,7 +35,7 @@ async def _started(folder: Path, script: str) -> tuple[ContainerDriver, Path]:
     words = [str(tool), "run", "--privileged", sys.executable, "-S", "-c", script, "{pod_uid}"]
     driver = ContainerDriver(words, {}, {"NODE_NAME": "node-0"}, folder / "log", Path("/tmp/shared"))
     await driver.start()
-    await until(lambda: "up" in driver.output(), 20)
+    await until(lambda: "up" in driver.output())
     return driver, state
 
 

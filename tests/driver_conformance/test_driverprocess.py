@@ -18,7 +18,7 @@ def _driver(folder: Path, script: str, *words: str) -> ProcessDriver:
 
 
 async def _up(driver: ProcessDriver) -> None:
-    await until(lambda: "up" in driver.output(), 20)
+    await until(lambda: "up" in driver.output())
 
 
 def test_words_in_braces_are_replaced() -> None:

@@ -14,6 +14,7 @@ from dra_node_agent.kubelet.dra.checkpoint import (
 )
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraManager
+from dra_node_agent.sockets import LocalSockets, UnixSockets
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
@@ -84,7 +85,6 @@ async def open_bench(
     tmp_path: Path,
     table: Case,
     *,
-    timeout: float = 45.0,
     on_health: Callable[[set[str]], None] | None = None,
     clock: SystemClock | None = None,
 ) -> AsyncIterator[Bench]:
@@ -94,11 +94,18 @@ async def open_bench(
     groups = bool(table.get("draWorkloadResourceClaimsEnabled"))
     features = FeatureGates(V1_36, DRAWorkloadResourceClaims=groups)
     answers = table["resp"].get("claims", {}) if "resp" in table else None
-    driver = FakeDriver(
-        table.get("driverName") or "unused", answers=answers, hang=bool(table.get("wantTimeout"))
-    )
+    hang = bool(table.get("wantTimeout"))
+    # A call over a real socket may be late for its own timeout, and never reach the driver.
+    timeout, sockets = (0.05, LocalSockets()) if hang else (45.0, UnixSockets())
+    driver = FakeDriver(table.get("driverName") or "unused", answers=answers, hang=hang, sockets=sockets)
     manager = DraManager(
-        tmp_path, api.client(), clock or SystemClock(), features, on_health_change=on_health, durable=False
+        tmp_path,
+        api.client(),
+        clock or SystemClock(),
+        features,
+        on_health_change=on_health,
+        durable=False,
+        sockets=sockets,
     )
     async with driver:
         if table.get("driverName"):

@@ -36,7 +36,7 @@ def _requests(driver: FakeDriver) -> list[Case]:
 
 async def _prepare(case: Case, tmp_path: Path) -> None:
     table, actual = case["table"], case["actual"]
-    async with open_bench(tmp_path, table, timeout=0.3 if table["wantTimeout"] else 45) as bench:
+    async with open_bench(tmp_path, table) as bench:
         error = None
         try:
             await bench.manager.prepare(read_pod(table["pod"]))
@@ -50,7 +50,7 @@ async def _prepare(case: Case, tmp_path: Path) -> None:
 
 async def _unprepare(case: Case, tmp_path: Path) -> None:
     table, actual = case["table"], case["actual"]
-    async with open_bench(tmp_path, table, timeout=0.3 if table["wantTimeout"] else 45) as bench:
+    async with open_bench(tmp_path, table) as bench:
         error = None
         try:
             await bench.manager.unprepare(read_pod(table["pod"]))

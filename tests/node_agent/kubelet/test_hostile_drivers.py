@@ -112,7 +112,7 @@ async def test_the_pod_gets_an_event_and_another_try(answer: bytes, message: str
         async def events() -> bool:
             return expected in await bench.events("Pod")
 
-        await until(events, 10)
+        await until(events)
         driver.answers["NodePrepareResources"] = _prepared("gpu-uid")
         await until(lambda: bench.phase() == "Running", clock=bench.clock)
 

@@ -26,7 +26,7 @@ async def test_the_server_is_there_while_a_client_is(folder: Path) -> None:
     await server.start()
     for number in range(1, 4):
         async with aio.insecure_channel(f"unix:{folder / 'door.sock'}") as channel:
-            await asyncio.wait_for(channel.channel_ready(), 10)
+            await asyncio.wait_for(channel.channel_ready(), 60)
             assert len(made) == number
         await until(lambda: not (folder / "behind.sock").exists())
     await server.close()
@@ -38,6 +38,6 @@ async def test_it_closes_while_its_last_client_leaves(folder: Path) -> None:
         server = OnDemandServer(folder / "door.sock", folder / "behind.sock", lambda _: None)
         await server.start()
         channel = aio.insecure_channel(f"unix:{folder / 'door.sock'}")
-        await asyncio.wait_for(channel.channel_ready(), 10)
+        await asyncio.wait_for(channel.channel_ready(), 60)
         await asyncio.gather(channel.close(), server.close())
         assert os.listdir(folder) == []

@@ -1,6 +1,5 @@
 """Logs and pods over HTTP, PodResources over gRPC."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -67,15 +66,13 @@ async def test_log_is_followed_until_the_container_ends() -> None:
     async with Bench() as bench, _served(bench) as client:
         await _running(bench)
 
-        async def follow() -> str:
-            return (await client.get("/containerLogs/ns/pod/main?follow=true")).text
-
-        following = asyncio.create_task(follow())
-        await asyncio.sleep(0.05)
-        await bench.clock.advance(61)
-        assert not following.done()
-        bench.delete("pod")
-        assert await following == "one\ntwo\nthree\n"
+        async with client.stream("GET", "/containerLogs/ns/pod/main?follow=true") as answer:
+            lines = aiter(answer.aiter_lines())
+            assert [await anext(lines) for _ in range(2)] == ["one", "two"]
+            await bench.clock.advance(61)
+            assert await anext(lines) == "three"
+            bench.delete("pod")
+            assert [line async for line in lines] == []
 
 
 async def test_log_of_the_previous_attempt() -> None:

@@ -23,7 +23,7 @@ from dra_node_agent.proto import (
     registration_v1_pb2,
     registration_v1_pb2_grpc,
 )
-from grpc import aio
+from dra_node_agent.sockets import PluginServer, Sockets, UnixSockets
 
 Answers = Mapping[str, Any]
 
@@ -33,7 +33,7 @@ class FakeDriver:
 
     ``answers`` by claim UID: a NodePrepareResourceResponse as a dict, or None for an empty one; a claim that isn't in
     there is skipped. Without ``answers`` every claim gets one device named after it. A ``deaf`` driver is not notified
-    of its registration.
+    of its registration. ``sockets``: where it listens.
     """
 
     def __init__(
@@ -48,6 +48,7 @@ class FakeDriver:
         hang: bool = False,
         cdi: Path | None = None,
         health: Sequence[str] = ("v1", "v1alpha1"),
+        sockets: Sockets | None = None,
     ) -> None:
         self.name = name
         self.answers = answers
@@ -69,10 +70,18 @@ class FakeDriver:
         self._folder = tempfile.TemporaryDirectory(prefix="dra", dir="/tmp")
         self.endpoint = str(Path(self._folder.name, "dra.sock"))
         self._registry = registry
-        self._server: aio.Server | None = None
+        self._sockets = sockets or UnixSockets()
+        self._server: PluginServer | None = None
 
     async def __aenter__(self) -> Self:
-        self._server = server = aio.server()
+        paths = [Path(self.endpoint)]
+        if self._registry is not None:
+            paths.append(self.registration_socket)
+        self._server = self._sockets.server(paths, self._add)
+        await self._server.start()
+        return self
+
+    def _add(self, server: Any) -> None:
         if self.version == "v1":
             dra_v1_pb2_grpc.add_DRAPluginServicer_to_server(_Service(self, dra_v1_pb2), server)
         elif self.alpha:
@@ -86,11 +95,6 @@ class FakeDriver:
             old = _Health(self, health_v1alpha1_pb2)
             health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server(old, server)
         registration_v1_pb2_grpc.add_RegistrationServicer_to_server(_Registration(self), server)
-        server.add_insecure_port(f"unix:{self.endpoint}")
-        if self._registry is not None:
-            server.add_insecure_port(f"unix:{self.registration_socket}")
-        await server.start()
-        return self
 
     async def __aexit__(
         self,

@@ -147,7 +147,8 @@ async def test_a_plugin_may_introduce_itself_in_plugins_registry() -> None:
         await plugin.start()
         try:
             await _with_devices(bench, plugin)
-            assert plugin.registered
+            # Its devices may be known before it is notified.
+            await until(lambda: plugin.registered)
         finally:
             await plugin.stop()
         await until(lambda: _amounts(bench) == ("2", "0"))
