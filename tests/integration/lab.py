@@ -158,8 +158,10 @@ class Lab:
 
         return dict(_EXPORTED.findall(await self.log(namespace, pod, container)))
 
-    async def log(self, namespace: str, pod: str, container: str) -> str:
-        """The container's log, once there is something in it."""
+    async def log(
+        self, namespace: str, pod: str, container: str, whole: Callable[[str], object] = bool
+    ) -> str:
+        """The container's log, once it is ``whole``: if nothing else is said, once there is something in it."""
 
         async def printed() -> str | None:
             response = await self.client.raw(
@@ -167,7 +169,7 @@ class Lab:
                 f"/api/v1/namespaces/{namespace}/pods/{pod}/log",
                 params={"container": container},
             )
-            return response.text if response.status_code == 200 else None
+            return response.text if response.status_code == 200 and whole(response.text) else None
 
         return await self.until(printed, lambda: self._describe(namespace))
 

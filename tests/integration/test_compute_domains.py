@@ -28,7 +28,7 @@ async def test_a_domain_of_two_nodes(house: Lab) -> None:
         "node-1",
     }
     for worker in workers:
-        log = await house.log("compute-domain", worker, "main")
+        log = await house.log("compute-domain", worker, "main", lambda text: "NVIDIA GB200" in text)
         assert log.startswith("channel0\n")
         assert log.count("NVIDIA GB200") == 4
 

@@ -28,7 +28,7 @@ async def _all_run(house: Lab, namespace: str) -> str:
 async def test_the_drivers_pods_run_the_drivers(house: Lab) -> None:
     await house.apply(_CHARTS / "example.yaml")
     plugin = await _all_run(house, "dra-example-driver")
-    assert "gpu.example.com runs" in await house.log("dra-example-driver", plugin, "plugin")
+    await house.log("dra-example-driver", plugin, "plugin", lambda text: "gpu.example.com runs" in text)
     assert await _drivers(house) == {"gpu.example.com"}
 
     await house.apply(_CHARTS / "nvidia.yaml")

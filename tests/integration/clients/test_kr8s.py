@@ -11,6 +11,7 @@ from dra_shared.version import DEFAULT
 from kr8s.asyncio.objects import ConfigMap, Deployment, Pod, new_class
 
 from tests.integration.clients.objects import deployment, gpu_pod, template
+from tests.support.waiting import until
 
 # It warns of every Kubernetes that is newer than itself.
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::UserWarning")]
@@ -61,8 +62,11 @@ async def test_a_pod_runs_and_speaks(api: Any, name: str) -> None:
     await pod.create()
     await pod.wait("condition=Ready", timeout=60)
     assert await pod.ready()
-    lines = [line async for line in pod.logs(tail_lines=1)]
-    assert lines == ["hello from kr8s"]
+
+    async def printed() -> list[str]:
+        return [line async for line in pod.logs(tail_lines=1)]
+
+    assert await until(printed) == ["hello from kr8s"]
     await pod.delete()
     await pod.wait("delete", timeout=60)
 

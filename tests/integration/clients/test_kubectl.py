@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import yaml
 from dra_shared.version import DEFAULT
@@ -213,7 +214,8 @@ def test_a_pod_with_a_claim(kubectl: Kubectl, name: str) -> None:
     kubectl("create", stdin=gpu_pod(name, name, "echo one; echo two; sleep 1000"))
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
     kubectl("wait", "--for=jsonpath={.status.phase}=Running", f"pod/{name}", "--timeout=60s")
-    assert kubectl("logs", name, "--tail=1") == "two\n"
+    # A container runs before it has printed.
+    blocking_until(lambda: kubectl("logs", name, "--tail=1") == "two\n")
     # Events are written in the background, one after the other.
     blocking_until(lambda: "Started" in kubectl("events", "--for", f"pod/{name}"))
     printed = kubectl("describe", "pod", name)
@@ -360,10 +362,13 @@ _SERVER = "mkdir /www; echo hello > /www/index.html; httpd -f -p 8080 -h /www"
 
 
 @pytest.fixture
-def web(kubectl: Kubectl, name: str) -> Iterator[str]:
+def web(kubectl: Kubectl, server: str, name: str) -> Iterator[str]:
     """A pod that serves HTTP on port 8080."""
     kubectl("run", name, "--image=busybox", "--port=8080", "--command", "--", "sh", "-c", _SERVER)
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+    # Without a probe it is ready before it listens.
+    page = f"{server}/api/v1/namespaces/default/pods/{name}:8080/proxy/"
+    blocking_until(lambda: httpx.get(page).is_success)
     yield name
     kubectl("delete", "pod", name, "--now")
 

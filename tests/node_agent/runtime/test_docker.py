@@ -47,6 +47,8 @@ _engine = pytest.mark.skipif(
     reason="needs a container engine: set DOCKER_HOST and DRALAB_TEST_IMAGE",
 )
 _WAITER = "trap 'exit 0' TERM; sleep 9999 & wait"
+#: Its line says that it ends when it is asked to.
+_TALKER = "trap 'exit 0' TERM; echo one; sleep 9999 & wait"
 
 
 @asynccontextmanager
@@ -104,8 +106,8 @@ async def test_container_runs_and_ends(tmp_path: Path) -> None:
 @_engine
 async def test_stop_lets_the_container_react(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
-        container_id = await runtime.run(_spec(_WAITER))
-        await asyncio.sleep(0.3)
+        container_id = await runtime.run(_spec(_TALKER))
+        await until(lambda: _log(runtime, container_id))
         await runtime.stop(container_id, 10)
         assert _state(runtime, container_id).exit_code == 0
 
@@ -113,13 +115,12 @@ async def test_stop_lets_the_container_react(tmp_path: Path) -> None:
 @_engine
 async def test_exec_and_followed_log(tmp_path: Path) -> None:
     async with _runtime(tmp_path) as runtime:
-        container_id = await runtime.run(_spec(f"echo one; {_WAITER}"))
+        container_id = await runtime.run(_spec(_TALKER))
         assert await runtime.exec(container_id, ["sh", "-c", "echo inside; exit 4"]) == (4, b"inside\n")
-        following = asyncio.create_task(_log(runtime, container_id, follow=True))
-        await asyncio.sleep(0.3)
-        assert not following.done()
+        pieces = aiter(runtime.logs(container_id, LogOptions(follow=True)))
+        assert await anext(pieces) == b"one\n"
         await runtime.stop(container_id, 10)
-        assert await following == "one\n"
+        assert [piece async for piece in pieces] == []
         assert await _log(runtime, container_id, limit_bytes=2) == "on"
 
 

@@ -1,6 +1,7 @@
 """Probes over a real network: named ports, bad statuses and refused connections."""
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
 
 import pytest
@@ -8,17 +9,34 @@ from dra_node_agent.runtime.base import BAD_STATUS
 from dra_node_agent.runtime.netprobe import probe_network
 from dra_shared.api.container import Container, ContainerPort, HTTPGetAction, Probe, TCPSocketAction
 
+from tests.support.waiting import until
+
 
 @pytest.fixture
 async def port() -> AsyncIterator[int]:
+    busy = 0
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal busy
+        busy += 1
         line = await reader.readline()
         status = b"200 OK" if b" /ok " in line else b"503 Service Unavailable"
         writer.write(b"HTTP/1.1 " + status + b"\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+        busy -= 1
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-        yield server.sockets[0].getsockname()[1]
+        number: int = server.sockets[0].getsockname()[1]
+        yield number
+        # Connections are taken in their order: once the last has an answer, all are known.
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        writer.write(b"\n")
+        await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        await until(lambda: not busy)
 
 
 def _container(port: int) -> Container:
