@@ -53,6 +53,60 @@ def test_the_group_of_a_pod_goes_with_its_gate(version: Version, field: str, val
     assert Judge(FeatureGates(version)).keep(pod).dropped == ()
 
 
+_TEMPLATE: Json = {
+    "metadata": {"labels": {"a": "b"}},
+    "spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGroup": {"podGroupName": "g"}},
+}
+_JOB_TEMPLATE = {**_TEMPLATE, "spec": {**_TEMPLATE["spec"], "restartPolicy": "Never"}}
+_SELECTOR = {"matchLabels": {"a": "b"}}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "content", "path"),
+    [
+        ("v1", "PodTemplate", {"template": _TEMPLATE}, "template"),
+        (
+            "v1",
+            "ReplicationController",
+            {"spec": {"selector": {"a": "b"}, "template": _TEMPLATE}},
+            "spec.template",
+        ),
+        *(
+            ("apps/v1", kind, {"spec": {"selector": _SELECTOR, "template": _TEMPLATE}}, "spec.template")
+            for kind in ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+        ),
+        ("batch/v1", "Job", {"spec": {"template": _JOB_TEMPLATE}}, "spec.template"),
+        (
+            "batch/v1",
+            "CronJob",
+            {"spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": _JOB_TEMPLATE}}}},
+            "spec.jobTemplate.spec.template",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) and value.isalpha() else "",
+)
+def test_the_group_of_a_template_goes_with_its_gate(
+    version: str, kind: str, content: Json, path: str
+) -> None:
+    obj = {"apiVersion": version, "kind": kind, "metadata": {"name": "a", "namespace": "default"}, **content}
+    assert Judge(FeatureGates(V1_37)).create(obj).dropped == (f"{path}.spec.schedulingGroup",)
+    assert Judge(FeatureGates(V1_37, GenericWorkload=True)).create(obj).dropped == ()
+    obj["metadata"]["uid"] = "1"
+    assert Judge(FeatureGates(V1_37)).keep(obj).dropped == ()
+
+
+async def test_what_is_dropped_from_a_template_is_no_change(tmp_path: Path) -> None:
+    path = "/apis/apps/v1/namespaces/default/deployments"
+    plain = {**_TEMPLATE, "spec": {"containers": _TEMPLATE["spec"]["containers"]}}
+    obj = {"metadata": {"name": "a"}, "spec": {"selector": _SELECTOR, "template": plain}}
+    async with _server(tmp_path) as client:
+        made = (await client.post(path, json=obj)).json()
+        made["spec"]["template"]["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+        answer = (await client.put(f"{path}/a", json=made)).json()
+    assert "schedulingGroup" not in answer["spec"]["template"]["spec"]
+    assert answer["metadata"]["generation"] == 1
+
+
 @contextlib.asynccontextmanager
 async def _server(path: Path, **gates: bool) -> AsyncIterator[httpx.AsyncClient]:
     config = Config(port=0, data=path, relaxed=True, features=FeatureGates(V1_36, **gates))

@@ -13,6 +13,7 @@ from dra_apiserver.kinds.apps.rollouts import check_strategy
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.pods import gates
 from dra_apiserver.kinds.pods.spec import check_template
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
 from dra_apiserver.kinds.strategy import Context
@@ -38,6 +39,8 @@ _SET_FIXED = (
 
 class WorkloadStrategy(GenericStrategy):
     """Deployments and their like: a selector that never changes and that the template's labels match."""
+
+    gated = gates.template("spec.template")
 
     def __init__(self, word: str = "deployment", fixed_rest: bool = False) -> None:
         self._word = word
@@ -125,6 +128,8 @@ class DeploymentStrategy(WorkloadStrategy):
 
 class ReplicationControllerStrategy(GenericStrategy):
     """Selects by plain labels."""
+
+    gated = gates.template("spec.template")
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and spec."""

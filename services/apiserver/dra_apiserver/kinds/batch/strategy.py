@@ -15,6 +15,7 @@ from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.pods import gates
 from dra_apiserver.kinds.pods.update import same
 from dra_apiserver.kinds.strategy import Context
 
@@ -31,6 +32,8 @@ _DIRECTIVES = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 class CronJobStrategy(GenericStrategy):
     """Jobs at certain times."""
+
+    gated = gates.template("spec.jobTemplate.spec.template")
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and spec; the jobs' names must fit as well."""
@@ -49,6 +52,8 @@ class CronJobStrategy(GenericStrategy):
 
 class JobStrategy(GenericStrategy):
     """A job selects its pods by its own uid, unless it says that it selects by hand."""
+
+    gated = gates.template("spec.template")
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """Generation 1, no status, and the selector and labels made from uid and name."""

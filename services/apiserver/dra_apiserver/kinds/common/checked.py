@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.gates import GatedFields
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.objectmeta import keep_metadata, reset_for_status
 from dra_apiserver.kinds.strategy import Context
@@ -17,8 +18,9 @@ StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]
 class CheckedStrategy(GenericStrategy):
     """As any kind, with a check of new and changed objects."""
 
-    def __init__(self, check: Check) -> None:
+    def __init__(self, check: Check, gated: tuple[GatedFields, ...] = ()) -> None:
         self.check = check
+        self.gated = gated
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata, then the kind's own."""

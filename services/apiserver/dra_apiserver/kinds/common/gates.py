@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_shared.features import FeatureGates
@@ -42,6 +42,13 @@ class GatedFields:
                 if isinstance(parent, dict):
                     for name in names:
                         parent.pop(name, None)
+
+    def below(self, path: str) -> GatedFields:
+        """The same fields of what lies at `path`."""
+        fields, also = (
+            tuple(f"{path}.{name}" for name in names) for names in (self.fields, self.also_in_use)
+        )
+        return replace(self, fields=fields, also_in_use=also)
 
     @functools.cached_property
     def _in_use(self) -> Sequence[Sequence[str]]:

@@ -10,6 +10,7 @@ from dra_shared.jsontext import dumps
 
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError
+from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
 from dra_apiserver.kinds.common.objectmeta import (
     validate_kube_finalizers,
     validate_metadata,
@@ -44,7 +45,12 @@ def _payload(obj: JsonObject) -> JsonObject:
 
 
 class GenericStrategy:
-    """Names and metadata as upstream has them; a status only through its subresource; generations counted."""
+    """Names and metadata as upstream has them; a status only through its subresource; generations counted.
+
+    Of the `gated` fields those are dropped that are disabled and were not in use.
+    """
+
+    gated: tuple[GatedFields, ...] = ()
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """A new object has no status where the kind has a status subresource, unless the kind keeps it."""
@@ -52,6 +58,7 @@ class GenericStrategy:
             obj["status"] = {}
         if ctx.kind.counts_generation:
             obj["metadata"]["generation"] = 1
+        drop_disabled(self.gated, obj, None, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's errors."""
@@ -69,6 +76,8 @@ class GenericStrategy:
         if ctx.subresource == "status":
             self._keep_all_but_status(obj, old)
             return
+        # First: what is dropped is no change that the generation counts.
+        drop_disabled(self.gated, obj, old, ctx.features)
         if ctx.kind.has_status:
             if "status" in old:
                 obj["status"] = old["status"]

@@ -10,6 +10,13 @@ POD_STATUS = (
     GatedFields(("DRAExtendedResource",), ("status.extendedResourceClaimStatus",)),
     GatedFields(("DRANodeAllocatableResources",), ("status.nodeAllocatableResourceClaimStatuses",)),
 )
+
+
+def template(path: str) -> tuple[GatedFields, ...]:
+    """The gated fields of the pod template at `path` (`DropDisabledTemplateFields`)."""
+    return tuple(rule.below(path) for rule in POD)
+
+
 # Their names. Most pods have none of them, and gates are looked at for the others alone.
 IN_SPEC, IN_STATUS = (
     frozenset(path.rpartition(".")[2] for rule in rules for path in rule.fields)

@@ -21,6 +21,7 @@ from dra_apiserver.kinds.pods import (
     defaults,
     deletion,
     eviction,
+    gates,
     limits,
     podcells,
     priority,
@@ -89,7 +90,7 @@ KINDS = (
     builtin(
         "",
         "podtemplates",
-        strategy=CheckedStrategy(template.check_pod_template),
+        strategy=CheckedStrategy(template.check_pod_template, gates.template("template")),
         default=defaults.standalone_template,
         printer=printer("Name|Containers|Images|Pod Labels", columns.pod_template),
         warnings={"": warnings.pod_template},

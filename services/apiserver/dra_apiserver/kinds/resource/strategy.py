@@ -11,7 +11,7 @@ from dra_shared.version import V1_35, V1_36, V1_37, Version
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
-from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
+from dra_apiserver.kinds.common.gates import drop_disabled
 from dra_apiserver.kinds.common.generic import GenericStrategy
 from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.common.objectmeta import (
@@ -60,28 +60,12 @@ def _check_admin_requests(devices: JsonObject, ctx: Context) -> list[FieldError]
     return []
 
 
-class _Gated(GenericStrategy):
-    """Drops what feature gates forbid, before anything else."""
-
-    gated: tuple[GatedFields, ...] = ()
-
-    def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields."""
-        super().prepare_for_create(obj, ctx)
-        drop_disabled(self.gated, obj, None, ctx.features)
-
-    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields that were not in use."""
-        drop_disabled(self.gated, obj, old, ctx.features)
-        super().prepare_for_update(obj, old, ctx)
-
-
 def _checks_again(ctx: Context) -> bool:
     """Whether an update is checked as a new object, too (before kubernetes/kubernetes#134444)."""
     return ctx.features.version < V1_35
 
 
-class ResourceClaimStrategy(_Gated):
+class ResourceClaimStrategy(GenericStrategy):
     """A claim: its spec never changes, its status only through the subresource."""
 
     gated = CLAIM
@@ -154,7 +138,7 @@ def _drop_deallocated_devices(obj: JsonObject, old: JsonObject) -> None:
         status.pop("devices", None)
 
 
-class ResourceClaimTemplateStrategy(_Gated):
+class ResourceClaimTemplateStrategy(GenericStrategy):
     """A template: its spec never changes."""
 
     gated = CLAIM_TEMPLATE
@@ -209,7 +193,7 @@ def _validate_template_metadata(meta: JsonObject, path: str) -> list[FieldError]
     ]
 
 
-class ResourceSliceStrategy(_Gated):
+class ResourceSliceStrategy(GenericStrategy):
     """A slice; a taint says when it was added."""
 
     gated = SLICE
@@ -252,7 +236,7 @@ class ResourceSliceStrategy(_Gated):
         return self.warnings_on_create(obj, ctx)
 
 
-class DeviceClassStrategy(_Gated):
+class DeviceClassStrategy(GenericStrategy):
     """A class."""
 
     gated = CLASS
