@@ -24,7 +24,7 @@ Explain = Callable[[str], Awaitable[str]]
 _POLL = 0.05
 # Nothing changed for so long: the cluster has done what it could; longer where a pod is still on its way.
 _QUIET = 0.1
-_QUIET_ON_THE_WAY = 1.0
+_QUIET_ON_THE_WAY = 5.0
 _LONGEST = 20.0
 # What a learner can have made, those that make others first.
 _KINDS = ("deployments", "jobs", "pods", "resourceclaims", "resourceclaimtemplates")
