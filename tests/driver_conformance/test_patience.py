@@ -1,7 +1,8 @@
 """How long a driver is waited for that leaves calls unanswered."""
 
 import asyncio
-from collections.abc import Sequence
+import selectors
+from collections.abc import Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,7 +17,34 @@ from dralab.conformance.patience import Patience
 from tests.driver_conformance.reference import Json, Reference
 from tests.driver_conformance.trial import PACE, tried
 
-_PACE = Pace(call=0.2, call_again=0.1, call_silent=0.05, unanswered=0.45)
+_PACE = Pace(call=20.0, call_again=10.0, call_silent=5.0, unanswered=45.0)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for nothing: the time that would pass has passed."""
+
+    passed = 0.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        # Timers are due once their time is over, whatever was lost in rounding.
+        self.passed += timeout + 1e-6 if timeout else 0.0
+        return super().select(0)
+
+
+class _Loop(asyncio.SelectorEventLoop):
+    """Its time passes as soon as all of its tasks wait for that, and no faster on a slow machine."""
+
+    def __init__(self) -> None:
+        self._waits = _Selector()
+        super().__init__(self._waits)
+
+    def time(self) -> float:
+        return self._waits.passed
+
+
+def _run(test: Coroutine[Any, Any, None]) -> None:
+    with asyncio.Runner(loop_factory=_Loop) as runner:
+        runner.run(test)
 
 
 async def _unanswered(patience: Patience) -> None:
@@ -25,38 +53,47 @@ async def _unanswered(patience: Patience) -> None:
             await asyncio.Event().wait()
 
 
-async def test_a_driver_that_answers_has_the_kubelets_time() -> None:
-    patience = Patience(_PACE)
-    async with patience.call():
-        pass
-    with pytest.raises(DriverError, match="refused"):
+def test_a_driver_that_answers_has_the_kubelets_time() -> None:
+    async def test() -> None:
+        patience = Patience(_PACE)
         async with patience.call():
-            raise DriverError("refused")
-    assert patience.limit == _PACE.call
+            await asyncio.sleep(_PACE.call / 2)
+        with pytest.raises(DriverError, match="refused"):
+            async with patience.call():
+                raise DriverError("refused")
+        assert patience.limit == _PACE.call
+
+    _run(test())
 
 
-async def test_one_that_does_not_has_less_each_time_until_it_is_called_no_more() -> None:
-    patience = Patience(_PACE)
-    await _unanswered(patience)
-    assert patience.limit == _PACE.call_silent
-    patience.started()
-    assert patience.limit == _PACE.call_again
-    # Calls at the same time cost their time once.
-    await asyncio.gather(*(_unanswered(patience) for _ in range(20)))
-    patience.started()
-    await _unanswered(patience)
-    await _unanswered(patience)
-    with pytest.raises(Unmet, match="it left calls unanswered for 0 s in all"):
+def test_one_that_does_not_has_less_each_time_until_it_is_called_no_more() -> None:
+    async def test() -> None:
+        patience = Patience(_PACE)
+        await _unanswered(patience)
+        assert patience.limit == _PACE.call_silent
+        patience.started()
+        assert patience.limit == _PACE.call_again
+        # Calls at the same time cost their time once.
+        await asyncio.gather(*(_unanswered(patience) for _ in range(20)))
+        patience.started()
+        await _unanswered(patience)
+        await _unanswered(patience)
+        with pytest.raises(Unmet, match="it left calls unanswered for 45 s in all"):
+            async with patience.call():
+                pass
+
+    _run(test())
+
+
+def test_one_that_is_slow_has_ten_times_its_own_time() -> None:
+    async def test() -> None:
+        patience = Patience(replace(_PACE, call=30.0, call_again=0.0, call_silent=0.0))
         async with patience.call():
-            pass
+            await asyncio.sleep(2)
+        await _unanswered(patience)
+        assert patience.limit == pytest.approx(20, abs=0.01)
 
-
-async def test_one_that_is_slow_has_ten_times_its_own_time() -> None:
-    patience = Patience(replace(_PACE, call=0.3, call_again=0.0, call_silent=0.0))
-    async with patience.call():
-        await asyncio.sleep(0.02)
-    await _unanswered(patience)
-    assert 0.2 <= patience.limit <= 0.3
+    _run(test())
 
 
 class _Deadlocks(Reference):
