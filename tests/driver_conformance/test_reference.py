@@ -5,7 +5,7 @@ from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 from dralab.conformance import CHECKS, Outcome
 
 from tests.driver_conformance.reference import Reference
-from tests.driver_conformance.trial import PATIENT, bad, tried
+from tests.driver_conformance.trial import LONG, bad, tried
 
 pytestmark = pytest.mark.system
 
@@ -27,7 +27,7 @@ _NOT_OFFERED = {
     ids=str,
 )
 async def test_a_good_driver_keeps_every_promise(version: Version) -> None:
-    results = await tried(Reference, version=version, pace=PATIENT)
+    results = await tried(Reference, version=version, pace=LONG)
     assert not bad(results)
     others = {check.id for check in CHECKS if check.absence(version)}
     assert {one.check.id for one in results if one.outcome is Outcome.SKIPPED} == _NOT_OFFERED | others | (

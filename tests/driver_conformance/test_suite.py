@@ -18,7 +18,7 @@ from dralab.conformance import Options, Outcome, run
 from dralab.conformance.catalog import select
 
 from tests.driver_conformance.reference import Reference
-from tests.driver_conformance.trial import PATIENT, tried
+from tests.driver_conformance.trial import LONG, tried
 
 pytestmark = pytest.mark.system
 
@@ -61,7 +61,7 @@ class _CollectsGarbage(Reference):
 
 async def test_a_garbage_collector_is_no_leak() -> None:
     """A driver on plain grpcio kept the sockets of 16 streams until Python collected them, and was blamed."""
-    (result,) = await tried(_CollectsGarbage, select("health.closed"), pace=PATIENT)
+    (result,) = await tried(_CollectsGarbage, select("health.closed"), pace=LONG)
     assert (result.outcome, result.message) == (Outcome.KEPT, "")
 
 
@@ -101,7 +101,7 @@ async def test_a_driver_that_somebody_else_starts() -> None:
         checks = select(
             "registration.appears,prepare.idempotent,cdi.defined,prepare.after-restart,resources.memory,-unprepare"
         )
-        results = await run(Options(checks=checks, directory=root, announce=announce, pace=PATIENT))
+        results = await run(Options(checks=checks, directory=root, announce=announce, pace=LONG))
     found = {one.check.id: (one.outcome, one.message) for one in results}
     ended = (Outcome.SKIPPED, "the driver was started by somebody else (--attach)")
     assert found == {
@@ -115,7 +115,7 @@ async def test_a_driver_that_somebody_else_starts() -> None:
 
 async def test_what_is_newer_than_the_kubernetes_that_is_met_is_skipped() -> None:
     results = await tried(
-        Reference, select("metadata.mounted,registration.appears"), version=V1_35, pace=PATIENT
+        Reference, select("metadata.mounted,registration.appears"), version=V1_35, pace=LONG
     )
     found = {one.check.id: (one.outcome, one.message) for one in results}
     assert found["registration.appears"] == (Outcome.KEPT, "")
@@ -173,7 +173,7 @@ class _DeletesAfterwards(Reference):
 
 async def test_slices_of_before_may_take_a_while_to_go() -> None:
     """They were looked for when the new ones were there, and each deletion counted as a needless write."""
-    results = await tried(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"), pace=PATIENT)
+    results = await tried(_DeletesAfterwards, select("thousands.quiet,thousands.shrunk"), pace=LONG)
     assert [(one.outcome, one.message) for one in results] == [(Outcome.KEPT, "")] * 2
 
 
@@ -188,5 +188,5 @@ async def test_slices_of_before_may_take_a_while_to_go() -> None:
 async def test_an_unusual_driver_is_not_blamed_for_what_it_need_not_do(
     made: type[Reference], check: str
 ) -> None:
-    (result,) = await tried(made, select(check), pace=PATIENT)
+    (result,) = await tried(made, select(check), pace=LONG)
     assert result.outcome is Outcome.SKIPPED, result.message

@@ -161,7 +161,7 @@ class Lab:
     async def log(
         self, namespace: str, pod: str, container: str, whole: Callable[[str], object] = bool
     ) -> str:
-        """The container's log, once it is ``whole``: if nothing else is said, once there is something in it."""
+        """The container's log, once it is ``whole``: by default once there is something in it."""
 
         async def printed() -> str | None:
             response = await self.client.raw(
