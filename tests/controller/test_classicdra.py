@@ -11,15 +11,23 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_controller.classicdra.backing import ORIGIN, TEMPLATE
 from dra_controller.classicdra.objects import CLAIMS, CLASSES, CONTEXTS, TEMPLATES, ClassicObject
+from dra_controller.classicdra.translator import Translator
+from dra_controller.framework import Context
 from dra_controller.manager import ControllerManager
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from dra_shared.claims import IMMEDIATE_ANNOTATION
 from dra_shared.client.errors import NotFound
+from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
+from dra_shared.client.workqueue import WorkQueue
+from dra_shared.clock import FakeClock
+from dra_shared.features import FeatureGates
+from prometheus_client import CollectorRegistry
 
 from tests.controller.cluster import Cluster, controllers
+from tests.support.fakeapi import FakeApi
 from tests.support.reference import REPOSITORY
 
 _NAME = "classic-dra-controller"
@@ -318,3 +326,21 @@ async def test_where_classic_dra_is_not_served_the_controllers_are_ready_all_the
         await manager.synced()
         assert manager.ready
         assert set(manager.controllers) == {_NAME}
+
+
+async def test_what_is_behind_a_class_that_no_informer_has_yet_stays() -> None:
+    today = {
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu", "annotations": {ORIGIN: "classic"}},
+        "spec": {},
+    }
+    api = FakeApi(today, {"kind": "ResourceClass", "metadata": {"name": "gpu", "uid": "classic"}})
+    client, clock = api.client(), FakeClock()
+    context = Context(client, InformerFactory(client, clock), clock, FeatureGates(), CollectorRegistry())
+    translator = Translator(context, WorkQueue(clock))
+    translator._informers.informer(DEVICE_CLASSES)._apply(convert(DEVICE_CLASSES, api.of("deviceclasses")[0]))
+    await translator.reconcile(f"{CLASSES.group_resource} gpu")
+    assert api.of("deviceclasses")
+    api.remove("resourceclasses", "", "gpu")
+    await translator.reconcile(f"{CLASSES.group_resource} gpu")
+    assert not api.of("deviceclasses")

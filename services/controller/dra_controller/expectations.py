@@ -34,6 +34,10 @@ class Expectations:
         if obj.metadata.uid not in self._gone:
             self._expect(owner, f"-{obj.metadata.uid}")
 
+    def kept(self, obj: Object) -> None:
+        """``obj`` was not deleted after all, or may not have been."""
+        self._settle(f"-{obj.metadata.uid}")
+
     def unsure(self, owner: str) -> None:
         """A write for ``owner`` may have succeeded or not: the informer gets a moment to report it."""
         self._expect(owner, f"?{owner}", _UNSURE_SECONDS)

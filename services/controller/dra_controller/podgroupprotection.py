@@ -58,6 +58,10 @@ class PodGroupProtectionController(QueueController):
         group = self._groups.get(key)
         if group is None or not _is_candidate(group) or self._pods.by_index(_MEMBERS, key):
             return
+        # A pod may be there that its informer has not reported yet. What becomes of it is reported then.
+        pods = await self._client.list(PODS, group.metadata.namespace)
+        if any(key in _group_of(pod) for pod in pods.items):
+            return
         left = tuple(name for name in group.metadata.finalizers if name != FINALIZER)
         try:
             await self._client.update(

@@ -154,8 +154,12 @@ class WorkloadController(QueueController):
                 self.expectations.saw_gone(pod)
                 return
             except ApiError as error:
-                self.expectations.saw_gone(pod)
+                self.expectations.kept(pod)
                 self.recorder.event(involved, "Warning", "FailedDelete", f"Error deleting: {error}")
+                raise
+            except (httpx.HTTPError, OSError, TimeoutError):
+                self.expectations.kept(pod)
+                self.expectations.unsure(owner.metadata.uid)
                 raise
             self.recorder.event(involved, "Normal", "SuccessfulDelete", self.deletion_text(owner, pod))
 

@@ -188,12 +188,24 @@ class Translator:
         """The classic object is gone: so goes what was behind it, or a claim from a template gets one."""
         today = self._backings[prefix].get(name)
         if today is not None:
-            if not any(self._is_origin(other, name, today) for other in self._kinds if other != prefix):
+            others = (other for other in self._kinds if other != prefix)
+            if not any(self._is_origin(other, name, today) for other in others) and await self._is_gone(
+                prefix, name
+            ):
                 await self._backings[prefix].remove(today)
             return
         claim = self._claims.store.get(name) if prefix == CLAIMS.group_resource else None
         if claim is not None and TEMPLATE in claim.metadata.annotations:
             await self._show(claim)
+
+    async def _is_gone(self, prefix: str, key: str) -> bool:
+        """Whether the API server, too, has no such classic object, or is about to: an informer may be behind."""
+        namespace, _, name = key.rpartition("/")
+        try:
+            live = await self._client.get(self._kinds[prefix], name, namespace or None)
+        except NotFound:
+            return True
+        return live.metadata.deletion_timestamp is not None
 
     def _is_origin(self, prefix: str, name: str, today: Object) -> bool:
         """Whether another kind's object of that name is what ``today`` is for: classes come from several."""

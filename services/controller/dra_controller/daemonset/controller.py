@@ -83,9 +83,11 @@ class DaemonSetController(WorkloadController):
             return
         revision = await self._history.current(daemon_set, spec.template, daemon_set.status.collision_count)
         digest = revision.metadata.labels[HASH]
+        # Before the pods are looked at: they show then what was awaited.
+        settled = self.settled(daemon_set)
         owned = await self.pod_ownership.claim(daemon_set, spec.selector, self.pods.store)
         plan = self._plan(daemon_set, owned)
-        if self.settled(daemon_set):
+        if settled:
             await self._act(daemon_set, plan, digest)
         used = {pod.metadata.labels.get(HASH, "") for pod in owned} | {digest}
         prefix = daemon_set.metadata.name
@@ -123,12 +125,13 @@ class DaemonSetController(WorkloadController):
             same = {pod.metadata.labels.get(HASH) for pod in running}
             if len(running) > 1 and not (_surge(daemon_set) and len(same) > 1):
                 plan.delete += running[1:]
+        # Only those without a node: the others go by the pod garbage collector, which asks the API server.
         plan.delete += [
             pod
             for name, pods in plan.pods.items()
             if name not in names
             for pod in pods
-            if pod.metadata.deletion_timestamp is None
+            if not pod.spec.node_name and pod.metadata.deletion_timestamp is None
         ]
         return plan
 

@@ -69,6 +69,8 @@ class JobController(WorkloadController):
             return
         if job.spec.managed_by not in ("", _MANAGED_BY):
             return
+        # Before the pods are looked at: they show then what was awaited.
+        settled = self.settled(job)
         pods = await self.pod_ownership.claim(job, job.spec.selector, self.pods.store)
         if policy.is_finished(job) or job.metadata.deletion_timestamp is not None:
             self._backoffs.pop(job.metadata.uid, None)
@@ -79,12 +81,12 @@ class JobController(WorkloadController):
             # The Job is written only if it has not changed since it was read, so a pod that has the finalizer now
             # isn't counted.
             pods = await self._live(job)
-        job = await self._count(job, pods)
-        if not policy.is_finished(job) and self.settled(job):
+        job = await self._count(job, pods, settled=settled)
+        if settled and not policy.is_finished(job):
             await self._manage(job, pods)
 
-    async def _count(self, job: Job, pods: Sequence[Pod]) -> Job:
-        """Bring the status up to date: what ended, what runs, and whether the Job is done."""
+    async def _count(self, job: Job, pods: Sequence[Pod], *, settled: bool) -> Job:
+        """Bring the status up to date: what ended, what runs, and, if all is known, whether the Job is done."""
         now = self._clock.now()
         tracked = {pod.metadata.uid: pod for pod in pods if self._is_tracked(pod)}
         tally = count(job, pods, tracked)
@@ -92,12 +94,14 @@ class JobController(WorkloadController):
         status = tally.status
         if status.start_time is None and not job.spec.suspend:
             status = replace(status, start_time=rfc3339(now))
-        status = self._judge(job, status, pods, tally, now)
+        # As upstream: pods that were made and that the informer does not know yet have to end as well.
+        outcome = self._outcome(job, pods, tally, now) if settled else None
+        status = self._judge(job, status, outcome, now)
         tally = dataclasses.replace(tally, status=status)
         status, rest = count_rest(job, tally, tracked)
         job = await self._write(job, status)
         job = await self._untrack_counted(job, [*tally.ended.ignored, *rest], tracked)
-        if policy.outcome(status) is not None and tally.active and self.settled(job):
+        if policy.outcome(status) is not None and tally.active and settled:
             # Only now: a pod that is going and carries the finalizer counts as failed.
             await self.delete_pods(job, tally.active)
         left = policy.deadline_left(job, now)
@@ -115,28 +119,30 @@ class JobController(WorkloadController):
         left = tracked.keys() - {pod.metadata.uid for pod in ended}
         return await self._write(job, fold(job.status, listed, left))
 
+    def _outcome(
+        self, job: Job, pods: Sequence[Pod], tally: Tally, now: datetime
+    ) -> tuple[str, str, str] | None:
+        """The condition that decides how the Job ends, its reason and its message; None while that is open."""
+        active = sum(is_active(pod) for pod in pods)
+        rule = policy.met_rule(job, tally.indexes)
+        if rule is not None:
+            return "SuccessCriteriaMet", "SuccessPolicy", f"Matched rules at index {rule}"
+        reason = policy.failure(job, pods, tally.failed, now, succeeded=tally.indexes, lost=tally.lost)
+        if reason is not None:
+            return "FailureTarget", *reason
+        if policy.is_complete(job, tally.succeeded, tally.indexes, active):
+            return "SuccessCriteriaMet", "CompletionsReached", "Reached expected number of succeeded pods"
+        return None
+
     def _judge(
-        self,
-        job: Job,
-        status: JobStatus,
-        pods: Sequence[Pod],
-        tally: Tally,
-        now: datetime,
+        self, job: Job, status: JobStatus, outcome: tuple[str, str, str] | None, now: datetime
     ) -> JobStatus:
         """Returns ``status`` with the condition that is decided before the last pod is gone."""
         if policy.has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             return status
-        active = sum(is_active(pod) for pod in pods)
-        rule = policy.met_rule(job, tally.indexes)
-        if rule is not None:
-            text = f"Matched rules at index {rule}"
-            return _with(status, now, "SuccessCriteriaMet", "True", "SuccessPolicy", text)
-        reason = policy.failure(job, pods, tally.failed, now, succeeded=tally.indexes, lost=tally.lost)
-        if reason is not None:
-            return _with(status, now, "FailureTarget", "True", *reason)
-        if policy.is_complete(job, tally.succeeded, tally.indexes, active):
-            text = "Reached expected number of succeeded pods"
-            return _with(status, now, "SuccessCriteriaMet", "True", "CompletionsReached", text)
+        if outcome is not None:
+            kind, reason, message = outcome
+            return _with(status, now, kind, "True", reason, message)
         suspended = next((c for c in status.conditions if c.type == "Suspended"), None)
         involved = reference(JOBS, job)
         if job.spec.suspend and (suspended is None or suspended.status != "True"):

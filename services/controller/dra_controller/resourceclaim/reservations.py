@@ -5,7 +5,7 @@ Mirrors ``syncClaim`` in pkg/controller/resourceclaim/controller.go.
 
 from typing import TypeVar
 
-from dra_shared.api.meta import Object
+from dra_shared.api.meta import Object, OwnerReference
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
@@ -62,9 +62,10 @@ class Reservations:
             if consumer.uid in views.deleted:
                 return False
             pod = views.pods.get(key)
-            if pod is not None:
-                return pod.metadata.uid == consumer.uid and not is_done(pod)
-            # The informer may be behind the scheduler, which knows the pod: only the API server can tell.
+            if pod is not None and pod.metadata.uid == consumer.uid:
+                return not is_done(pod)
+            # The informer may be behind the scheduler, which knows the pod; all that it has may be a pod that had the
+            # name before. Only the API server can tell.
             return await self._exists(PODS, claim, consumer)
         if (
             views.groups is not None
@@ -74,14 +75,17 @@ class Reservations:
             if consumer.uid in views.deleted:
                 return False
             group = views.groups.get(key)
-            if group is not None:
-                return group.metadata.uid == consumer.uid
+            if group is not None and group.metadata.uid == consumer.uid:
+                return True
             return await self._exists(views.group_resource, claim, consumer)
         # Not ours to judge.
         return True
 
     async def _exists(
-        self, resource: Resource[T], claim: ResourceClaim, consumer: ResourceClaimConsumerReference
+        self,
+        resource: Resource[T],
+        claim: ResourceClaim,
+        consumer: ResourceClaimConsumerReference | OwnerReference,
     ) -> bool:
         try:
             live = await self._views.client.get(resource, consumer.name, claim.metadata.namespace)
@@ -128,7 +132,11 @@ class Reservations:
         if pod is None:
             # Perhaps not known yet. If it is gone, the garbage collector takes the claim.
             return
-        if pod.metadata.uid == owner.uid and not is_done(pod) and not await self._is_surplus(claim, pod):
+        if pod.metadata.uid != owner.uid:
+            # It may be a pod that had the name before, and the scheduler may have made the claim for the new one.
+            if await self._exists(PODS, claim, owner):
+                return
+        elif not is_done(pod) and not await self._is_surplus(claim, pod):
             return
         try:
             await self._views.client.delete(RESOURCE_CLAIMS, claim.metadata.name, claim.metadata.namespace)

@@ -4,6 +4,7 @@ Mirrors pkg/controller/statefulset/stateful_set.go and stateful_set_control.go.
 """
 
 from dra_shared.api.apps import StatefulSet, StatefulSetStatus
+from dra_shared.api.core import PersistentVolumeClaim
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import (
@@ -12,7 +13,7 @@ from dra_shared.api.resources import (
     PODS,
     STATEFUL_SETS,
 )
-from dra_shared.client.errors import AlreadyExists, ApiError
+from dra_shared.client.errors import AlreadyExists, ApiError, NotFound
 from dra_shared.client.events import reference
 from dra_shared.client.workqueue import Retry
 from msgspec.structs import replace
@@ -54,6 +55,8 @@ class StatefulSetController(WorkloadController):
         if stateful_set is None:
             return
         spec = stateful_set.spec
+        # Before the pods are looked at: they show then what was awaited.
+        settled = self.settled(stateful_set)
         owned = await self.pod_ownership.claim(stateful_set, spec.selector, self.pods.store)
         if stateful_set.metadata.deletion_timestamp is not None:
             return
@@ -63,7 +66,7 @@ class StatefulSetController(WorkloadController):
         update = revision.metadata.name
         current = stateful_set.status.current_revision or update
         pods = {number: pod for pod in owned if (number := ordinal(stateful_set, pod)) is not None}
-        if self.settled(stateful_set):
+        if settled:
             await self._act(stateful_set, pods, update, current)
         status = self._status(stateful_set, pods, current, update)
         if status != stateful_set.status:
@@ -196,7 +199,7 @@ class StatefulSetController(WorkloadController):
         """Have the pod's volume claims go with whom they should; whether any didn't."""
         changed = False
         for template in volume_claims(stateful_set, number):
-            claim = self._claims.get(template.key)
+            claim = await self._claim(template)
             if claim is None:
                 continue
             wanted = retained(claim, stateful_set, pod, surplus=surplus)
@@ -204,6 +207,18 @@ class StatefulSetController(WorkloadController):
                 await self._client.update(PERSISTENT_VOLUME_CLAIMS, wanted)
                 changed = True
         return changed
+
+    async def _claim(self, template: PersistentVolumeClaim) -> PersistentVolumeClaim | None:
+        """The claim that was made by the template; a new one may be unknown to the informer."""
+        known = self._claims.get(template.key)
+        if known is not None:
+            return known
+        try:
+            return await self._client.get(
+                PERSISTENT_VOLUME_CLAIMS, template.metadata.name, template.metadata.namespace
+            )
+        except NotFound:
+            return None
 
     def _at(self, stateful_set: StatefulSet, name: str) -> StatefulSet:
         """The StatefulSet with the template of the revision of that name."""
