@@ -21,6 +21,7 @@ from dra_cli.main import main
 from dra_cli.restore.reading import restored
 from dralab.testing import Cluster
 
+from tests.support.waiting import blocking_until
 from tests.testing.manifests import POD
 
 pytestmark = [pytest.mark.system, pytest.mark.dra_cluster(nodes=2, scope="module")]
@@ -72,6 +73,8 @@ def test_get(dralab: Command) -> None:
 
 
 def test_describe_events_and_top(dralab: Command) -> None:
+    # Events are written in the background.
+    blocking_until(lambda: "Successfully assigned default/p" in dralab("describe", "pod/p"))
     described = dralab("describe", "pod/p")
     (labels,) = (
         line for line in dralab("describe", "node/node-0").splitlines() if line.startswith("Labels:")
@@ -79,7 +82,6 @@ def test_describe_events_and_top(dralab: Command) -> None:
     assert labels.startswith("Labels:      "), "values stand in a column, those of lists too"
     assert "Name:" in described
     assert "Node Name:" in described
-    assert "Successfully assigned default/p" in described
     assert "Scheduled" in dralab("events", "--for", "pod/p")
     assert dralab("events", "--for", "pod/other") == "No events found.\n"
     assert dralab("top", "nodes").split()[:4] == ["NAME", "CPU(cores)", "MEMORY(bytes)", "node-0"]
@@ -87,10 +89,12 @@ def test_describe_events_and_top(dralab: Command) -> None:
 
 
 def test_devices(dralab: Command) -> None:
-    rows = json.loads(dralab("devices", "-o", "json"))
-    held = [row for row in rows if row["pod"] == "default/p"]
-    assert len(rows) > len(held) == 1
-    assert held[0]["health"] == "Healthy"
+    def held() -> Any:
+        return [row for row in json.loads(dralab("devices", "-o", "json")) if row["pod"] == "default/p"]
+
+    assert len(json.loads(dralab("devices", "-o", "json"))) > len(held()) == 1
+    # The kubelet writes it some time after the pod runs.
+    blocking_until(lambda: held()[0]["health"] == "Healthy")
     assert {row["node"] for row in json.loads(dralab("devices", "node-1", "-o", "json"))} == {"node-1"}
     rule = {
         "apiVersion": "resource.k8s.io/v1beta2",
@@ -119,7 +123,8 @@ def test_exec_and_logs(dralab: Command) -> None:
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
     )
     dralab._cluster.wait_for("deployment/d", "Available")
-    assert dralab("logs", "deploy/d") == "from a deployment\n"
+    # The container is available before it has written.
+    blocking_until(lambda: dralab("logs", "deploy/d") == "from a deployment\n")
 
 
 def test_a_command_with_a_terminal(dralab: Command) -> None:
@@ -254,10 +259,13 @@ def test_wait_for_a_pod_that_has_no_node_names_explain(dralab: Command) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
     dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})
     dralab._cluster.wait_for("pod/stuck", lambda pod: (pod.get("status") or {}).get("conditions"))
-    shown = dralab("wait", "--for=condition=Ready", "pod/stuck", "--timeout=200ms", code=1)
-    assert shown == (
-        "dralab: timed out waiting for the condition on pods/stuck; "
-        "`dralab explain pod/stuck -n default` says why it has no node\n"
+    # Where the time ends before the pod was looked at, nothing is known of it.
+    blocking_until(
+        lambda: (
+            dralab("wait", "--for=condition=Ready", "pod/stuck", "--timeout=200ms", code=1)
+            == "dralab: timed out waiting for the condition on pods/stuck; "
+            "`dralab explain pod/stuck -n default` says why it has no node\n"
+        )
     )
 
 
