@@ -97,8 +97,8 @@ class _Served:
                 for obj in step:
                     resource, made = await _create(self._client, obj)
                     self._stored[-1].append((resource, made))
-                    if resource is RESOURCE_CLAIMS:
-                        await until(partial(scheduler.manager.claims.known_version, made.key))
+                    # What pods refer to comes before them, as in a plan, whichever informer is the slowest.
+                    await until(partial(_knows, scheduler, resource, made.key))
                 await until(lambda: self._settled(scheduler), clock=self._clock)
             return self._stored, await self._fates(scheduler)
 
@@ -109,18 +109,14 @@ class _Served:
         return {name: _fate(pods.get(name), claims.get(name), scheduler) for name in names}
 
     async def _settled(self, scheduler: Scheduler) -> bool:
-        """Whether the scheduler knows all pods as they are, and is done with them."""
+        """Whether the scheduler knows all pods and claims as they are, and is done with them."""
         pods = (await self._client.list(PODS, "default")).items
         for pod in pods:
             if pod.metadata.deletion_timestamp is not None:
                 await self._client.delete(PODS, pod.metadata.name, "default", grace_period=0)
                 return False
-        known = scheduler.informers.informer(PODS).store
-        if any(
-            (mine := known.get(pod.key)) is None
-            or mine.metadata.resource_version != pod.metadata.resource_version
-            for pod in pods
-        ):
+        claims = (await self._client.list(RESOURCE_CLAIMS, "default")).items
+        if not (_is_known(scheduler, PODS, pods) and _is_known(scheduler, RESOURCE_CLAIMS, claims)):
             return False
         waiting = [pod.metadata.uid for pod in pods if not pod.spec.node_name]
         nominated = scheduler.cache.nominations.node_of
@@ -129,6 +125,22 @@ class _Served:
             return False
         counts = scheduler.queue.counts()
         return not (counts["active"] or counts["backoff"] or counts["in flight"])
+
+
+def _knows(scheduler: Scheduler, resource: Resource[Any], key: str) -> bool:
+    """Whether the scheduler has the object, unless it has none of its kind."""
+    informer = scheduler.informers.known(resource)
+    return informer is None or key in informer.store
+
+
+def _is_known(scheduler: Scheduler, resource: Resource[Any], objects: Sequence[Object]) -> bool:
+    """Whether the scheduler has these objects in their present state."""
+    known = scheduler.informers.informer(resource).store
+    return all(
+        (mine := known.get(obj.key)) is not None
+        and mine.metadata.resource_version == obj.metadata.resource_version
+        for obj in objects
+    )
 
 
 def _fate(pod: Pod | None, claim: ResourceClaim | None, scheduler: Scheduler) -> _Fate:
