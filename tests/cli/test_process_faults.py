@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.handlers import faultprocesses
 from dra_apiserver.server import ApiServer
 from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.errors import CommandError
@@ -22,6 +23,7 @@ from dra_cli.faults.processes import SECOND
 from dra_cli.faults.striking import Striker
 from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_shared.faults.cases import Cases
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import until
@@ -149,6 +151,61 @@ async def test_one_of_several_is_ended_by_its_number(world: _World) -> None:
     # It still meets requests: the other one of its kind was ended.
     assert (await world.client.patch("/api/v1/namespaces/default/configmaps/a")).status_code == 500
     assert (await world.client.delete("/faults/99")).status_code == 404
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
+async def test_one_that_is_ended_before_it_begins_never_does(
+    world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
+) -> None:
+    """Its answer came before its beginning, and so could its end: then it lasted its whole time."""
+    ended, begun = asyncio.Event(), asyncio.Event()
+    begin = faultprocesses.Supervisor.begin
+
+    async def late(supervisor: faultprocesses.Supervisor, number: int) -> None:
+        await ended.wait()
+        await begin(supervisor, number)
+        begun.set()
+
+    monkeypatch.setattr(faultprocesses.Supervisor, "begin", late)
+    body = {"fault": "stop", "service": "scheduler", "seconds": 600}
+    number = (await world.client.post("/faults", json=body)).json()["id"]
+    answer = await world.client.delete(f"/faults/{number}" if one else "/faults")
+    assert answer.status_code == 200
+    ended.set()
+    await begun.wait()
+    assert world.state == "S"
+    assert (await world.client.get("/faults")).json() == {"items": []}
+    assert (await world.client.get(f"/faults/{number}")).json()["state"] == "over"
+
+
+@pytest.mark.parametrize("one", [True, False], ids=["one", "all"])
+async def test_one_that_is_ended_while_it_begins_is_over(
+    world: _World, monkeypatch: pytest.MonkeyPatch, one: bool
+) -> None:
+    """It was undone and shown as at work, or not undone."""
+    entered, ended = asyncio.Event(), asyncio.Event()
+    released, withdraw = processes.released, Cases.withdraw
+
+    @contextlib.asynccontextmanager
+    async def slow(pid: int) -> AsyncIterator[None]:
+        entered.set()
+        await ended.wait()
+        async with released(pid):
+            yield
+
+    def noted(cases: Cases, number: int | None = None) -> None:
+        withdraw(cases, number)
+        ended.set()
+
+    monkeypatch.setattr(processes, "released", slow)
+    monkeypatch.setattr(Cases, "withdraw", noted)
+    body = {"fault": "stop", "service": "scheduler", "seconds": 600}
+    number = (await world.client.post("/faults", json=body)).json()["id"]
+    await entered.wait()
+    assert (await world.client.delete(f"/faults/{number}" if one else "/faults")).status_code == 200
+    await until(lambda: world.over(number))
+    await until(lambda: world.state == "S")
+    assert (await world.client.get("/faults")).json() == {"items": []}
 
 
 async def test_one_that_two_have_stopped_stands_still_until_both_are_over(world: _World) -> None:

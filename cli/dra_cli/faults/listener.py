@@ -155,11 +155,15 @@ class _Desk:
 
     async def _begin(self, number: int, order: "Order") -> Any:
         try:
-            self._begun[number] = (await self._board.begin(_fault(order))).id
+            begun = self._begun[number] = (await self._board.begin(_fault(order))).id
         except BaseException:
             self._cases.drop(number)
             raise
-        return await self._cases.begin(number)
+        entry = await self._cases.begin(number)
+        if entry.state != "working":
+            # It was ended while it began.
+            await self._board.end(begun)
+        return entry
 
     async def _number(self, _: "Request") -> "Response":
         return _json({"number": self._cases.number()}, 200)
@@ -176,11 +180,14 @@ class _Desk:
 
     async def _end(self, request: "Request") -> "Response":
         number = request.path_params["number"]
+        self._cases.withdraw(number)
         if self._cases.end(number):
             await self._board.end(self._begun[number])
         return await self._get(request)
 
     async def _clear(self, _: "Request") -> "Response":
+        # One that was answered and has not begun yet never does.
+        self._cases.withdraw()
         await self._board.clear()
         self._begun.clear()
         self._cases.end()

@@ -147,8 +147,10 @@ class Cases:
         return number
 
     async def begin(self, number: int, met: Met = uncounted) -> Entry:
-        """The fault is at work from now on."""
+        """The fault is at work from now on, unless it was withdrawn meanwhile."""
         case = self._cases[number]
+        if case.until is not None:
+            return await self._entry(number, case)
         case.met = met
         case.until = self._clock.monotonic() + case.order.seconds
         if case.order.check:
@@ -164,6 +166,12 @@ class Cases:
     def drop(self, number: int) -> None:
         """It does not happen."""
         del self._cases[number]
+
+    def withdraw(self, number: int | None = None) -> None:
+        """Those that wait for their beginning are over before it: all, or the one of that number."""
+        for at, case in self._cases.items():
+            if case.until is None and number in (None, at):
+                case.until = self._clock.monotonic()
 
     async def working(self) -> list[Entry]:
         """What is at work, oldest first."""

@@ -42,12 +42,16 @@ class Supervisor:
         return msgspec.convert(await self._ask("POST", "?held=true", body), Entry)
 
     async def begin(self, number: int) -> None:
-        """Let a fault happen that was prepared.
+        """Let a fault happen that was prepared, unless it was ended meanwhile.
 
         Raises:
             StatusError: the supervisor does not answer.
         """
-        await self._ask("POST", f"/{number}")
+        try:
+            await self._ask("POST", f"/{number}")
+        except StatusError as error:
+            if error.code != 404:
+                raise
 
     async def working(self) -> list[Entry]:
         """Its faults that are at work."""
