@@ -258,8 +258,11 @@ async def test_pod_waits_for_its_driver_and_says_so() -> None:
             "Failed to prepare dynamic resources: prepare dynamic resources:"
             " DRA driver test-driver is not registered"
         )
-        await settle(100)
-        assert ("FailedPrepareDynamicResources", message) in await bench.events()
+
+        async def reported() -> bool:
+            return ("FailedPrepareDynamicResources", message) in await bench.events()
+
+        await until(reported)
         assert bench.phase() == "Pending"
         async with FakeDriver(registry=bench.registry, cdi=bench.cdi) as driver:
             await driver.registered.get()
@@ -278,9 +281,8 @@ async def test_pod_is_not_ended_before_its_claim_is_unprepared() -> None:
         driver.errors["gpu-uid"] = "device is busy"
         await bench.clock.advance(5)
         await until(lambda: driver.calls[-1][0] == "NodeUnprepareResources")
-        await settle(50)
+        await until(lambda: _state(bench).state.terminated is not None)
         assert bench.phase() == "Running"
-        assert _state(bench).state.terminated is not None
         driver.errors.clear()
         await until(lambda: bench.phase() == "Succeeded", clock=bench.clock)
         assert driver.prepared == set()

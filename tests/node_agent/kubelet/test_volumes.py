@@ -5,7 +5,6 @@ from pathlib import Path
 from dra_node_agent.kubelet.volumes import container_mounts
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS
-from dra_shared.clock import settle
 
 from tests.support.kubelet.bench import Bench, claim, pod
 from tests.support.kubelet.fakedriver import FakeDriver
@@ -35,9 +34,7 @@ async def test_environment_and_volumes_from_config_maps() -> None:
         volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
         bench.create(pod("pod", container, volumes=volumes))
         await until(lambda: bench.phase() == "Running")
-        await until(lambda: bench.runtime.containers())
-        await settle(50)
-        assert await bench.log() == "blue pod node\nround\n"
+        await bench.prints("blue pod node\nround\n")
 
 
 async def test_pods_have_their_service_accounts_token() -> None:
@@ -53,9 +50,7 @@ async def test_pods_have_their_service_accounts_token() -> None:
         volumes = [{"name": "token", "projected": {"sources": [projection]}}]
         bench.create(pod("pod", container, volumes=volumes, serviceAccountName="robot"))
         await until(lambda: bench.phase() == "Running")
-        await until(lambda: bench.runtime.containers())
-        await settle(50)
-        assert await bench.log() == "robot in pod\n"
+        await bench.prints("robot in pod\n")
 
         def asked() -> int:
             return [path.endswith("/robot/token") for _, path in bench.api.requests].count(True)
@@ -102,9 +97,7 @@ async def test_certificates_that_are_watched_are_not_asked_for() -> None:
         before = len(bench.api.requests)
         bench.kubelet.retry()
         await until(lambda: bench.phase() == "Running")
-        await until(lambda: bench.runtime.containers())
-        await settle(50)
-        assert await bench.log() == "PEM\n"
+        await bench.prints("PEM\n")
         assert not any("configmaps" in path for _, path in bench.api.requests[before:])
 
 

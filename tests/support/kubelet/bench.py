@@ -190,6 +190,14 @@ class Bench:
         records = sorted(self.kubelet.records(f"{name}-uid"), key=lambda record: record.attempt)
         return await self._printed(records[-1])
 
+    async def prints(self, text: str) -> None:
+        """Wait until the pod's newest container has printed this, and nothing else."""
+
+        async def printed() -> bool:
+            return bool(self.kubelet.records("pod-uid")) and await self.log() == text
+
+        await until(printed, describe=self.log)
+
     async def _printed(self, record: ContainerRecord) -> str:
         return b"".join([piece async for piece in self.runtime.logs(record.id, LogOptions())]).decode()
 
