@@ -21,7 +21,8 @@ _DOCS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 _PAGES = [page(path) for path in _DOCS]
 _SHOWN = [one for one in [*_PAGES, *examples()] if one.blocks]
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
-_AGE = re.compile(r"\b\d+(?:m\d+)?s\b")
+# Of a page that may take five minutes.
+_AGE = re.compile(r"\b(?:\d+s|[2-5]m(?:\d+s)?)\b")
 _PROGRESS = re.compile(r"^\w+ \d+/\d+ after \d+ s\n", re.MULTILINE)
 
 
