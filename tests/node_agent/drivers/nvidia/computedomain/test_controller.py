@@ -13,7 +13,7 @@ from dra_node_agent.drivers.nvidia.computedomain.controller import ComputeDomain
 from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaemon
 from dra_node_agent.drivers.nvidia.computedomain.install import install
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
-from dra_shared.api.codec import convert
+from dra_shared.api.codec import ObjectList, convert
 from dra_shared.api.resources import DAEMON_SETS, NODES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dra_shared.client.errors import ApiError, Invalid, NotFound
 from dra_shared.client.rest import Client, WatchEvent
@@ -232,6 +232,69 @@ async def test_a_domain_stays_until_parts_that_are_not_yet_known_are_gone(tmp_pa
 
         await until(gone)
         assert await lab.parts(domain.metadata.uid) == []
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+class _Old(Client):
+    """Its first list of domains is from before ``known``, and its watches bring none until ``open`` is set."""
+
+    def __init__(self, url: str, known: ObjectList[ComputeDomain]) -> None:
+        super().__init__(url)
+        self.open = asyncio.Event()
+        self._known = known
+
+    async def list(self, resource: Resource[Any], *args: Any, **kwargs: Any) -> ObjectList[Any]:
+        if resource is COMPUTE_DOMAINS and kwargs.get("resource_version") == "0":
+            return self._known
+        return await super().list(resource, *args, **kwargs)
+
+    async def watch(
+        self, resource: Resource[Any], *args: Any, **kwargs: Any
+    ) -> AsyncIterator[WatchEvent[Any]]:
+        async for event in super().watch(resource, *args, **kwargs):
+            if resource is COMPUTE_DOMAINS:
+                await self.open.wait()
+            yield event
+
+
+async def test_a_domain_that_is_not_yet_known_keeps_its_parts(tmp_path: Path) -> None:
+    async with api_server(tmp_path) as cluster:
+        await install(cluster.client, SPACE)
+        known = await cluster.client.list(COMPUTE_DOMAINS)
+        lab = Lab(cluster.url, cluster.client)
+        async with _controlling(cluster.client):
+            uid = (await lab.domain()).metadata.uid
+        parts = await lab.parts(uid)
+        async with _Old(cluster.url, known) as old, _controlling(old) as worked:
+            await worked.wait()
+            assert await lab.parts(uid) == parts
+            for resource in (DAEMON_SETS, RESOURCE_CLAIM_TEMPLATES):
+                found: Any = await lab.client.list(resource, label_selector=f"{api.LABEL}={uid}")
+                assert {item.metadata.deletion_timestamp for item in found.items} == {None}
+            old.open.set()
+            await lab.client.delete(COMPUTE_DOMAINS, "d", "default")
+
+            async def gone() -> bool:
+                return await lab.parts(uid) == []
+
+            await until(gone)
+
+
+@contextlib.asynccontextmanager
+async def _controlling(client: Client) -> AsyncIterator[asyncio.Event]:
+    """A controller; the event says that it has dealt with something."""
+    controller = ComputeDomainController(client, SystemClock(), SPACE, NvidiaGates())
+    reconcile, worked = controller.reconcile, asyncio.Event()
+
+    async def noted(uid: str) -> None:
+        await reconcile(uid)
+        worked.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(controller, "reconcile", noted)
+        task = asyncio.create_task(controller.run())
+        yield worked
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -5,6 +5,7 @@ its nodes are gone.
 """
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from dra_shared.api.meta import Object
@@ -89,7 +90,10 @@ class ComputeDomainController:
 
     async def reconcile(self, uid: str) -> None:
         """Bring what belongs to the domain of that UID to its desired state; raises what the API server answers."""
-        domain = next((d for d in self._domains.store.list() if d.metadata.uid == uid), None)
+        domain = _of(uid, self._domains.store.list())
+        if domain is None and _of(uid, (await self._client.list(COMPUTE_DOMAINS)).items) is not None:
+            # The informer's first list may be older than the parts. Its event brings the domain.
+            return
         if domain is None or domain.metadata.deletion_timestamp is not None:
             gone = await self._tear_down(uid)
             if gone and domain is not None and api.FINALIZER in domain.metadata.finalizers:
@@ -196,6 +200,10 @@ class ComputeDomainController:
 
     def _own(self, informer: Informer[T], uid: str) -> list[T]:
         return [part for part in informer.store.list() if api.labelled(part.metadata) == uid]
+
+
+def _of(uid: str, domains: Iterable[ComputeDomain]) -> ComputeDomain | None:
+    return next((domain for domain in domains if domain.metadata.uid == uid), None)
 
 
 def _with_finalizers(domain: ComputeDomain, finalizers: tuple[str, ...]) -> ComputeDomain:
