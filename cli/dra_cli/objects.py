@@ -21,6 +21,8 @@ FIELD_MANAGER = "dralab"
 _POLL = 0.05
 # kubectl's --pod-running-timeout.
 _START_TIMEOUT = 20.0
+# The scheduler may try a pod before its informer has seen the pod's claim.
+_UNSCHEDULABLE_SECONDS = 2.0
 # What the server says before it comes to the point: the whole object, or its name and kind.
 _UNKNOWN_FIELD = re.compile(
     r"(?:strict decoding error: |failed to create typed patch object \(.*?\): )(.*)", re.DOTALL
@@ -200,18 +202,22 @@ async def logs(
 
 async def _started(client: Client, namespace: str, name: str, container: str | None) -> None:
     """Wait until the pod's container has run, or one of them where none is named; no longer than it may take."""
-    deadline = time.monotonic() + _START_TIMEOUT
-    while time.monotonic() < deadline:
+    deadline, unschedulable_since = time.monotonic() + _START_TIMEOUT, 0.0
+    while (now := time.monotonic()) < deadline:
         response = await client.raw("GET", f"/api/v1/namespaces/{namespace}/pods/{name}")
         if response.status_code != 200:
             return
         status = response.json().get("status") or {}
         if is_unschedulable(status):
-            raise CommandError(
-                f"pod {namespace}/{name} has no node; `dralab explain pod/{name} -n {namespace}` says why"
-            )
-        if not _starting(status, container):
+            unschedulable_since = unschedulable_since or now
+            if now - unschedulable_since >= _UNSCHEDULABLE_SECONDS:
+                raise CommandError(
+                    f"pod {namespace}/{name} has no node; `dralab explain pod/{name} -n {namespace}` says why"
+                )
+        elif not _starting(status, container):
             return
+        else:
+            unschedulable_since = 0.0
         await asyncio.sleep(_POLL)
 
 

@@ -17,6 +17,7 @@ from dra_cli.fleet import Pools
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import PortTaken
 from dra_cli.protection import Protection
+from dra_cli.readiness import wait_for_schedulable_nodes
 from dra_cli.restore.writer import Writer
 from dra_cli.servicespecs import ServiceSpecs, agent_name
 from dra_cli.supervisor import ServiceSpec, Supervisor
@@ -106,6 +107,9 @@ class ClusterServices:
             if later:
                 self._publish(specs, supervisor)
             await supervisor.ready(progress=self._grown)
+            if not {"controller", "node-agent"} & {*self._options.without}:
+                async with self.cluster.client("dralab") as client:
+                    await wait_for_schedulable_nodes(client)
             self._ready = True
             self._publish(specs, supervisor)
             if "node-agent" not in self._options.without:

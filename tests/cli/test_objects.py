@@ -82,7 +82,20 @@ async def test_logs_wait_for_a_pod_that_starts(client: Client) -> None:
         assert not done
         container = {"name": "main", "image": "i", "imageID": "", "ready": False, "restartCount": 0}
         await _status(client, phase=phase, containerStatuses=[{**container, "state": {state: {}}}])
-    await asyncio.wait_for(reading, 15)
+    await asyncio.wait_for(reading, 60)
+
+
+async def test_logs_wait_for_a_pod_that_was_briefly_unschedulable(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(objects, "_UNSCHEDULABLE_SECONDS", 60.0)
+    await _pod(client)
+    condition = {"type": "PodScheduled", "reason": "Unschedulable"}
+    await _status(client, conditions=[{**condition, "status": "False"}])
+    reading = asyncio.create_task(objects.logs(client, "default", "p", None, {}))
+    await asyncio.wait((reading,), timeout=0.2)
+    await _status(client, phase="Running", conditions=[{**condition, "status": "True"}])
+    await asyncio.wait_for(reading, 60)
 
 
 async def test_a_pod_without_a_node_has_no_log(client: Client) -> None:
@@ -92,4 +105,4 @@ async def test_a_pod_without_a_node_has_no_log(client: Client) -> None:
     with pytest.raises(
         CommandError, match=r"^pod default/p has no node; `dralab explain pod/p -n default` says why$"
     ):
-        await asyncio.wait_for(objects.logs(client, "default", "p", None, {}), 15)
+        await asyncio.wait_for(objects.logs(client, "default", "p", None, {}), 60)

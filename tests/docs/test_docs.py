@@ -261,21 +261,6 @@ def test_the_changelog_has_room_for_what_is_new() -> None:
     assert "## [Unreleased]" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
-def test_every_bug_has_its_test() -> None:
-    lines = (DOCS / "bugs.md").read_text().splitlines()
-    rows = [line for line in lines if line.startswith("| ") and line != "| bug | test |"]
-    assert len(rows) > 200
-    assert all(_tests_exist(row) for row in rows), [row for row in rows if not _tests_exist(row)]
-
-
-def _tests_exist(row: str) -> bool:
-    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(?:\w+::)?(\w+))?[`\[]", row.rpartition("| ")[0] and row)
-    return bool(named) and all(
-        (path := REPOSITORY / file).exists() and (not test or f"def {test}(" in path.read_text())
-        for file, test in named
-    )
-
-
 def test_metrics_that_are_documented_exist() -> None:
     text = (DOCS / "metrics.md").read_text()
     named = set(re.findall(r"`((?:apiserver|scheduler|workqueue|dra|dralab|\w+_controller)_[a-z_]+)`", text))
