@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
+from tests.support import failures
 from tests.support.quick import Quick
 from tests.support.spreading import Spreading, slow_first
 
@@ -26,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick())
+    failures.register(config)
 
 
 @pytest.hookimpl(wrapper=True)
