@@ -10,6 +10,7 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import Version, release
 
+from dra_cli.check import older
 from dra_cli.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
 
 JsonObject = dict[str, Any]
@@ -55,24 +56,27 @@ class Checker:
         stored = bool((obj.get("metadata") or {}).get("uid"))
         anywhere = now.known or then.known or then.elsewhere
         if not anywhere and (stored or not self._verdicts.known_to_any(api_version, kind)):
-            self.unknown[f"{kind} ({api_version})"] = None
+            advice = older.replaced(obj, where)
+            if advice:
+                text = _no_match(api_version, kind)
+                yield Finding(REFUSED, "object", subject, text, advice, where, before=True)
+            else:
+                self.unknown[f"{kind} ({api_version})"] = None
             return
         if stored and (lost := self._lost(api_version, kind)):
             yield Finding(REFUSED, "object", subject, lost, "delete it before, and create it again", where)
         elif not stored and not then.served:
-            text = f'no matches for kind "{kind}" in version "{api_version}"'
-            yield Finding(
-                REFUSED, "object", subject, text, self._way(api_version, then), where, not now.served
-            )
+            text, advice = _no_match(api_version, kind), self._way(obj, then, where)
+            yield Finding(REFUSED, "object", subject, text, advice, where, not now.served)
         if not stored and then.served and then.deprecated != now.deprecated:
-            yield from self._deprecated(api_version, then, subject, where)
+            yield from self._deprecated(obj, then, subject, where)
         if then.known:
             yield from self._judged(obj, subject, where, stored, now.known)
 
-    def _deprecated(self, api_version: str, then: Any, subject: str, where: str) -> Iterator[Finding]:
+    def _deprecated(self, obj: JsonObject, then: Any, subject: str, where: str) -> Iterator[Finding]:
         if then.deprecated:
-            newer = next((one for one in then.elsewhere if one != api_version), "")
-            advice = f"use apiVersion: {newer}" if newer else ""
+            newer = next((one for one in then.elsewhere if one != obj["apiVersion"]), "")
+            advice = _newer(obj, newer, where) if newer else ""
             yield Finding(WARNED, "object", subject, then.deprecated, advice, where)
 
     def _lost(self, api_version: str, kind: str) -> str:
@@ -81,16 +85,17 @@ class Checker:
             return ""
         return f"it is stored as {written}, which {self.against} cannot read"
 
-    def _way(self, api_version: str, place: Any) -> str:
+    def _way(self, obj: JsonObject, place: Any, where: str) -> str:
+        api_version = str(obj["apiVersion"])
         if place.elsewhere:
-            return f"use apiVersion: {place.elsewhere[0]}"
+            return _newer(obj, place.elsewhere[0], where)
         if not place.versions:
             return f"{self.against} has no such kind"
         there = api_version if place.known else place.versions[0]
         gated = place.gate and not self._then.gates.enabled(place.gate)
         options = f"--feature-gates={place.gate}=true " if gated else ""
         options += f"--runtime-config={there}=true"
-        return options if place.known else f"use apiVersion: {there}, with {options}"
+        return options if place.known else f"{_newer(obj, there, where)}, with {options}"
 
     def _judged(
         self, obj: JsonObject, subject: str, where: str, stored: bool, known: bool
@@ -101,7 +106,8 @@ class Checker:
             yield Finding(REFUSED, "object", subject, text, where=where, before=_is_so(text, now.refused))
         for path in then.dropped:
             before = _is_in(path, now.dropped)
-            advice = self._gate_for(obj, stored, path)
+            moved = not stored and older.moves(obj, path)
+            advice = f"use {older.command(where)}" if moved else self._gate_for(obj, stored, path)
             yield Finding(DROPPED, "object", subject, path, advice, where, before)
         for text in then.warnings:
             if text not in now.warnings:
@@ -224,6 +230,17 @@ def _differences(now: Any, then: Any, path: str) -> Iterator[tuple[str, str]]:
             yield from _differences(one, other, f"{path}[{position}]")
     elif now != then and (now or then):
         yield path, f"{_shown(then)}, and {_shown(now)} today"
+
+
+def _no_match(api_version: str, kind: str) -> str:
+    return f'no matches for kind "{kind}" in version "{api_version}"'
+
+
+def _newer(obj: JsonObject, api_version: str, where: str) -> str:
+    """Advise ``api_version``, and `dralab convert` if the object has another shape there."""
+    if older.converted(obj) == api_version:
+        return f"use {older.command(where)}, which makes it {api_version}"
+    return f"use apiVersion: {api_version}"
 
 
 def _shown(value: Any) -> str:

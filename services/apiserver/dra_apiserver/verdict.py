@@ -25,13 +25,16 @@ from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.registry import Registry
 from dra_apiserver.rest.create import before_create
-from dra_apiserver.rest.meta import fill_system_fields
+from dra_apiserver.rest.meta import fill_system_fields, generate_name
 from dra_apiserver.rest.update import before_update
 from dra_apiserver.schema import DecodeError, decode, default
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 _NOW: Final = "2000-01-01T00:00:00Z"
+# Values that a server allocates are constant here, so that two verdicts about one object can be compared.
+_UID: Final = "00000000-0000-4000-8000-000000000000"
+_NAME_SUFFIX: Final = "00000"
 # What admin access needs. A namespace that is not given may have it.
 _ANY_NAMESPACE: Final = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
 _UNKNOWN: Final = "unknown field "
@@ -132,7 +135,7 @@ class Judge:
             decoded = decode(self._every, kind, version, orjson.dumps(obj), field_validation="Warn")
         except DecodeError as error:
             return Verdict((str(error),))
-        wanted = _named(kind, version, decoded.obj)
+        wanted = _named(kind, decoded.obj)
         warnings = Warnings([text for text in decoded.warnings if not text.startswith(_UNKNOWN)])
         unknown = [
             text.removeprefix(_UNKNOWN).strip('"') for text in decoded.warnings if text.startswith(_UNKNOWN)
@@ -162,11 +165,13 @@ class Judge:
             features=self.gates,
             lookup=self._lookup,
             disabled_plugins=_plugins(kind),
+            choose=_first,
         )
         request = cast("Request", warnings)
         if not update:
             meta.pop("resourceVersion", None)
             fill_system_fields(obj, _NOW)
+            meta["uid"] = _UID
             return before_create(request, target, obj, ctx, Chain())
         old = copy.deepcopy(obj)
         change = before_update(request, target, obj, old, ctx, Chain())
@@ -200,9 +205,16 @@ def _plugins(kind: Kind) -> frozenset[str]:
     return frozenset(name for name, _ in plugins)
 
 
-def _named(kind: Kind, version: str, obj: JsonObject) -> JsonObject:
-    """The object with the namespace that kubectl would give it."""
+def _first(numbers: range) -> int:
+    """Return the first number, in place of a random one."""
+    return numbers[0]
+
+
+def _named(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Add the namespace that kubectl would choose, and a name if the server is to generate one."""
     meta = obj.setdefault("metadata", {})
+    if meta.get("generateName") and not meta.get("name"):
+        meta["name"] = generate_name(meta["generateName"], _NAME_SUFFIX)
     if kind.namespaced:
         meta["namespace"] = meta.get("namespace") or "default"
     else:

@@ -163,7 +163,7 @@ def test_an_api_version_that_gets_deprecated_is_warned_of(check: Check) -> None:
         found["text"]
         == "resource.k8s.io/v1beta1 ResourceClaim is deprecated in v1.35+, unavailable in v1.38+"
     )
-    assert found["advice"] == "use apiVersion: resource.k8s.io/v1"
+    assert found["advice"] == "use `dralab convert it.yaml`, which makes it resource.k8s.io/v1"
     _, report = check(_BETA, "1.36", "--kubernetes-version", "1.35", *options)
     assert _found(report, "warned") == []
 

@@ -9,6 +9,7 @@ A kind without behaviour of its own has `dra_apiserver.kinds.common.generic.Gene
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -42,6 +43,7 @@ class Context(NamedTuple):
     Every write makes one: a named tuple, since a frozen dataclass takes several times as long to make or to change.
 
     `metadata_good` says of a change that what every kind's metadata must be is checked, and that nothing is wrong.
+    `choose` picks the number of an address or port that the server allocates.
     """
 
     kind: Kind
@@ -58,6 +60,7 @@ class Context(NamedTuple):
     listing: Listing = _nothing
     metadata_good: bool = False
     disabled_plugins: frozenset[str] = frozenset()
+    choose: Callable[[range], int] = secrets.choice
 
 
 class Strategy(Protocol):

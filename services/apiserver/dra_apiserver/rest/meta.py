@@ -19,9 +19,9 @@ _GENERATED_BASE = 58
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
-def generate_name(base: str) -> str:
-    """A name that starts with `base`, cut to leave room, and ends in five random characters."""
-    return base[:_GENERATED_BASE] + "".join(random.choices(_ALPHABET, k=5))
+def generate_name(base: str, suffix: str = "") -> str:
+    """Return a name that starts with `base`, cut to leave room, and ends in `suffix` or five random characters."""
+    return base[:_GENERATED_BASE] + (suffix or "".join(random.choices(_ALPHABET, k=5)))
 
 
 def new_uid() -> str:

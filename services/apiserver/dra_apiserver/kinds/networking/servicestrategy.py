@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import ipaddress
-import secrets
 from collections.abc import Iterator
 from typing import Any
 
@@ -52,16 +51,11 @@ def _ports_of(spec: JsonObject) -> Iterator[int]:
         yield spec["healthCheckNodePort"]
 
 
-def _shuffled(numbers: range) -> Iterator[int]:
-    """Some of the numbers at random, then all of them."""
-    yield from (secrets.choice(numbers) for _ in range(_ATTEMPTS))
-    yield from numbers
-
-
 class _Pool:
     """What is taken now, and by this request."""
 
     def __init__(self, ctx: Context) -> None:
+        self._choose = ctx.choose
         self.addresses: set[str] = set()
         self.ports: set[int] = set()
         for stored in ctx.listing("", "services", ""):
@@ -76,7 +70,7 @@ class _Pool:
             StatusError: 500, there is none.
         """
         numbers = range(_FIRST_ADDRESS, SERVICE_RANGE.num_addresses - 1)
-        for number in _shuffled(numbers):
+        for number in self._shuffled(numbers):
             found = str(SERVICE_RANGE[number])
             if found not in self.addresses:
                 self.addresses.add(found)
@@ -89,11 +83,16 @@ class _Pool:
         Raises:
             StatusError: 500, there is none.
         """
-        for number in _shuffled(range(_FIRST_PORT, _PORTS.stop)):
+        for number in self._shuffled(range(_FIRST_PORT, _PORTS.stop)):
             if number not in self.ports:
                 self.ports.add(number)
                 return number
         raise internal("failed to allocate a nodePort: range is full")
+
+    def _shuffled(self, numbers: range) -> Iterator[int]:
+        """Some of the numbers at random, then all of them."""
+        yield from (self._choose(numbers) for _ in range(_ATTEMPTS))
+        yield from numbers
 
     def take_address(self, address: str) -> str:
         """Why this address can't be had; empty where it can, and then it is taken."""
