@@ -3,7 +3,7 @@
 The policy is as DRA drivers' charts have one: roles alone cannot tell one node's slices from another's.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -98,12 +98,31 @@ _DOMAIN_NODE_RULES: Sequence[JsonObject] = (
     {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
     {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "patch"]},
 )
-_OF_THIS_NODE = "({0} == null || !has({0}.spec.nodeName) || {0}.spec.nodeName == variables.node)"
+#: The permission to write slices that belong to no node; named after upstream's verbs of ``resourceclaims/driver``.
+SHARED_VERB = "arbitrary-node:"
+_SLICES, _CLAIMS = "resourceslices", "resourceclaims"
+# Upstream's drivers need a token that is bound to a node. Here the node is part of the user's name.
+_NODE_VARIABLE = (
+    f"request.userInfo.username.startsWith('{_DRIVER}') ? "
+    f"request.userInfo.username.substring({len(_DRIVER)}) : ''"
+)
+_OBJECT_NODE = "(request.operation == 'DELETE' ? oldObject : object).spec.?nodeName.orValue('')"
+_MAY_SHARE = (
+    f"authorizer.group('{_RESOURCE}').resource('{_SLICES}').subresource('driver')"
+    ".name((request.operation == 'DELETE' ? oldObject : object).spec.driver)"
+    f".check('{SHARED_VERB}' + request.operation.lowerAscii()).allowed()"
+)
 _CLAIM_OF_THIS_NODE = (
-    "request.resource.resource != 'resourceclaims' || !has(object.status) || !has(object.status.allocation) || "
+    f"request.resource.resource != '{_CLAIMS}' || !has(object.status) || !has(object.status.allocation) || "
     "!has(object.status.allocation.nodeSelector) || "
     "object.status.allocation.nodeSelector.nodeSelectorTerms.exists(term, !has(term.matchFields) || "
     "term.matchFields.exists(field, field.key == 'metadata.name' && variables.node in field.values))"
+)
+# Since 1.36 the API server itself demands the permission for resourceclaims/binding.
+_ALLOCATION_KEPT = (
+    f"request.resource.resource != '{_CLAIMS}' || "
+    "object.?status.?allocation == oldObject.?status.?allocation && "
+    "object.?status.?reservedFor == oldObject.?status.?reservedFor"
 )
 
 
@@ -150,56 +169,73 @@ async def grant(client: Client, *, nodes: bool) -> None:
 
 
 def _policy() -> JsonObject:
-    def rule(group: str, resource: str, *operations: str) -> JsonObject:
+    """Return the policy for drivers, modelled on that of dra-example-driver's chart."""
+
+    def rule(group: str, versions: Sequence[str], resource: str, *operations: str) -> JsonObject:
         return {
             "apiGroups": [group],
-            "apiVersions": ["v1"],
+            "apiVersions": list(versions),
             "operations": list(operations),
             "resources": [resource],
         }
 
-    slices, claims = "resourceslices", "resourceclaims/status"
+    versions = ("v1beta1", "v1beta2", "v1")
     return {
         "apiVersion": f"{_ADMISSION}/v1",
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": _POLICY},
         "spec": {
+            "failurePolicy": "Fail",
             "matchConstraints": {
                 "resourceRules": [
-                    rule(_RESOURCE, slices, "CREATE", "UPDATE", "DELETE"),
-                    rule(_RESOURCE, claims, "UPDATE"),
-                    rule("", "nodes", "UPDATE"),
-                    rule("", "pods", "UPDATE"),
+                    rule(_RESOURCE, versions, _SLICES, "CREATE", "UPDATE", "DELETE"),
+                    rule(_RESOURCE, versions, f"{_CLAIMS}/status", "UPDATE"),
+                    rule("", ["v1"], "nodes", "UPDATE"),
+                    rule("", ["v1"], "pods", "UPDATE"),
                 ]
             },
             "matchConditions": [{"name": "driver", "expression": f"'{DRIVERS}' in request.userInfo.groups"}],
             "variables": [
-                {"name": "node", "expression": f"request.userInfo.username.substring({len(_DRIVER)})"}
+                {"name": "node", "expression": _NODE_VARIABLE},
+                {"name": "objectNode", "expression": _OBJECT_NODE},
             ],
-            "validations": [
-                {
-                    "expression": f"request.resource.resource != '{slices}' || "
-                    f"{_OF_THIS_NODE.format('object')} && {_OF_THIS_NODE.format('oldObject')}",
-                    "messageExpression": "'the drivers of node ' + variables.node + "
-                    "' may not write the slices of another node'",
-                },
-                {
-                    "expression": _CLAIM_OF_THIS_NODE,
-                    "messageExpression": "'the drivers of node ' + variables.node + "
-                    "' may not report on a claim that is allocated on another node'",
-                },
-                {
-                    "expression": "request.resource.resource != 'nodes' || object.metadata.name == variables.node",
-                    "messageExpression": "'the drivers of node ' + variables.node + ' may not write another node'",
-                },
-                {
-                    "expression": f"request.resource.resource != 'pods' || {_OF_THIS_NODE.format('object')}",
-                    "messageExpression": "'the drivers of node ' + variables.node + "
-                    "' may not write the pods of another node'",
-                },
-            ],
+            "validations": list(_validations()),
         },
     }
+
+
+def _validations() -> Iterator[JsonObject]:
+    def may_not(expression: str, *what: str) -> JsonObject:
+        message = " + ".join(["'the drivers of node '", "variables.node", "' may not '", *what])
+        return {"expression": expression, "messageExpression": message}
+
+    yield {
+        "expression": "variables.node != ''",
+        "message": f"no node association found for user, its name must be {_DRIVER}NODE",
+    }
+    yield may_not(
+        f"request.resource.resource != '{_SLICES}' || variables.objectNode == '' || "
+        "variables.objectNode == variables.node",
+        "'write the slices of node '",
+        "variables.objectNode",
+    )
+    yield may_not(
+        f"request.resource.resource != '{_SLICES}' || variables.objectNode != '' || {_MAY_SHARE}",
+        "'write slices that belong to no node without the permission '",
+        f"'{SHARED_VERB}' + request.operation.lowerAscii()",
+        "' on resourceslices/driver '",
+        "(request.operation == 'DELETE' ? oldObject : object).spec.driver",
+    )
+    yield may_not(_CLAIM_OF_THIS_NODE, "'report on a claim that is allocated on another node'")
+    yield may_not(_ALLOCATION_KEPT, "'change the allocation or the reservations of a claim'")
+    yield may_not(
+        "request.resource.resource != 'nodes' || object.metadata.name == variables.node",
+        "'write another node'",
+    )
+    yield may_not(
+        "request.resource.resource != 'pods' || variables.objectNode == variables.node",
+        "'write the pods of another node'",
+    )
 
 
 def _role(name: str, rules: Sequence[JsonObject]) -> JsonObject:

@@ -173,7 +173,7 @@ async def test_services_answer_the_administrators_and_no_nodes_certificate(data:
 async def test_a_nodes_drivers_touch_only_what_is_theirs(data: Path) -> None:
     manifest = REPOSITORY / "examples" / "quickstart" / "1-gpu-per-pod.yaml"
     driver = users(data / "auth" / "node-agent.kubeconfig")["dralab:driver:node-0"]
-    refused = "the drivers of node node-0 may not write the slices of another node"
+    refused = "the drivers of node node-0 may not write the slices of node node-1"
     async with lab(data) as house, driver.client("test") as client:
         await house.apply(manifest)
         await house.running("gpu-per-pod", "alpha", "beta")
