@@ -12,8 +12,9 @@ import pytest
 from dra_controller.poolstatus import pool_status
 from dra_controller.resourcepoolstatusrequest import is_expired
 from dra_shared.api.codec import convert
-from dra_shared.api.meta import Object
+from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import PodResourceClaim
+from dra_shared.api.resource import DeviceClass, DeviceClassSpec
 from dra_shared.api.resources import (
     POD_GROUPS,
     PODS,
@@ -34,7 +35,7 @@ from dra_shared.claims import (
 )
 from dra_shared.clock import parse_rfc3339
 from dra_shared.features import FeatureGates
-from dra_shared.quota import claim_usage, is_claim_resource
+from dra_shared.quota import ClassNames, claim_usage, is_claim_resource
 from dra_shared.version import V1_36
 
 from tests.support.reference import load_vectors
@@ -165,15 +166,20 @@ def test_is_expired(table: Json) -> None:
     assert is_expired(request, now) == table["expectedDelete"]  # type: ignore[arg-type]  # read by its kind
 
 
+_GPU_CLASS = DeviceClass(
+    metadata=ObjectMeta(name="gpu"), spec=DeviceClassSpec(extended_resource_name="example.com/gpu")
+)
+
+
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorUsage"))
 def test_quota_usage(table: Json) -> None:
     if "evaluator" in table:
         pytest.skip("the evaluator's pods and classes come from Go functions")
-    assert {k: str(v) for k, v in claim_usage(_typed(table["claim"]), None, lambda _: None).items()} == table[
-        "usage"
-    ]
+    usage = claim_usage(_typed(table["claim"]), ClassNames(()), {})
+    assert {name: str(amount) for name, amount in usage.items()} == table["usage"]
 
 
 @pytest.mark.parametrize("table", _cases("TestResourceClaimEvaluatorMatchingResources"))
 def test_quota_resources(table: Json) -> None:
-    assert [name for name in table["items"] if is_claim_resource(name)] == table["want"]
+    classes = ClassNames([_GPU_CLASS])
+    assert [name for name in table["items"] if is_claim_resource(name, classes)] == table["want"]

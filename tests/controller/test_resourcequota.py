@@ -4,6 +4,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from dra_shared.api.codec import convert
+from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import Forbidden
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
@@ -92,3 +94,103 @@ async def test_only_pods_count_for_a_quota_with_scopes(cluster: Cluster) -> None
             return quota is not None and quota.status.used == expected
 
         await cluster.until(reported)
+
+
+_NAMES = ("example.com/gpu", "deviceclass.resource.kubernetes.io/gpu.example.com")
+
+
+async def _limit(cluster: Cluster, name: str) -> None:
+    device_class = {
+        "metadata": {"name": "gpu.example.com"},
+        "spec": {"extendedResourceName": "example.com/gpu"},
+    }
+    await cluster.client.create(DEVICE_CLASSES, convert(DEVICE_CLASSES, device_class))
+    await cluster.create("ResourceQuota", "q", spec={"hard": {f"requests.{name}": "2"}})
+
+
+def _gpu_pod(name: str) -> dict[str, Any]:
+    amount = {name: "1"}
+    resources = {"requests": amount, "limits": amount}
+    return {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+
+
+def _own_claim(pod: Any) -> dict[str, Any]:
+    """Return a claim as the scheduler creates it for a pod's extended resource."""
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "p1", "uid": pod.metadata.uid, "controller": True}
+    annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
+    return {"metadata": {"annotations": annotations, "ownerReferences": [owner]}, **_claim(1)}
+
+
+@pytest.mark.parametrize("name", _NAMES)
+async def test_claims_are_refused_when_pods_use_up_an_extended_resource(cluster: Cluster, name: str) -> None:
+    await _limit(cluster, name)
+    for number in (1, 2):
+        await cluster.create("Pod", f"p{number}", **_gpu_pod(name))
+    with pytest.raises(Forbidden) as refused:
+        await cluster.create("ResourceClaim", "c", **_claim(1))
+    full = f"requests.{name}"
+    assert str(refused.value) == (
+        'resourceclaims.resource.k8s.io "c" is forbidden: exceeded quota: q, '
+        f"requested: {full}=1, used: {full}=2, limited: {full}=2"
+    )
+
+
+@pytest.mark.parametrize("name", _NAMES)
+async def test_pods_are_refused_when_claims_use_up_an_extended_resource(cluster: Cluster, name: str) -> None:
+    await _limit(cluster, name)
+    await cluster.create("ResourceClaim", "c", **_claim(2))
+    with pytest.raises(Forbidden) as refused:
+        await cluster.create("Pod", "p", **_gpu_pod(name))
+    full = f"requests.{name}"
+    assert str(refused.value) == (
+        f'pods "p" is forbidden: exceeded quota: q, requested: {full}=1, used: {full}=2, limited: {full}=2'
+    )
+
+
+@pytest.mark.parametrize("name", _NAMES)
+async def test_claim_for_a_pods_extended_resource_counts_once(cluster: Cluster, name: str) -> None:
+    await _limit(cluster, name)
+    pod = await cluster.create("Pod", "p1", **_gpu_pod(name))
+    await cluster.create("Pod", "p2", **_gpu_pod(name))
+    await cluster.create("ResourceClaim", "own", **_own_claim(pod))
+    with pytest.raises(Forbidden, match="exceeded quota"):
+        await cluster.create("ResourceClaim", "second", **_own_claim(pod))
+
+    async def counted() -> bool:
+        quota = await cluster.get("ResourceQuota", "q")
+        return quota is not None and quota.status.used == {f"requests.{name}": "2"}
+
+    async with controllers(cluster, "resourcequota-controller"):
+        await cluster.until(counted)
+
+
+async def test_claim_that_leaves_its_pod_counts_for_itself(cluster: Cluster) -> None:
+    await _limit(cluster, _NAMES[0])
+    pod = await cluster.create("Pod", "p1", **_gpu_pod(_NAMES[0]))
+    await cluster.create("Pod", "p2", **_gpu_pod(_NAMES[0]))
+    claim = await cluster.create("ResourceClaim", "own", **_own_claim(pod))
+    await cluster.client.patch(
+        RESOURCE_CLAIMS, "own", {"metadata": {"labels": {"a": "b"}}}, claim.metadata.namespace
+    )
+    with pytest.raises(Forbidden, match="exceeded quota: q"):
+        await cluster.client.patch(
+            RESOURCE_CLAIMS, "own", {"metadata": {"ownerReferences": None}}, claim.metadata.namespace
+        )
+
+
+async def test_pod_that_gets_a_deadline_counts_in_its_new_scope(cluster: Cluster) -> None:
+    spec = {"hard": {"pods": "0"}, "scopes": ["Terminating"]}
+    await cluster.create("ResourceQuota", "q", spec=spec)
+    await cluster.create("Pod", "p", spec=POD_SPEC)
+    with pytest.raises(
+        Forbidden, match="exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
+    ):
+        await cluster.client.patch(PODS, "p", {"spec": {"activeDeadlineSeconds": 60}}, "default")
+
+
+async def test_pod_level_resources_name_what_is_limited(cluster: Cluster) -> None:
+    await cluster.create("ResourceQuota", "cpu", spec={"hard": {"requests.cpu": "2"}})
+    pod = {"containers": [{"name": "c", "image": "i"}], "resources": {"requests": {"cpu": "1500m"}}}
+    await cluster.create("Pod", "first", spec=pod)
+    with pytest.raises(Forbidden, match=r"requested: requests\.cpu=1500m, used: "):
+        await cluster.create("Pod", "second", spec=pod)

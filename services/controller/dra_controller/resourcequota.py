@@ -9,13 +9,11 @@ import httpx
 from dra_shared.api.core import ResourceQuota, ResourceQuotaStatus
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
-from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
-from dra_shared.claims import controller_of
 from dra_shared.client.errors import ApiError
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
-from dra_shared.quota import Usage, add, claim_usage, equal, is_claim_resource, pod_usage, selects
+from dra_shared.quota import NamespaceUsage, Usage, equal
 from msgspec.structs import replace
 
 from dra_controller.discovery import Kind, discover
@@ -52,10 +50,10 @@ class ResourceQuotaController(QueueController):
         for store in (self._quotas, self._pods, self._claims):
             store.add_index("namespace", _namespace)
         quotas.add_handler(self._enqueue, self._quota_updated)
-        # A quota counts what is there, so only creation, deletion and the end of a pod matter.
+        # A pod's usage changes when it is created, resized, ends or is deleted, and if it changes its scope.
         pods.add_handler(
             self._used,
-            lambda old, new: self._used(new) if old.status.phase != new.status.phase else None,
+            self._pod_updated,
             self._used,
         )
         claims.add_handler(self._used, on_delete=self._used)
@@ -66,6 +64,10 @@ class ResourceQuotaController(QueueController):
     def _quota_updated(self, old: ResourceQuota, new: ResourceQuota) -> None:
         if old.spec != new.spec:
             self._enqueue(new)
+
+    def _pod_updated(self, old: Pod, new: Pod) -> None:
+        if old.status.phase != new.status.phase or old.spec != new.spec:
+            self._used(new)
 
     def _used(self, obj: Object) -> None:
         for quota in self._quotas.by_index("namespace", obj.metadata.namespace):
@@ -94,33 +96,21 @@ class ResourceQuotaController(QueueController):
 
     async def _usage(self, quota: ResourceQuota) -> Usage:
         namespace = quota.metadata.namespace
-        used: Usage = {}
-        for pod in self._pods.by_index("namespace", namespace):
-            if selects(quota, pod):
-                used = add(used, pod_usage(pod))
+        objects = NamespaceUsage(
+            lambda: self._pods.by_index("namespace", namespace),
+            lambda: self._claims.by_index("namespace", namespace),
+            lambda: self._classes.list() if self._context.features.enabled("DRAExtendedResource") else None,
+        )
+        used = objects.used(quota, quota.spec.hard)
         if quota.spec.scopes or quota.spec.scope_selector is not None:
-            # Scopes tell of pods: nothing else is in one.
+            # Only pods have scopes, so nothing else counts.
             return used
-        if any(is_claim_resource(name) for name in quota.spec.hard):
-            for claim in self._claims.by_index("namespace", namespace):
-                counts = claim_usage(claim, self._pod_of(claim), self._extended_name)
-                used = add(used, {name: Quantity.parse(str(number)) for name, number in counts.items()})
         for name in quota.spec.hard:
             if name not in used:
                 number = await self._count(name, namespace)
                 if number is not None:
                     used[name] = Quantity.parse(str(number))
         return used
-
-    def _pod_of(self, claim: ResourceClaim) -> Pod | None:
-        owner = controller_of(claim)
-        if owner is None or owner.kind != "Pod":
-            return None
-        return self._pods.get(f"{claim.metadata.namespace}/{owner.name}")
-
-    def _extended_name(self, device_class: str) -> str | None:
-        found = self._classes.get(device_class)
-        return found.spec.extended_resource_name if found is not None else None
 
     async def _count(self, name: str, namespace: str) -> int | None:
         """How many objects there are, if ``name`` limits the number of some kind of them."""

@@ -9,24 +9,32 @@ added to what was counted, or taken a namespace away, and the write is decided a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from dra_apiserver.kinds.common.quota import quotas_for
+from dra_apiserver.kinds.common.quota import may_use_more, quotas_of
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Counted, Resource
 from dra_apiserver.target import Target
 
+JsonObject = dict[str, Any]
 _NAMESPACES: Resource = ("", "namespaces")
+_PODS: Resource = ("", "pods")
+_CLAIMS: Resource = ("resource.k8s.io", "resourceclaims")
 
 
-def counted(write: Write, target: Target, operation: str) -> Sequence[Counted]:
-    """The objects that the write's outcome depends on. It is asked where other servers write, too."""
+def counted(
+    write: Write, target: Target, operation: str, obj: JsonObject, old: JsonObject | None = None
+) -> Sequence[Counted]:
+    """Return the objects that the write's outcome depends on. Only called if other servers write, too."""
     found = []
     if target.namespace and operation == "CREATE":
-        # One that is going takes no new objects: they would be left where it has gone.
+        # A namespace that is being deleted takes no new objects: nothing would delete them.
         found.append(Counted(_NAMESPACES, target.namespace, (MODIFIED, DELETED)))
     if target.kind.exclusive and not target.subresource:
         found.append(Counted(target.resource, "", (ADDED, MODIFIED)))
-    if target.namespace and quotas_for(write.ctx, operation):
+    if target.namespace and may_use_more(obj, old, write.ctx, operation) and quotas_of(write.ctx):
         types = (ADDED,) if operation == "CREATE" else (ADDED, MODIFIED)
-        found.append(Counted(target.resource, f"{target.namespace}/", types))
+        # Pods and claims count for the same extended resources.
+        both = (_PODS, _CLAIMS) if target.resource in (_PODS, _CLAIMS) else (target.resource,)
+        found += [Counted(resource, f"{target.namespace}/", types) for resource in both]
     return found

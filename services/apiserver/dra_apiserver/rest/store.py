@@ -133,7 +133,7 @@ async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
             if write.run is not None:
                 # Others wrote while it was decided.
                 _confirm(write.named(target.name), None, obj)
-            return Put(obj, counted(write, target, "CREATE") if write.api.store.follows else ())
+            return Put(obj, counted(write, target, "CREATE", obj) if write.api.store.follows else ())
         error = already_exists(target.qualified, target.name)
         if current.object()["metadata"].get("deletionTimestamp"):
             error = StatusError(
@@ -184,7 +184,7 @@ def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
         raise not_found(write.target.qualified, write.target.name)
     stored = _created(write, write.target, obj)
     _confirm_create(write)
-    return Put(stored, counted(write, write.target, "CREATE") if write.api.store.follows else ())
+    return Put(stored, counted(write, write.target, "CREATE", stored) if write.api.store.follows else ())
 
 
 def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Remove | None:
@@ -197,7 +197,7 @@ def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | R
     confirm_grant(write, target, wanted, old)
     outcome = before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
     if write.api.store.follows and isinstance(outcome, Put):
-        outcome.counted = counted(write, target, "UPDATE")
+        outcome.counted = counted(write, target, "UPDATE", outcome.obj, old)
     return outcome
 
 

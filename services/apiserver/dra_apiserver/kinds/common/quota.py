@@ -17,9 +17,9 @@ from dra_apiserver.kinds.strategy import Context
 if TYPE_CHECKING:
     from dra_shared.api.core import ResourceQuota
     from dra_shared.api.pod import Pod
-    from dra_shared.api.resource import ResourceClaim
+    from dra_shared.api.resource import DeviceClass, ResourceClaim
     from dra_shared.quantity import Quantity
-    from dra_shared.quota import Usage
+    from dra_shared.quota import NamespaceUsage, Usage
 
 JsonObject = dict[str, Any]
 
@@ -31,67 +31,108 @@ _LEGACY = {
     "secrets",
     "services",
 }
+# The fields that say for which pod a claim was created.
+_OWNERSHIP = ("annotations", "ownerReferences")
 # What a pod's containers must name, each of them, where a quota limits it.
 _CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 
 
 def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The ResourceQuota plugin, for what is created in a namespace and for pods that are resized.
+    """Refuse a write that would exceed a quota of its namespace.
 
     Raises:
-        StatusError: 403, a quota would be exceeded, or limits what the pod does not name.
+        StatusError: 403, a quota would be exceeded, or it limits a resource that the pod does not name.
     """
-    if obj is None or not ctx.namespace or not (stored := quotas_for(ctx, operation)):
+    if obj is None or not ctx.namespace or not may_use_more(obj, old, ctx, operation):
+        return
+    stored = quotas_of(ctx)
+    if not stored:
         return
     from dra_shared.api.codec import convert, decode
     from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
 
     quotas = sorted((decode(RESOURCE_QUOTAS, data) for data in stored), key=lambda q: q.metadata.name)
+    before = old if operation == "UPDATE" else None
     match (ctx.kind.group, ctx.kind.plural):
         case ("", "pods"):
-            pod, before = convert(PODS, obj), convert(PODS, old) if old is not None else None
+            pod, had = convert(PODS, obj), convert(PODS, before) if before is not None else None
+            counted = _namespace_usage(ctx)
             for quota in quotas:
-                _check_pod(quota, pod, before, ctx)
+                _check_pod(quota, pod, had, counted, ctx)
         case ("resource.k8s.io", "resourceclaims"):
             claim = convert(RESOURCE_CLAIMS, obj)
+            earlier = convert(RESOURCE_CLAIMS, before) if before is not None else None
+            counted = _namespace_usage(ctx)
             for quota in quotas:
-                _check_claim(quota, claim, ctx)
+                _check_claim(quota, claim, earlier, counted, ctx)
         case _:
             for quota in quotas:
                 _check_count(quota, obj, ctx)
 
 
-def quotas_for(ctx: Context, operation: str) -> list[bytes]:
-    """The namespace's quotas, where the write is of what quotas limit: creations, and pods that are resized."""
-    resized = (operation, ctx.kind.plural, ctx.subresource) == ("UPDATE", "pods", "resize")
-    created = operation == "CREATE" and not ctx.subresource
-    return ctx.listing("", "resourcequotas", ctx.namespace) if created or resized else []
+def may_use_more(obj: JsonObject, old: JsonObject | None, ctx: Context, operation: str) -> bool:
+    """True if the write may count for more than before (the `Handles` of upstream's evaluators).
+
+    An update of a pod matters if it is resized or gets into other scopes. That of a claim matters if it may no longer
+    be the one that a pod counts already.
+    """
+    if operation == "CREATE":
+        return not ctx.subresource
+    if operation != "UPDATE" or old is None:
+        return False
+    match (ctx.kind.group, ctx.kind.plural, ctx.subresource):
+        case ("", "pods", "resize"):
+            return True
+        case ("", "pods", ""):
+            return _terminates(obj) != _terminates(old)
+        case ("resource.k8s.io", "resourceclaims", ""):
+            return any(obj["metadata"].get(field) != old["metadata"].get(field) for field in _OWNERSHIP)
+    return False
 
 
-def _check_pod(quota: ResourceQuota, pod: Pod, before: Pod | None, ctx: Context) -> None:
+def _terminates(pod: JsonObject) -> bool:
+    return (pod.get("spec") or {}).get("activeDeadlineSeconds") is not None
+
+
+def quotas_of(ctx: Context) -> list[bytes]:
+    """Return the quotas of the namespace, as they are stored."""
+    return ctx.listing("", "resourcequotas", ctx.namespace)
+
+
+def _namespace_usage(ctx: Context) -> NamespaceUsage:
     from dra_shared.api.codec import decode
-    from dra_shared.api.resources import PODS
-    from dra_shared.quota import add, pod_usage, selects
+    from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+    from dra_shared.quota import NamespaceUsage
 
-    requested = _limited(quota, pod_usage(pod))
-    if before is not None:
-        had = pod_usage(before)
-        requested = {
-            name: amount.sub(had[name]) if name in had else amount for name, amount in requested.items()
-        }
-    named = [name for name in _CONSTRAINED if name in quota.spec.hard]
-    if not (requested or named) or not selects(quota, pod):
+    def classes() -> list[DeviceClass] | None:
+        if not ctx.features.enabled("DRAExtendedResource"):
+            return None
+        return [decode(DEVICE_CLASSES, data) for data in ctx.listing("resource.k8s.io", "deviceclasses", "")]
+
+    return NamespaceUsage(
+        lambda: [decode(PODS, data) for data in ctx.listing("", "pods", ctx.namespace)],
+        lambda: [
+            decode(RESOURCE_CLAIMS, data)
+            for data in ctx.listing("resource.k8s.io", "resourceclaims", ctx.namespace)
+        ],
+        classes,
+    )
+
+
+def _check_pod(
+    quota: ResourceQuota, pod: Pod, before: Pod | None, counted: NamespaceUsage, ctx: Context
+) -> None:
+    from dra_shared.quota import has_pod_level_resources, pod_usage, selects
+
+    if not selects(quota, pod):
         return
+    named = [name for name in _CONSTRAINED if name in quota.spec.hard]
     missing = {name: holders for name in named if (holders := _silent(pod, name))}
-    if missing:
+    if missing and not has_pod_level_resources(pod):
         texts = "; ".join(f"{name} for: {','.join(holders)}" for name, holders in missing.items())
         _refuse(ctx, pod.metadata.name, f"failed quota: {quota.metadata.name}: must specify {texts}")
-    used: Usage = {}
-    for data in ctx.listing("", "pods", ctx.namespace):
-        other = decode(PODS, data)
-        if selects(quota, other):
-            used = add(used, pod_usage(other))
-    _compare(quota, requested, used, ctx, pod.metadata.name)
+    had = pod_usage(before) if before is not None and selects(quota, before) else {}
+    _compare(quota, _more(quota, pod_usage(pod), had), counted, ctx, pod.metadata.name)
 
 
 def _silent(pod: Pod, name: str) -> list[str]:
@@ -105,40 +146,20 @@ def _silent(pod: Pod, name: str) -> list[str]:
     )
 
 
-def _check_claim(quota: ResourceQuota, claim: ResourceClaim, ctx: Context) -> None:
-    from dra_shared.api.codec import decode
-    from dra_shared.api.resources import RESOURCE_CLAIMS
-    from dra_shared.quota import add
+def _check_claim(
+    quota: ResourceQuota,
+    claim: ResourceClaim,
+    before: ResourceClaim | None,
+    counted: NamespaceUsage,
+    ctx: Context,
+) -> None:
+    from dra_shared.quota import is_claim_resource
 
     if quota.spec.scopes or quota.spec.scope_selector is not None:
         return
-    requested = _limited(quota, _claim_usage(claim, ctx))
-    if not requested:
-        return
-    used: Usage = {}
-    for data in ctx.listing("resource.k8s.io", "resourceclaims", ctx.namespace):
-        used = add(used, _claim_usage(decode(RESOURCE_CLAIMS, data), ctx))
-    _compare(quota, requested, used, ctx, claim.metadata.name)
-
-
-def _claim_usage(claim: ResourceClaim, ctx: Context) -> Usage:
-    from dra_shared.api.codec import convert
-    from dra_shared.api.resources import PODS
-    from dra_shared.claims import controller_of
-    from dra_shared.quantity import Quantity
-    from dra_shared.quota import claim_usage
-
-    def extended_name(device_class: str) -> str | None:
-        found = ctx.lookup("resource.k8s.io", "deviceclasses", "", device_class)
-        name: str | None = ((found or {}).get("spec") or {}).get("extendedResourceName")
-        return name
-
-    owner = controller_of(claim)
-    found = ctx.lookup("", "pods", ctx.namespace, owner.name) if owner and owner.kind == "Pod" else None
-    pod = convert(PODS, found) if found is not None else None
-    return {
-        name: Quantity.parse(str(number)) for name, number in claim_usage(claim, pod, extended_name).items()
-    }
+    if any(is_claim_resource(name, counted.classes) for name in quota.spec.hard):
+        had = counted.of_claim(before) if before is not None else {}
+        _compare(quota, _more(quota, counted.of_claim(claim), had), counted, ctx, claim.metadata.name)
 
 
 def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
@@ -150,18 +171,33 @@ def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
     names = [f"count/{kind.plural}.{kind.group}" if kind.group else f"count/{kind.plural}"]
     if not kind.group and kind.plural in _LEGACY:
         names.append(kind.plural)
-    requested = _limited(quota, {name: Quantity.parse("1") for name in names})
+    requested = _more(quota, {name: Quantity.parse("1") for name in names}, {})
     if requested:
         number = Quantity.parse(str(len(ctx.listing(kind.group, kind.plural, ctx.namespace))))
-        used = dict.fromkeys(names, number)
-        _compare(quota, requested, used, ctx, obj["metadata"].get("name", ""))
+        _refuse_excess(quota, requested, dict.fromkeys(names, number), ctx, obj["metadata"].get("name", ""))
 
 
-def _limited(quota: ResourceQuota, usage: Usage) -> Usage:
-    return {name: amount for name, amount in usage.items() if name in quota.spec.hard}
+def _more(quota: ResourceQuota, usage: Usage, had: Usage) -> Usage:
+    """Return the part of the usage that is limited by the quota and not counted yet."""
+    from dra_shared.quantity import Quantity
+
+    zero = Quantity.parse("0")
+    limited = {
+        name: amount.sub(had[name]) if name in had else amount
+        for name, amount in usage.items()
+        if name in quota.spec.hard
+    }
+    return {name: amount for name, amount in limited.items() if amount.compare(zero) > 0}
 
 
-def _compare(quota: ResourceQuota, requested: Usage, used: Usage, ctx: Context, name: str) -> None:
+def _compare(
+    quota: ResourceQuota, requested: Usage, counted: NamespaceUsage, ctx: Context, name: str
+) -> None:
+    if requested:
+        _refuse_excess(quota, requested, counted.used(quota, requested), ctx, name)
+
+
+def _refuse_excess(quota: ResourceQuota, requested: Usage, used: Usage, ctx: Context, name: str) -> None:
     from dra_shared.quantity import Quantity
 
     zero = Quantity.parse("0")
@@ -169,7 +205,7 @@ def _compare(quota: ResourceQuota, requested: Usage, used: Usage, ctx: Context, 
     over = [
         limited
         for limited, amount in sorted(requested.items())
-        if amount.compare(zero) > 0 and used.get(limited, zero).add(amount).compare(hard[limited]) > 0
+        if used.get(limited, zero).add(amount).compare(hard[limited]) > 0
     ]
     if over:
         _refuse(
