@@ -20,22 +20,25 @@ import msgspec
 import orjson
 from dra_cli.access import ChosenCluster, current_kubeconfig
 from dra_cli.errors import CommandError
-from dra_cli.plan import wanted as manifests
 from dra_cli.plan.catalog import catalog as read_catalog
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
-from dra_cli.plan.gaps import gaps
-from dra_cli.plan.reading import Typed, read, typed
+from dra_cli.plan.reading import manifests as read_manifests
+from dra_cli.plan.reading import read
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
 from dra_cli.plan.timeline import timeline, without_pods
+from dra_cli.plan.wanted import without_pods as no_pods
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
+from dra_scheduler.plan.gaps import gaps
+from dra_scheduler.plan.manifests import Manifests as Found
+from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
@@ -47,6 +50,7 @@ from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.replaying.replayer import Replayer
 from dra_scheduler.plan.simulation import Stopped
 from dra_scheduler.plan.tables import table
+from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 from dra_shared.log import configure
 from dra_shared.version import DEFAULT
@@ -166,7 +170,7 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        return self._variant(self._objects.with_objects(_typed(manifests)))
+        return self._variant(self._objects.with_objects(_found(manifests).objects))
 
     def fit(
         self, pods: Manifests, count: int | None = None, *, most: bool = False, more: bool = False
@@ -282,9 +286,10 @@ class World:
         return Mover(self._engine.at(self._objects))
 
     def _wanted(self, pods: Manifests) -> Wanted:
-        asked: Wanted = manifests.of(_typed(pods), self._objects)
+        found = _found(pods)
+        asked = of(found, self._objects)
         if not asked.pods:
-            raise WorldError("there are no pods, and nothing that makes pods")
+            raise WorldError(no_pods(found))
         return asked
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
@@ -329,9 +334,9 @@ def _described(nodes: int, gpus: str, prefix: str) -> Objects:
         raise WorldError(str(error)) from error
 
 
-def _typed(given: Manifests) -> list[Typed]:
+def _found(given: Manifests) -> Found:
     problems: list[str] = []
-    found = list(typed(_documents(given, problems), problems, manifests=True))
+    found = read_manifests(_documents(given, problems), problems)
     if problems:
         raise WorldError(problems[0])
     return found

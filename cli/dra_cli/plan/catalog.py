@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from dra_node_agent.kubelet.node import NodeShape
+from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.purchase.recorded import RecordedNode
@@ -15,7 +16,6 @@ from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from dra_cli import fleet
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import NodeKind
-from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import read as read_dump
 from dra_cli.plan.sources import Source
 from dra_cli.yamlfile import read_yaml

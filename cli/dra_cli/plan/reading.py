@@ -7,19 +7,15 @@ from typing import Any
 
 import msgspec
 import orjson
+from dra_scheduler.plan.manifests import Manifests, Typed
 from dra_scheduler.plan.objects import BY_KIND, Objects
-from dra_shared.api.codec import convert, decode, to_builtins
+from dra_shared.api.codec import convert, decode
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import PRIORITY_CLASSES, WORKLOADS, Resource
+from dra_shared.api.resources import Resource
 
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.sharing import Shared
-
-# What manifests may have beyond a world's objects.
-_IN_MANIFESTS = {(r.group, r.kind): r for r in (PRIORITY_CLASSES, WORKLOADS)}
-
-Typed = tuple[Resource[Any], Object]
 
 
 def read(source: str, problems: list[str]) -> Objects:
@@ -42,12 +38,11 @@ def world(found: Iterable[Document], problems: list[str]) -> Objects:
     return Objects().with_objects(typed(found, problems))
 
 
-def typed(found: Iterable[Document], problems: list[str], *, manifests: bool = False) -> Iterator[Typed]:
+def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
     """The objects that matter; ``problems`` gets those that cannot be read."""
     shared = Shared()
     for document in found:
-        known = (document.group, document.kind)
-        resource = BY_KIND.get(known) or (_IN_MANIFESTS.get(known) if manifests else None)
+        resource = BY_KIND.get((document.group, document.kind))
         if resource is None:
             continue
         try:
@@ -74,12 +69,25 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
     return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
 
 
-def completed(resource: Resource[Any], obj: Object) -> Any:
-    """An object that a controller makes, with the defaults that a server sets when it is created."""
-    value = _api().converted(
-        resource.group, resource.version, resource.kind, to_builtins(obj), resource.version
-    )
-    return convert(resource, value)
+def manifests(found: Iterable[Document], problems: list[str]) -> Manifests:
+    """Objects as a server would create them; ``problems`` gets those that cannot be read."""
+    made = Manifests(complete)
+    for document in found:
+        value = orjson.loads(bytes(document.data))
+        # Items of a list need not say of which kind they are.
+        value |= {"apiVersion": document.api_version, "kind": document.kind}
+        try:
+            made.add(value)
+        except ValueError as error:
+            problems.append(f"{document.where}: {error}")
+    return made
+
+
+def complete(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the defaults that a server sets, in the version that the scheduler reads."""
+    value.setdefault("metadata", {})
+    found: dict[str, Any] = _api().completed(value)
+    return found
 
 
 def _in_default(obj: Object) -> Object:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import encode
 
@@ -16,7 +17,6 @@ from dra_cli.commandline import number
 from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
-from dra_cli.plan.gaps import gaps
 from dra_cli.plan.running import UNKNOWN, Running, of_cluster, of_objects
 
 

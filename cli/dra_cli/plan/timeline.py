@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 import orjson
 from dra_scheduler.plan.fit import Wanted
+from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
+from dra_scheduler.plan.wanted import of
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import (
@@ -28,8 +30,7 @@ from dra_shared.clock import parse_rfc3339
 from dra_cli.errors import CommandError
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
-from dra_cli.plan.reading import typed, world
-from dra_cli.plan.wanted import of
+from dra_cli.plan.reading import complete, world
 
 _replace = msgspec.structs.replace
 _SHAPE = re.compile(r"(?P<count>\d+)x(?P<name>[a-z0-9.-]+)(?P<more>(?:\+[a-z0-9./-]+=[^+]+)*)")
@@ -153,16 +154,12 @@ class _Shapes:
                     "spec": {"spec": {"devices": {"requests": [{"name": "devices", "exactly": exactly}]}}},
                 }
             )
-        problems: list[str] = []
-        made = of(list(typed(map(_document, manifests), problems, manifests=True)), Objects())
-        if problems:
-            raise ValueError(problems[0])
+        found = Manifests(complete)
+        for each in manifests:
+            found.add(each)
+        made = of(found, Objects())
         self.others += made.others
         return made.pods[0]
-
-
-def _document(value: dict[str, Any]) -> Document:
-    return Document(value["apiVersion"], value["kind"], orjson.dumps(value), False, "a shape")
 
 
 def _names(pod: Pod) -> Iterator[str]:

@@ -8,14 +8,12 @@ Mirrors upstream's ``runtime.Decoder`` with conversion (``k8s.io/apimachinery/pk
 import functools
 from typing import Any
 
-import orjson
 from dra_shared.version import VERSIONS, Version
 
-from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver import manifests
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.registry import Registry
-from dra_apiserver.schema import DecodeError, decode, default
 
 
 def converted(group: str, version: str, kind: str, obj: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -27,20 +25,18 @@ def converted(group: str, version: str, kind: str, obj: dict[str, Any], wanted: 
         ValueError: a field is of another type than the kind's.
     """
     found = _known(group, version, kind)
-    if found is None:
-        return obj
-    registry, known = found
-    # As a request's body, which may have a number where a quantity is meant.
-    try:
-        obj = decode(registry, known, version, orjson.dumps(obj), field_validation="Ignore").obj
-    except DecodeError as error:
-        raise ValueError(str(error)) from error
-    default(known, version, obj)
-    if version != wanted and wanted in known.versions:
-        to_storage(known, obj, version)
-        if known.storage_version != wanted:
-            convert(known, obj, wanted)
-    return obj
+    return obj if found is None else manifests.converted(*found, version, obj, wanted)
+
+
+def completed(obj: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest as a server would complete it, with the defaults of the pods that its template makes.
+
+    Raises:
+        ValueError: a field is of another type than the kind's.
+    """
+    group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+    found = _known(group, version, str(obj.get("kind")))
+    return obj if found is None else manifests.completed(found[0], obj)
 
 
 @functools.cache

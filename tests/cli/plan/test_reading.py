@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 from dra_cli.errors import CommandError
-from dra_cli.plan.gaps import gaps
 from dra_cli.plan.reading import read
+from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES

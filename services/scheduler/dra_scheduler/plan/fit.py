@@ -66,11 +66,15 @@ class Fit(Struct):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Pods and their groups, as one copy of them; ``others`` are what they refer to, which copies share."""
+    """Pods and their groups, as one copy of them; ``others`` are what they refer to, which copies share.
+
+    ``left_out`` names workloads of unknown kinds, whose pods are not counted.
+    """
 
     pods: Sequence[Pod]
     groups: Sequence[PodGroup] = ()
     others: Sequence[tuple[Resource[Any], Object]] = field(default_factory=tuple)
+    left_out: tuple[str, ...] = ()
 
 
 class Fitter:

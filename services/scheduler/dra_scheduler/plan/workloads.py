@@ -5,12 +5,13 @@ from typing import Any
 
 import msgspec
 from dra_shared.api.apps import DaemonSet, Deployment, ReplicaSet, StatefulSet
-from dra_shared.api.batch import Job
+from dra_shared.api.batch import CronJob, Job
 from dra_shared.api.core import ReplicationController
 from dra_shared.api.meta import Object, ObjectMeta, OwnerReference
 from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.pod import Affinity, NodeAffinity, Pod, PodSpec, PodTemplateSpec
 from dra_shared.api.resources import (
+    CRON_JOBS,
     DAEMON_SETS,
     DEPLOYMENTS,
     JOBS,
@@ -28,22 +29,26 @@ TEMPLATED: tuple[Resource[Any], ...] = (
     STATEFUL_SETS,
     REPLICATION_CONTROLLERS,
     JOBS,
+    CRON_JOBS,
     DAEMON_SETS,
 )
 
 
 def replicas(workload: Object, nodes: int = 0) -> int:
-    """How many pods the workload wants at a time; a DaemonSet one for each of ``nodes``."""
+    """How many pods the workload wants at a time; a DaemonSet one for each of ``nodes``, a CronJob those of a run."""
     if isinstance(workload, Deployment | ReplicaSet | StatefulSet | ReplicationController):
         return 1 if workload.spec.replicas is None else workload.spec.replicas
-    if isinstance(workload, Job):
-        wanted = 1 if workload.spec.parallelism is None else workload.spec.parallelism
-        return wanted if workload.spec.completions is None else min(wanted, workload.spec.completions)
+    if isinstance(workload, Job | CronJob):
+        spec = workload.spec if isinstance(workload, Job) else workload.spec.job_template.spec
+        wanted = 1 if spec.parallelism is None else spec.parallelism
+        return wanted if spec.completions is None else min(wanted, spec.completions)
     return nodes if isinstance(workload, DaemonSet) else 0
 
 
 def template(workload: Object) -> PodTemplateSpec | None:
     """What its pods look like."""
+    if isinstance(workload, CronJob):
+        return workload.spec.job_template.spec.template
     found: PodTemplateSpec | None = getattr(getattr(workload, "spec", None), "template", None)
     return found
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from dra_scheduler.plan.objects import Objects
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
 from dra_shared.api.resources import (
@@ -13,6 +12,8 @@ from dra_shared.api.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+
+from dra_scheduler.plan.objects import Objects
 
 _MOST_NAMES = 3
 

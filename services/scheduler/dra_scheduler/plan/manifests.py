@@ -1,0 +1,150 @@
+"""The manifests of a question: objects that count, and objects whose pods cannot be counted."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+from dra_shared.api.codec import convert
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import (
+    CRON_JOBS,
+    PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
+    WORKLOADS,
+    Resource,
+)
+
+from dra_scheduler.plan.objects import BY_KIND
+
+Json = dict[str, Any]
+Typed = tuple[Resource[Any], Object]
+#: Returns an object with defaults, in the version of its resource.
+Complete = Callable[[Json], Json]
+
+_replace = msgspec.structs.replace
+_KINDS: Mapping[tuple[str, str], Resource[Any]] = {
+    **{(r.group, r.kind): r for r in (PRIORITY_CLASSES, WORKLOADS, CRON_JOBS)},
+    **BY_KIND,
+}
+_COMPUTE_DOMAIN = ("resource.nvidia.com", "ComputeDomain")
+# The class of the channels of a compute domain (templates/ of dra-driver-nvidia-gpu).
+_CHANNELS = "compute-domain-default-channel.nvidia.com"
+
+# Groups of Kubernetes itself. Custom resources may not end with .k8s.io unless the Kubernetes project approves them.
+_OWN_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
+_OWN_SUFFIX = ".k8s.io"
+# Kinds that have a pod's template and make no pods.
+_RECORDS = ("PodTemplate", "ControllerRevision", "CustomResourceDefinition")
+# Custom resources that charts often have and that make no pods.
+_GROUPS_WITHOUT_PODS = (
+    "cert-manager.io",
+    "cilium.io",
+    "external-secrets.io",
+    "istio.io",
+    "kueue.x-k8s.io",
+    "projectcalico.org",
+)
+_KINDS_WITHOUT_PODS = (
+    "AlertmanagerConfig",
+    "PodMonitor",
+    "Probe",
+    "PrometheusRule",
+    "ScrapeConfig",
+    "ServiceMonitor",
+)
+
+
+class Manifests:
+    """Typed objects, and in ``left_out`` the names of those that may make pods in a way that is unknown."""
+
+    def __init__(self, complete: Complete = lambda value: value) -> None:
+        self.objects: list[Typed] = []
+        self.left_out: list[str] = []
+        self._complete = complete
+
+    @classmethod
+    def of(cls, values: Iterable[Json]) -> "Manifests":
+        """Read complete objects; raises as :meth:`add`."""
+        made = cls()
+        for value in values:
+            made.add(value)
+        return made
+
+    def add(self, value: Json) -> None:
+        """Read one object.
+
+        Raises:
+            ValueError: it is no object of the API, or a field is of the wrong type.
+        """
+        kind, api_version = value.get("kind"), value.get("apiVersion")
+        if not isinstance(kind, str) or not isinstance(api_version, str):
+            raise ValueError("an object needs apiVersion and kind")
+        if kind.endswith("List") and isinstance(value.get("items"), list):
+            for item in value["items"]:
+                self.add({"apiVersion": api_version, "kind": kind.removesuffix("List"), **item})
+            return
+        group = api_version.rpartition("/")[0]
+        resource = _KINDS.get((group, kind))
+        try:
+            if resource is not None:
+                self._put(resource, convert(resource, self._complete(value)))
+            elif (group, kind) == _COMPUTE_DOMAIN:
+                for template in _channel_template(value):
+                    self._put(RESOURCE_CLAIM_TEMPLATES, convert(RESOURCE_CLAIM_TEMPLATES, template))
+            elif _may_make_pods(group, kind, value):
+                self.left_out.append(f"{kind} {_key(value)}")
+        except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            raise ValueError(f"a {kind} cannot be read: {error}") from error
+
+    def _put(self, resource: Resource[Any], obj: Any) -> None:
+        if not obj.metadata.name and not obj.metadata.generate_name:
+            raise ValueError("it has no name")
+        if resource.namespaced and not obj.metadata.namespace:
+            obj = _replace(obj, metadata=_replace(obj.metadata, namespace="default"))
+        self.objects.append((resource, obj))
+
+
+def _channel_template(domain: Json) -> Iterator[Json]:
+    """The claim template that the controller of compute domains creates for the domain's workload."""
+    channel = (domain.get("spec") or {}).get("channel") or {}
+    name = (channel.get("resourceClaimTemplate") or {}).get("name")
+    if name:
+        request = {
+            "name": "channel",
+            "exactly": {"deviceClassName": _CHANNELS, "allocationMode": "ExactCount", "count": 1},
+        }
+        yield {
+            "metadata": {"name": name, "namespace": domain["metadata"].get("namespace", "")},
+            "spec": {"spec": {"devices": {"requests": [request]}}},
+        }
+
+
+def _may_make_pods(group: str, kind: str, value: Json) -> bool:
+    if kind in _RECORDS:
+        return False
+    if _has_pod_spec(value):
+        return True
+    if group in _OWN_GROUPS or group.endswith(_OWN_SUFFIX) or kind in _KINDS_WITHOUT_PODS:
+        return False
+    return not any(group == known or group.endswith(f".{known}") for known in _GROUPS_WITHOUT_PODS)
+
+
+def _has_pod_spec(value: Any) -> bool:
+    """True if the value has a list of containers at any depth."""
+    left = [value]
+    while left:
+        value = left.pop()
+        if isinstance(value, dict):
+            containers = value.get("containers")
+            if isinstance(containers, list) and any(isinstance(each, dict) for each in containers):
+                return True
+            left += value.values()
+        elif isinstance(value, list):
+            left += value
+    return False
+
+
+def _key(value: Json) -> str:
+    meta = value.get("metadata") or {}
+    name = meta.get("name") or meta.get("generateName") or "without a name"
+    return f"{meta.get('namespace') or 'default'}/{name}"
