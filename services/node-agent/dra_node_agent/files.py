@@ -72,6 +72,15 @@ def write_atomically(path: Path, data: bytes, *, durable: bool = True, mode: int
         raise
 
 
+def directories(folder: Path) -> list[str]:
+    """Return the names of the directories in ``folder``, without links; none if it does not exist."""
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except FileNotFoundError:
+        return []
+
+
 def short_path(directory: Path) -> Path:
     """``directory``, or a link to it that is short enough for the sockets below it."""
     if len(str(directory)) <= _LONGEST_ROOT:

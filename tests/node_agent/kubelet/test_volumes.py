@@ -1,8 +1,12 @@
 """What the kubelet puts into a pod's volumes and environment."""
 
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from dra_node_agent.kubelet.volumes import container_mounts
+from dra_node_agent.runtime.base import RuntimeFailure, SandboxSpec
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import CONFIG_MAPS, EVENTS, PODS, SERVICE_ACCOUNTS
 
@@ -119,3 +123,82 @@ def test_what_the_kubelet_writes_is_read_only() -> None:
     folders = {name: Path("/v") / name for name in sources}
     mounts = container_mounts(made, made.spec.containers[0], folders, {})
     assert [mount.target for mount in mounts if not mount.read_only] == ["/own"]
+
+
+_SETTINGS = [{"name": "settings", "configMap": {"name": "settings"}}]
+
+
+def _put_settings(bench: Bench) -> None:
+    bench.api.put(
+        CONFIG_MAPS, {"metadata": {"name": "settings", "namespace": "ns"}, "data": {"color": "blue"}}
+    )
+
+
+def _directories(bench: Bench) -> list[str]:
+    return sorted(path.name for path in (bench.root / "pods").iterdir())
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    # Sockets need short paths.
+    with tempfile.TemporaryDirectory(prefix="k", dir="/tmp") as name:
+        yield Path(name)
+
+
+async def test_volumes_of_a_pod_without_containers_are_removed_at_start_if_it_was_deleted(home: Path) -> None:
+    first = Bench(home)
+    async with first:
+        _put_settings(first)
+        # Without a driver the pod gets volumes, but neither sandbox nor containers.
+        first.add_claim(claim("gpu", "pod"))
+        claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+        first.create(pod(volumes=_SETTINGS, resourceClaims=claims))
+        color = first.root / "pods" / "pod-uid" / "volumes" / "settings" / "color"
+        await until(color.exists)
+        assert first.runtime.containers() == []
+    del first.api.objects[PODS.path("ns", "pod")]
+    second = Bench(home, first.api, first.clock)
+    foreign = second.root / "pods" / "other-uid" / "containers"
+    foreign.mkdir(parents=True)
+    (second.root / "pods" / "empty-uid").mkdir()
+    async with second:
+        await until(lambda: _directories(second) == ["other-uid"])
+
+
+async def test_a_sandbox_without_containers_is_removed_once_the_runtime_can(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Bench(home)
+    async with first:
+        await first.runtime.create_sandbox(SandboxSpec("ns", "pod", "pod-uid", False, "pod"))
+    second = Bench(home, first.api, first.clock)
+    remove = second.runtime.remove_sandbox
+    failures = ["one"]
+
+    async def sometimes(uid: str) -> None:
+        if failures:
+            failures.pop()
+            raise RuntimeFailure("Unavailable", "no runtime")
+        await remove(uid)
+
+    monkeypatch.setattr(second.runtime, "remove_sandbox", sometimes)
+    async with second:
+        await until(lambda: not failures)
+        assert second.runtime.address("pod-uid")
+        await until(lambda: not second.runtime.pods(), clock=second.clock)
+        assert not second.runtime.address("pod-uid")
+
+
+async def test_volumes_of_a_finished_pod_are_removed_while_its_object_stays() -> None:
+    async with Bench() as bench:
+        _put_settings(bench)
+        container = {
+            "name": "main",
+            "image": "x",
+            "command": ["cat", "/etc/settings/color"],
+            "volumeMounts": [{"name": "settings", "mountPath": "/etc/settings"}],
+        }
+        bench.create(pod("pod", container, volumes=_SETTINGS, restartPolicy="Never"))
+        await until(lambda: bench.phase() == "Succeeded")
+        assert _directories(bench) == []
+        assert await bench.log() == "blue\n"

@@ -46,7 +46,7 @@ from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
 from dra_node_agent.proto import podresources_v1_pb2 as pb
-from dra_node_agent.runtime.base import ContainerRecord, Runtime, State
+from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, State
 from dra_node_agent.sockets import Sockets
 from dra_node_agent.tasks import Tasks
 
@@ -314,17 +314,29 @@ class Kubelet:
         self._wiped.set()
 
     async def _housekeeping(self) -> None:
-        known = {pod.metadata.uid for pod in self.pods()}
-        for uid in {record.pod_uid for record in self.runtime.containers()} - known:
-            _log.info("removing the containers of a pod that is gone", node=self.name, pod_uid=uid)
-            await self.runtime.remove_sandbox(uid)
-            await self._volumes.tear_down(uid)
         while True:
             self._reconcile_now.clear()
+            await self._remove_orphans()
             active = [pod.metadata.uid for pod in self.active_pods()]
             self._topology.keep(active)
             await self.dra.reconcile(active)
             await wait_for(self._reconcile_now.wait(), RECONCILE_PERIOD, self._clock)
+
+    async def _remove_orphans(self) -> None:
+        """Remove containers and directories of pods without a worker (HandlePodCleanups, cleanupOrphanedPodDirs).
+
+        A pod that was deleted while the kubelet was down has none. It may have volumes without having containers.
+        """
+        found = {*self.runtime.pods(), *self._volumes.pods()}
+        for uid in sorted(found - self._workers.keys()):
+            _log.info("removing what is left of a deleted pod", node=self.name, pod_uid=uid)
+            try:
+                await self.runtime.remove_sandbox(uid)
+            except RuntimeFailure as error:
+                # Its containers may still use the volumes.
+                _log.warning("orphaned pod not removed, will retry", pod_uid=uid, error=str(error))
+                continue
+            await self._volumes.tear_down(uid)
 
     def _start_devices(self) -> None:
         containers = self.runtime.containers()

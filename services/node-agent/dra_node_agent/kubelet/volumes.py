@@ -1,23 +1,30 @@
 """The volumes of pods below the kubelet's root, and what containers mount of them (pkg/kubelet/volumemanager)."""
 
 import asyncio
+import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from dra_shared.api.volume import DownwardAPIVolumeFile, KeyToPath, Volume
+from dra_shared.log import logger
 
+from dra_node_agent.files import directories
 from dra_node_agent.kubelet.environment import ConfigError, Sources, expand, field_value, resource_value
 from dra_node_agent.runtime.base import Mount
 
+_VOLUMES = "volumes"
+_MOST_ERRORS = 3
 _FILES_LIMIT = 4 << 20
 # Handing fewer bytes to a thread takes longer than writing them, since nothing waits for the disk.
 _MOST_AT_ONCE = 1 << 16
 # Tokens are renewed when a fifth of their time is left, and once a day (pkg/kubelet/token).
 _TOKEN_SECONDS, _LONGEST_TOKEN = 3600, 86400.0
+
+_log = logger(__name__)
 
 
 class MountError(Exception):
@@ -56,7 +63,7 @@ class VolumeManager:
             if volume.host_path is not None:
                 paths[volume.name] = Path(volume.host_path.path)
                 continue
-            folder = self.folder(pod.metadata.uid) / "volumes" / volume.name
+            folder = self.folder(pod.metadata.uid) / _VOLUMES / volume.name
             try:
                 files = await self._files(pod, volume, pod_ip)
             except ConfigError as error:
@@ -81,11 +88,23 @@ class VolumeManager:
             default=None,
         )
 
+    def pods(self) -> Collection[str]:
+        """Return the UIDs of pods that have a directory.
+
+        With ``--root-dir`` the directory may have been that of another kubelet. Pod directories that hold more than
+        volumes are left out: this kubelet did not create them and must not remove them.
+        """
+        return [uid for uid in directories(self._directory) if _is_ours(self.folder(uid))]
+
     async def tear_down(self, pod_uid: str) -> None:
-        """Remove the pod's volumes. Fine to call again."""
+        """Remove the pod's volumes. Fine to call again.
+
+        What cannot be removed is logged and does not hold the pod up: an agent without root cannot remove what a
+        container of an engine wrote.
+        """
         folder = self.folder(pod_uid)
         if folder.exists():
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(_remove, folder)
 
     async def _files(self, pod: Pod, volume: Volume, pod_ip: str) -> dict[str, bytes]:
         if volume.config_map is not None:
@@ -190,6 +209,34 @@ def _safe(path: str) -> PurePosixPath:
     if relative.is_absolute() or ".." in relative.parts:
         raise ConfigError(f"path {path!r} must be relative and not contain '..'")
     return relative
+
+
+def _is_ours(folder: Path) -> bool:
+    try:
+        return os.listdir(folder) in ([], [_VOLUMES])
+    except OSError:
+        return False
+
+
+def _remove(folder: Path) -> None:
+    # As upstream's RemoveAllOneFilesystem: what somebody mounted there is not ours to remove.
+    if mounted := _mount_below(folder):
+        _log.warning("pod directory kept, something is mounted", path=mounted)
+        return
+    errors: list[str] = []
+    shutil.rmtree(folder, onerror=lambda _call, _path, info: errors.append(str(info[1])))
+    if errors:
+        _log.warning("pod directory not removed completely", path=str(folder), errors=errors[:_MOST_ERRORS])
+
+
+def _mount_below(folder: Path) -> str | None:
+    device = folder.lstat().st_dev
+    for parent, names, _ in os.walk(folder):
+        for name in names:
+            path = os.path.join(parent, name)
+            if os.lstat(path).st_dev != device:
+                return path
+    return None
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

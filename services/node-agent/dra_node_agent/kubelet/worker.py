@@ -307,6 +307,8 @@ class PodWorker:
         # Before the pod is reported as ended: from then on its claims may be given to another.
         if dra.might_need_to_unprepare(self.pod.metadata.uid):
             await dra.unprepare(self.pod)
+        # Also if the object stays: secrets and tokens of a finished pod do not remain on the node.
+        await self._context.volumes.tear_down(self.pod.metadata.uid)
         self._life.on(PodEvent.UNPREPARE)
         self._report()
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import enum
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -256,6 +256,9 @@ class Runtime(Protocol):
 
     def containers(self) -> Sequence[ContainerRecord]:
         """All containers, running and exited."""
+
+    def pods(self) -> Collection[str]:
+        """Return the UIDs of pods that have a sandbox, containers or logs."""
 
     async def usage(self) -> Usage:
         """What the running containers have consumed until now."""

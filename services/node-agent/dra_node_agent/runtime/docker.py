@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
@@ -203,6 +203,9 @@ class DockerRuntime:
 
     def containers(self) -> Sequence[ContainerRecord]:
         return list(self._records.values())
+
+    def pods(self) -> Collection[str]:
+        return {record.pod_uid for record in self._records.values()}
 
     async def usage(self) -> Usage:
         """From the engine's statistics; a container that ends meanwhile is left out."""

@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import ipaddress
 import shutil
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,7 +17,7 @@ from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
-from dra_node_agent.files import write_atomically
+from dra_node_agent.files import directories, write_atomically
 from dra_node_agent.runtime.base import (
     BAD_STATUS,
     HOOKS,
@@ -239,6 +239,9 @@ class FakeRuntime:
 
     def containers(self) -> Sequence[ContainerRecord]:
         return list(self._records.values())
+
+    def pods(self) -> Collection[str]:
+        return directories(self._directory)
 
     async def usage(self) -> Usage:
         # Samples carry milliseconds.
