@@ -7,8 +7,10 @@ what is too large is refused with its words, and a client that is too slow is di
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httptools
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
@@ -25,7 +27,32 @@ _HEADERS = 10_000  # Go counts bytes alone; its headers take less memory than ou
 _LINE_BYTES = 4096  # Of a chunk's first line, and of all trailers.
 _SURPLUS_BYTES = 256 << 10  # Of a body that is read after its answer.
 _STEP_BYTES = 16 << 10
+_RAW_BYTES = 64 << 10  # Kept unread behind a request that offers an upgrade.
 _LINGER = 0.5
+_FRAMING = (b"content-length", b"transfer-encoding")
+
+Receive = Callable[[], Awaitable[Any]]
+
+
+def reporting_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
+    """Wrap an ASGI `receive` to report a client that has half-closed as gone once its body is read.
+
+    Such a client still gets its answer, but a handler that waits for the client to leave must not wait forever: the
+    end of a connection that was closed for good looks the same.
+    """
+    is_read = False
+
+    async def received() -> Any:
+        nonlocal is_read
+        if is_read and has_ended():
+            return {"type": "http.disconnect"}
+        message = await receive()
+        if is_read and has_ended():
+            return {"type": "http.disconnect"}
+        is_read = not message.get("more_body", False)
+        return message
+
+    return received
 
 
 class _Flow(FlowControl):
@@ -44,6 +71,34 @@ class _Refused(Exception):
     """Raised through the parser, which then calls `send_400_response`."""
 
 
+class _AfterHead:
+    """Forward a parser's callbacks to the connection, except those of the first head."""
+
+    def __init__(self, connection: BoundedConnection) -> None:
+        self._connection = connection
+        self._is_first = True
+        self.on_body = connection.on_body
+        self.on_message_complete = connection.on_message_complete
+
+    def on_message_begin(self) -> None:
+        if not self._is_first:
+            self._connection.on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        if not self._is_first:
+            self._connection.on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self._is_first:
+            self._connection.on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        if self._is_first:
+            self._is_first = False
+        else:
+            self._connection.on_headers_complete()
+
+
 class BoundedConnection(HttpToolsProtocol):
     """A client's connection, whose requests are bounded in size and time before anything is made of them."""
 
@@ -59,6 +114,10 @@ class BoundedConnection(HttpToolsProtocol):
     _code = 400
     # Refused, or handed over to another protocol.
     _over = False
+    # What follows a request that offers an upgrade, until it is known in which protocol that is.
+    _raw: bytearray | None = None
+    # The client sends no more.
+    _has_ended = False
     _deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn narrows it
@@ -71,8 +130,33 @@ class BoundedConnection(HttpToolsProtocol):
         self._end_deadline()
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's never keeps a connection open
+        """Keep the connection open if a request is complete and not yet answered, as Go does."""
+        cycle: RequestResponseCycle | None = self.cycle
+        if (
+            self._over
+            or cycle is None
+            or cycle.response_complete
+            or cycle.more_body
+            or self.scheme == "https"
+        ):
+            # asyncio cannot write to a TLS connection after its end.
+            return False
+        self._has_ended = True
+        cycle.message_event.set()
+        return True
+
+    def has_ended(self) -> bool:
+        """True if the client has half-closed the connection."""
+        return self._has_ended
+
     def data_received(self, data: bytes) -> None:
         if self._over:
+            return
+        if self._raw is not None:
+            self._raw += data
+            if len(self._raw) > _RAW_BYTES:
+                self.flow.pause_reading()
             return
         goes_on = self._in_head()
         if goes_on:
@@ -87,12 +171,68 @@ class BoundedConnection(HttpToolsProtocol):
             data = bytes(self._held)
             self._held.clear()
         self._moved = False
-        super().data_received(data)
+        self._parse(data)
         cycle: RequestResponseCycle | None = self.cycle
         if self._moved and cycle is not None and cycle.scope is self.scope and not cycle.response_complete:
             # Most often: a request that is served has come, or a part of its body.
             return
         self._bound(data, goes_on)
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser. Takes the place of uvicorn's `data_received`, which drops the body of an offered upgrade."""
+        self._unset_keepalive_if_required()
+        unread = memoryview(data)
+        try:
+            while (offered := self._feed(unread)) is not None:
+                unread = unread[offered:]
+                if self._should_upgrade():
+                    self.handle_websocket_upgrade(bytes(unread))
+                    return
+                if not self._read_on():
+                    self._raw = bytearray(unread)
+                    return
+        except httptools.HttpParserError:
+            self.send_400_response("")
+
+    def _feed(self, data: memoryview) -> int | None:
+        """Return the index after the head of a request that offers an upgrade, or None if all is parsed."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as offer:
+            return int(offer.args[0])
+        return None
+
+    def _read_on(self) -> bool:
+        """Have the body of a request that offers an upgrade parsed as that of any other request.
+
+        Go's server takes no notice of an offer: a handler may accept it once the body is read. httptools ends the
+        request after its head instead, so a new parser gets the headers that say where the body ends.
+
+        Returns:
+            False if there is no body. Then the bytes that follow may be of the other protocol.
+        """
+        framing = [header for header in self.scope["headers"] if header[0] in _FRAMING]
+        if not any(value.strip() != b"0" for _, value in framing):
+            return False
+        cycle: RequestResponseCycle = self.cycle
+        cycle.more_body = True
+        cycle.message_event.clear()
+        self.parser = httptools.HttpRequestParser(_AfterHead(self))
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        lines = (b"POST / HTTP/1.1", *(b"%b: %b" % header for header in framing), b"", b"")
+        self.parser.feed_data(b"\r\n".join(lines))
+        return True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        raw, cycle = self._raw, self.cycle
+        if raw is not None and cycle.response_complete and not self._over:
+            # The offer was not accepted: these are the next requests.
+            self._raw = None
+            if raw and not self.transport.is_closing():
+                self.data_received(bytes(raw))
+        if self._has_ended and self.cycle.response_complete:
+            self.transport.close()
 
     def _bound(self, data: bytes, goes_on: bool) -> None:
         """Refuse what is too much already, and give the client time for what is still to come."""
@@ -148,9 +288,12 @@ class BoundedConnection(HttpToolsProtocol):
                 raise _Refused
         super().on_body(body)
 
-    def handle_websocket_upgrade(self) -> None:
+    def handle_websocket_upgrade(self, unread: bytes = b"") -> None:
+        """Hand the connection over to another protocol, with what has come after the request's head."""
         self._over = True
         super().handle_websocket_upgrade()
+        if unread:
+            self.transport.get_protocol().data_received(unread)  # type: ignore[attr-defined]  # it reads
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(self._code)

@@ -31,6 +31,7 @@ _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/metrics"})
 _MOST_BODY = 1 << 20
 # In a request's scope: whom the connection's certificate names.
 _CERTIFICATE = "dralab.certificate"
+_HAS_ENDED = "dralab.has_ended"
 _UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
 
 
@@ -365,10 +366,12 @@ class HealthServer:
 
 
 def _guarded(app: Any, guard: Guard) -> Any:
+    from dra_shared.httpserver import reporting_end
+
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         reason = guard.refusal(scope["method"], dict(scope["headers"]), scope.get(_CERTIFICATE))
         if reason is None or scope["path"] in _OPEN:
-            await app(scope, receive, send)
+            await app(scope, reporting_end(receive, scope[_HAS_ENDED]), send)
             return
         from starlette.responses import PlainTextResponse
 
@@ -390,6 +393,7 @@ def _upgrading() -> type[Any]:
 
         def on_headers_complete(self) -> None:
             self.scope[_CERTIFICATE] = self._certificate  # type: ignore[literal-required]  # our own key
+            self.scope[_HAS_ENDED] = self.has_ended  # type: ignore[literal-required]  # our own key
             super().on_headers_complete()
 
         def _should_upgrade(self) -> bool:

@@ -7,6 +7,8 @@ from dra_apiserver.config import Config
 from dra_apiserver.connection import JoiningTransport
 from dra_apiserver.server import ApiServer
 
+from tests.support.waiting import until
+
 
 class Socket(asyncio.Transport):
     """Notes what is written to it."""
@@ -113,4 +115,43 @@ async def test_whatever_way_requests_come_each_gets_its_answer_in_turn(tmp_path:
         writer.write(_request("GET", "a", b"", "1.0"))
         assert (await answer())[0] == 200
         assert await reader.read() == b""
+        writer.close()
+
+
+async def test_a_slow_write_is_answered_after_the_client_half_closes(tmp_path: Path) -> None:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        writer.write(_request("POST", "a", _config_map("a")))
+        writer.write_eof()
+        assert (await reader.read()).startswith(b"HTTP/1.1 201 ")
+        writer.close()
+
+
+async def test_a_watch_ends_when_its_client_half_closes(tmp_path: Path) -> None:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+        for delay in (False, True):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+            writer.write(b"GET /api/v1/configmaps?watch=1 HTTP/1.1\r\nhost: localhost\r\n\r\n")
+            if delay:
+                assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            writer.write_eof()
+            async with asyncio.timeout(60):
+                assert (await reader.read()).endswith(b"0\r\n\r\n")
+            writer.close()
+        await until(lambda: not server.api.streams)
+
+
+_OFFER = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABk")
+
+
+async def test_a_dry_run_of_a_delete_that_offers_an_upgrade_deletes_nothing(tmp_path: Path) -> None:
+    async with ApiServer(Config(port=0, data=tmp_path, relaxed=True)) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        writer.write(_request("POST", "a", _config_map("a"), "1.1", *_OFFER))
+        writer.write(_request("DELETE", "a", b'{"dryRun":["All"]}', "1.1", *_OFFER))
+        writer.write(_request("DELETE", "a", b'{"preconditions":{"uid":"other"}}', "1.1", *_OFFER))
+        writer.write(_request("GET", "a", b"", "1.1", *_OFFER) + _request("GET", "a"))
+        writer.write_eof()
+        answers = (await reader.read()).split(b"HTTP/1.1 ")[1:]
+        assert [answer[:3] for answer in answers] == [b"201", b"200", b"409", b"200", b"200"]
         writer.close()

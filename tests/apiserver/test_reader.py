@@ -193,6 +193,54 @@ async def test_an_upgrade_that_is_refused_is_an_answer(writer: ApiServer, client
     assert "does not have a host assigned" in refused.json()["message"]
 
 
+_OFFER = "connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+
+
+def _chunked(body: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(body), body)
+
+
+async def _answers(server: ApiServer, *requests: bytes) -> list[tuple[int, bytes]]:
+    """Send requests on one connection, half-close it, and return status and body of each answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+    writer.write(b"".join(requests))
+    writer.write_eof()
+    answers = []
+    for _ in requests:
+        head = (await reader.readuntil(b"\r\n\r\n")).lower()
+        body = await reader.readexactly(int(head.partition(b"content-length: ")[2].partition(b"\r\n")[0]))
+        answers.append((int(head.split()[1]), body))
+    assert await reader.read() == b""
+    writer.close()
+    return answers
+
+
+async def test_requests_that_offer_an_upgrade_reach_the_api_server_whole(
+    writer: ApiServer, reader: ApiServer, client: httpx.AsyncClient
+) -> None:
+    large = orjson.dumps(_map("large", text="x" * 900_000))
+    head = f"HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{_OFFER}"
+    counted = f"POST {_MAPS} {head}content-length: {len(large)}\r\n\r\n".encode() + large
+    pieces = _chunked(large[:1000].replace(b"large", b"other")) + _chunked(large[1000:])
+    chunked = f"POST {_MAPS} {head}transfer-encoding: chunked\r\n\r\n".encode() + pieces + b"0\r\n\r\n"
+    options = b'{"dryRun":["All"]}'
+    deleting = f"DELETE {_MAPS}/large {head}content-length: {len(options)}\r\n\r\n".encode() + options
+    answers = await _answers(reader, counted, chunked, deleting)
+    assert [code for code, _ in answers] == [201, 201, 200]
+    names = [one["metadata"]["name"] for one in (await client.get(_MAPS)).json()["items"]]
+    assert names == ["large", "other"]
+
+
+async def test_a_client_that_half_closes_is_answered(writer: ApiServer, reader: ApiServer) -> None:
+    head = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
+    body = orjson.dumps(_map("a", text="x" * 500_000))
+    created = f"POST {_MAPS} {head}content-length: {len(body)}\r\n\r\n".encode() + body
+    exact = f"GET {_MAPS}?resourceVersion=1&resourceVersionMatch=Exact {head}\r\n".encode()
+    unread = f"GET /openapi/v2 {head}\r\n".encode()
+    answers = await _answers(reader, created, exact, unread)
+    assert [code for code, _ in answers][::2] == [201, 200]
+
+
 async def test_the_users_of_tokens_are_known_to_both(config: Config) -> None:
     known = {"secret": UserInfo("jane", ("devs",))}
     made = replace(config, authorization_mode="RBAC", known_tokens=known, anonymous_auth=False)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 from dra_shared import httpserver
-from dra_shared.httpserver import HEADER_BYTES, BoundedConnection
+from dra_shared.httpserver import HEADER_BYTES, BoundedConnection, reporting_end
 from dra_shared.service import HealthServer
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
 OK = b"HTTP/1.1 200 OK"
@@ -46,6 +45,9 @@ class Client:
             return await asyncio.wait_for(self.reader.read(), 10)
         except ConnectionError:
             return b""
+
+    def end(self) -> None:
+        self._writer.write_eof()
 
     async def close(self) -> None:
         self._writer.close()
@@ -104,13 +106,13 @@ async def test_a_long_head_in_small_pieces_is_parsed_in_large_ones(
     connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts: list[int] = []
-    parse = HttpToolsProtocol.data_received
+    parse = BoundedConnection._parse
 
-    def counted(self: HttpToolsProtocol, data: bytes) -> None:
+    def counted(self: BoundedConnection, data: bytes) -> None:
         parts.append(len(data))
         parse(self, data)
 
-    monkeypatch.setattr(HttpToolsProtocol, "data_received", counted)
+    monkeypatch.setattr(BoundedConnection, "_parse", counted)
     client = await connect()
     await _send_all(client, HEAD + b"long: " + b"x" * (1 << 20), 512)
     await client.send(b"\r\n\r\n")
@@ -216,3 +218,78 @@ async def test_requests_sent_ahead_wait_in_the_kernel(
     sending.cancel()
     # No more than one read brings.
     assert 0 < most <= (256 << 10) // len(one) + 1
+
+
+OFFER = b"connection: Upgrade, HTTP2-Settings\r\nupgrade: h2c\r\nhttp2-settings: AAMAAABk\r\n"
+
+
+@pytest.mark.parametrize(
+    "framed",
+    [
+        b"content-length: 8\r\n\r\nthe body",
+        b"transfer-encoding: chunked\r\n\r\n4\r\nthe \r\n4;x=y\r\nbody\r\n0\r\nlate: x\r\n\r\n",
+    ],
+    ids=["counted", "chunked"],
+)
+@pytest.mark.parametrize("step", [1, 7, 1 << 16])
+async def test_bodies_of_requests_that_offer_an_upgrade_are_read(
+    connect: Connect, framed: bytes, step: int
+) -> None:
+    client = await connect()
+    request = b"POST /echo HTTP/1.1\r\nhost: localhost\r\n" + OFFER + framed
+    # The connection serves further requests, with and without an offer.
+    await _send_all(client, request + request + HEAD + OFFER + b"\r\n" + HEAD + b"\r\n", step)
+    for body in (b"the body", b"the body", b"ok", b"ok"):
+        assert (await client.answer()).endswith(b"\r\n\r\n" + body)
+
+
+async def test_expected_body_of_a_request_that_offers_an_upgrade_is_asked_for(connect: Connect) -> None:
+    client = await connect()
+    head = b"POST /echo HTTP/1.1\r\nhost: localhost\r\nexpect: 100-continue\r\ncontent-length: 3\r\n"
+    await client.send(head + OFFER + b"\r\n")
+    assert await client.reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+    await client.send(b"abc")
+    assert (await client.answer()).endswith(b"\r\n\r\nabc")
+
+
+async def test_bad_framing_of_an_offered_upgrade_is_refused(connect: Connect) -> None:
+    client = await connect()
+    await client.send(b"POST /echo HTTP/1.1\r\nhost: localhost\r\n" + OFFER)
+    await client.send(b"transfer-encoding: gzip\r\n\r\nbody")
+    assert (await client.rest()).startswith(BAD)
+
+
+async def test_answered_offers_are_bounded_too(connect: Connect) -> None:
+    client = await connect()
+    head = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 3000000\r\n"
+    await client.send(head + OFFER + b"\r\n")
+    await _send_all(client, b"x" * 3_000_000, 1 << 16)
+    assert (await client.rest()).startswith(b"HTTP/1.1 413 Request Entity Too Large\r\n")
+
+
+async def test_a_client_that_half_closes_gets_its_answers(connect: Connect) -> None:
+    client = await connect()
+    request = b"POST /echo HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1\r\n\r\n"
+    await client.send(request + b"a" + request + b"b")
+    client.end()
+    assert (await client.answer()).endswith(b"\r\n\r\na")
+    assert (await client.answer()).endswith(b"\r\n\r\nb")
+    assert await client.rest() == b""
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, b"POST /echo HTTP/1.1\r\ncontent-length: 2\r\n\r\na"], ids=repr)
+async def test_a_connection_ends_with_an_incomplete_request(connect: Connect, sent: bytes) -> None:
+    client = await connect()
+    await client.send(sent)
+    client.end()
+    assert await client.rest() == b""
+
+
+async def test_a_half_closed_connection_is_reported_after_the_body() -> None:
+    messages = iter([{"type": "http.request", "body": b"a", "more_body": True}, {"type": "http.request"}])
+
+    async def receive() -> Any:
+        return next(messages)
+
+    received = reporting_end(receive, lambda: True)
+    assert [(await received())["type"] for _ in range(3)] == ["http.request"] * 2 + ["http.disconnect"]

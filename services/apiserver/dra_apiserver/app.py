@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import orjson
+from dra_shared.httpserver import reporting_end
 from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
@@ -387,7 +388,7 @@ class Application:
                     request.code = message["status"]
                 await request.send(message)
 
-            await self._pages(request.scope, request.receive, noted)
+            await self._pages(request.scope, reporting_end(request.receive, request.has_ended), noted)
         elif (parts[0] == "apis" and len(parts) > 2 and not self._api.registry.is_custom(parts[1])) or (
             parts[0] == "api" and len(parts) > 1
         ):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Protocol
 
 from dra_shared.clientcertificate import ClientCertificate, client_certificate
 from dra_shared.httpserver import BoundedConnection
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from dra_apiserver.http import CERTIFICATE, DIRECT, Headers, Scope
 
@@ -190,9 +191,9 @@ class Connection(BoundedConnection):
         if self._certificate is not None:
             self.scope[CERTIFICATE] = self._certificate  # type: ignore[literal-required]  # our own key
         self.scope["extensions"] = {DIRECT: self}  # type: ignore[dict-item]  # an object, as only this server has it
-        if self.parser.should_upgrade():
-            self.scope[TAKE_OVER] = self._take_over  # type: ignore[literal-required]  # our own key
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self.scope[TAKE_OVER] = partial(self._take_over, self.cycle)  # type: ignore[literal-required]  # our own key
 
     def data_received(self, data: bytes) -> None:
         if self._received is not None:
@@ -205,13 +206,17 @@ class Connection(BoundedConnection):
             self._ended()
         super().connection_lost(exc)
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """The request is answered as any other; where an upgrade means something, its handler takes over."""
-
-    def _take_over(self, received: Callable[[bytes], None], ended: Callable[[], None]) -> _Taken:
+    def _take_over(
+        self, cycle: RequestResponseCycle, received: Callable[[bytes], None], ended: Callable[[], None]
+    ) -> _Taken:
         self._received, self._ended = received, ended
-        self.cycle.response_started = self.cycle.response_complete = True
+        cycle.response_started = cycle.response_complete = True
         self._unset_keepalive_if_required()
+        if self._raw:
+            # Not at once: the caller has no peer to answer to yet.
+            self.loop.call_soon(received, bytes(self._raw))
+        self._raw = None
+        self.flow.resume_reading()
         return _Taken(self.transport, self.flow)
 
 

@@ -4,8 +4,131 @@ from __future__ import annotations
 
 import asyncio
 
+import httptools
+
 from dra_apiserver.connection import TAKE_OVER, Peer, TakeOver
-from dra_apiserver.http import Request
+from dra_apiserver.errors import quote, server_error
+from dra_apiserver.http import Disconnected, Headers, Request
+
+SWITCHING = b"HTTP/1.1 101 "
+"""The start of an answer that accepts an upgrade."""
+
+_READ_BYTES = 1 << 16
+# Of upstream's handler, for an answer that refuses the upgrade.
+_REFUSAL_TIMEOUT = 10.0
+_HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"date"})
+
+
+async def upgrade(
+    request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes
+) -> None:
+    """Repeat a request for an upgrade elsewhere, and join the two connections if it is accepted there.
+
+    The client is told of a refusal, and its connection ends. Were the connections joined anyway, the client's next
+    requests would reach the other end with this server's rights.
+
+    Raises:
+        StatusError: 500, the other end does not speak HTTP, or answers without an upgrade.
+        Disconnected: the client has gone.
+    """
+    try:
+        writer.write(head)
+        first = await _answer_head(request, reader, writer)
+        if first.startswith(SWITCHING):
+            await hand_through(request, reader, writer, first)
+        else:
+            await _refuse(request, reader, first)
+    finally:
+        writer.close()
+
+
+async def _answer_head(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
+    """Send the body, and return what has come of the answer once its head is there."""
+    sending = asyncio.ensure_future(send_body(request, writer))
+    reading = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
+    leaving: asyncio.Future[None] | None = None
+    try:
+        await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            sending.result()
+            leaving = asyncio.ensure_future(request.disconnected())
+            await asyncio.wait((leaving, reading), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done():
+            raise Disconnected
+        return reading.result()
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, ConnectionError):
+        raise server_error("unexpected EOF") from None
+    finally:
+        tasks = [task for task in (sending, reading, leaving) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def send_body(request: Request, writer: asyncio.StreamWriter) -> None:
+    """Send the request's body in pieces, framed as its headers say.
+
+    Raises:
+        Disconnected: it ended early.
+        ConnectionError: the other end has gone.
+    """
+    is_counted = b"content-length" in request.headers
+    if not is_counted and b"transfer-encoding" not in request.headers:
+        return
+    async for piece in request.pieces():
+        if piece:
+            writer.write(piece if is_counted else b"%x\r\n%b\r\n" % (len(piece), piece))
+            await writer.drain()
+    if not is_counted:
+        writer.write(b"0\r\n\r\n")
+
+
+class _Refusal:
+    """An answer that is read whole: the callbacks of httptools."""
+
+    def __init__(self) -> None:
+        self.headers: Headers = []
+        self.body = bytearray()
+        self.complete = False
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if name.lower() not in _HOP_BY_HOP:
+            self.headers.append((name.lower(), value))
+
+    def on_body(self, body: bytes) -> None:
+        self.body += body
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+
+async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) -> None:
+    """Tell the client how the other end refuses the upgrade (upstream's `tryUpgrade`).
+
+    Raises:
+        StatusError: 500, it did neither refuse nor accept.
+    """
+    refusal = _Refusal()
+    parser = httptools.HttpResponseParser(refusal)
+    try:
+        parser.feed_data(first)
+        code = parser.get_status_code()
+        if code < 400:
+            raise server_error(f"invalid upgrade response: status code {code}")
+        async with asyncio.timeout(_REFUSAL_TIMEOUT):
+            while not refusal.complete and (data := await reader.read(_READ_BYTES)):
+                parser.feed_data(data)
+    except httptools.HttpParserError:
+        line = first.partition(b"\r\n")[0].decode("latin-1")
+        raise server_error(f"malformed HTTP response {quote(line)}") from None
+    except (TimeoutError, ConnectionError):
+        # What has come is passed on.
+        pass
+    body = b"" if request.method == "HEAD" else bytes(refusal.body)
+    headers = [header for header in refusal.headers if header[0] != b"content-length"]
+    headers += [(b"content-length", b"%d" % len(body)), (b"connection", b"close")]
+    await request.start(code, headers)
+    await request.stream(body, more=False)
 
 
 async def hand_through(

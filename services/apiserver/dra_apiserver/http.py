@@ -6,7 +6,16 @@ import asyncio
 import gzip
 import unicodedata
 import zlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    MutableMapping,
+)
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
 
@@ -25,6 +34,7 @@ Headers = list[tuple[bytes, bytes]]
 
 BODY_LIMIT = 3 << 20
 _BODY_TIMEOUT = 60.0
+_HALF_CLOSED_TIMEOUT = 60.0
 # In characters, of all warnings together and, once they are more than that, of each.
 _WARNINGS = 4096
 _WARNING = 256
@@ -114,6 +124,10 @@ class Direct(Protocol):
 
     def lose_answer(self) -> None:
         """Cut the connection in place of the answer: a fault on demand."""
+        ...
+
+    def has_ended(self) -> bool:
+        """True if the client sends no more but may still read."""
         ...
 
 
@@ -317,10 +331,38 @@ class Request:
             if not message.get("more_body"):
                 return
 
+    def has_ended(self) -> bool:
+        """True if the client has half-closed its connection: it may still read the answer."""
+        return self._direct is not None and self._direct.has_ended()
+
     async def disconnected(self) -> None:
-        """Return when the client has gone."""
-        while (await self.receive())["type"] != "http.disconnect":
-            pass
+        """Return when the client has gone, or has half-closed its connection."""
+        while not self.has_ended():
+            if (await self.receive())["type"] == "http.disconnect":
+                return
+
+    async def copy_until_gone(self, copying: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine that sends the answer until it ends or the client has gone.
+
+        The end of a connection that was closed for good looks as a half-closed one does, so that the answer to either
+        is given up after a minute.
+
+        Raises:
+            Disconnected: the client has gone.
+        """
+        task = asyncio.ensure_future(copying)
+        gone = asyncio.ensure_future(self.disconnected())
+        try:
+            await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+            if not task.done() and self.has_ended():
+                await asyncio.wait((task,), timeout=_HALF_CLOSED_TIMEOUT)
+            if not task.done():
+                raise Disconnected
+            task.result()
+        finally:
+            task.cancel()
+            gone.cancel()
+            await asyncio.gather(task, gone, return_exceptions=True)
 
     def warn(self, texts: Iterable[str]) -> None:
         """Add Warning headers to the answer; each text once, none that a header can't carry."""

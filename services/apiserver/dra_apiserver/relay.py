@@ -19,7 +19,7 @@ from dra_shared.unixsocket import unix_connection
 
 from dra_apiserver.connection import TAKE_OVER, Connection
 from dra_apiserver.errors import StatusError, service_unavailable, unanswered
-from dra_apiserver.handthrough import hand_through
+from dra_apiserver.handthrough import SWITCHING, hand_through, send_body
 from dra_apiserver.http import CERTIFICATE, Disconnected, Headers, Receive, Request, Scope, Send
 
 # Seconds: a server that was killed is back by then.
@@ -100,7 +100,7 @@ class Relay:
 
     async def _pass_on(self, request: Request) -> None:
         upgrades = TAKE_OVER in request.scope
-        framed = None if upgrades else await _framed_body(request)
+        framed = await _framed_body(request)
         while True:
             line, fresh = await self._line(upgrades)
             try:
@@ -161,7 +161,7 @@ class _Exchange:
         self._parser = httptools.HttpResponseParser(self)
         self._headers: Headers = []
         self._pieces: list[bytes] = []
-        self._started = self._complete = self._sent = False
+        self._started = self._complete = False
 
     async def run(self, body: bytes | None) -> bool:
         """Send the request and its body, which goes in pieces where it is None; pass the answer on.
@@ -174,23 +174,26 @@ class _Exchange:
             StatusError: 504, it is silent.
         """
         request, (reader, writer) = self._request, self._line
-        if TAKE_OVER in request.scope:
-            writer.write(_head(request, upgrades=True))
-            head = await self._answer(lambda: _response_head(reader))
-            if head.startswith(b"HTTP/1.1 101 "):
-                await hand_through(request, reader, writer, head)
-                return False
-            await self._receive(head)
-            return False
-        writer.write(_head(request) + (body or b""))
-        sending = asyncio.create_task(self._send_pieces()) if body is None else None
+        upgrades = TAKE_OVER in request.scope
+        writer.write(_head(request, upgrades=upgrades) + (body or b""))
+        sending = asyncio.create_task(send_body(request, writer)) if body is None else None
         try:
-            await self._receive(await self._answer(lambda: reader.read(_READ_BYTES)))
+            first = await self._answer(
+                lambda: _response_head(reader) if upgrades else reader.read(_READ_BYTES)
+            )
+            is_accepted = upgrades and first.startswith(SWITCHING)
+            if not is_accepted:
+                await self._receive(first)
         finally:
+            is_sent = sending is None or sending.done()
             if sending is not None:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
-        return self._parser.should_keep_alive() and (sending is None or self._sent)
+        if is_accepted:
+            await hand_through(request, reader, writer, first)
+        if upgrades or request.has_ended():
+            return False
+        return is_sent and self._parser.should_keep_alive()
 
     async def _answer(self, read: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
         """What comes first. Some requests take long; one that a silent server has ends."""
@@ -202,19 +205,8 @@ class _Exchange:
                 if self._silent():
                     raise unanswered() from None
 
-    async def _send_pieces(self) -> None:
-        request, writer = self._request, self._line.writer
-        counted = b"content-length" in request.headers
-        async for piece in request.pieces():
-            if piece:
-                writer.write(piece if counted else b"%x\r\n%b\r\n" % (len(piece), piece))
-                await writer.drain()
-        if not counted:
-            writer.write(b"0\r\n\r\n")
-        self._sent = True
-
     async def _receive(self, data: bytes) -> None:
-        request, reader = self._request, self._line.reader
+        reader = self._line.reader
         leaving: asyncio.Future[None] | None = None
         try:
             while True:
@@ -223,11 +215,21 @@ class _Exchange:
                     return
                 if self._started and leaving is None:
                     # It may go on for long.
-                    leaving = asyncio.ensure_future(request.disconnected())
+                    leaving = asyncio.ensure_future(self._client_leaves())
                 data = await _unless(leaving, reader.read(_READ_BYTES))
         finally:
             if leaving is not None:
                 leaving.cancel()
+
+    async def _client_leaves(self) -> None:
+        """Return when the client has gone.
+
+        One that half-closes may still want its answer. Its end is passed on: the API server ends a watch then.
+        """
+        await self._request.disconnected()
+        if self._request.has_ended():
+            self._line.writer.write_eof()
+            await asyncio.Event().wait()
 
     async def _take(self, data: bytes) -> None:
         """Pass on what has come."""
@@ -273,9 +275,10 @@ def _head(request: Request, *, upgrades: bool = False) -> bytes:
     passed = [
         header
         for header in scope["headers"]
-        if header[0] != _CLIENT and (upgrades or header[0] not in _HOP_BY_HOP)
+        if header[0] != _CLIENT
+        and (header[0] not in _HOP_BY_HOP or (upgrades and header[0] == b"connection"))
     ]
-    if not upgrades and b"transfer-encoding" in request.headers:
+    if b"transfer-encoding" in request.headers:
         passed.append((b"transfer-encoding", b"chunked"))
     lines = [b"%b %b HTTP/1.1" % (request.method.encode(), target)]
     lines += [b"%b: %b" % header for header in (*passed, (_CLIENT, msgspec.json.encode(client)))]

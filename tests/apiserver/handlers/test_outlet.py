@@ -98,6 +98,13 @@ async def test_a_ping_is_answered_and_a_close_ends_the_watch(server: ApiServer) 
     assert not server.api.streams
 
 
+async def test_a_ping_before_the_handshake_is_answered(server: ApiServer) -> None:
+    async with _socket(server, "") as client:
+        client.send(PING, b"early?")
+        await client.head()
+        assert await client.next() == Frame(True, PONG, b"early?")
+
+
 async def test_a_client_that_goes_away_leaves_no_watch(server: ApiServer) -> None:
     async with _socket(server, "") as client:
         await client.head()

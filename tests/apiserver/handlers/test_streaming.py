@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
+import pytest
 from dra_apiserver.server import ApiServer
+
+from tests.support.waiting import until
 
 _POD = "/api/v1/namespaces/default/pods/p"
 _UPGRADE = (
@@ -30,11 +33,11 @@ async def _pod_on(client: httpx.AsyncClient, port: int, node: str = "n") -> None
 
 @asynccontextmanager
 async def _connected(
-    server: ApiServer, request: str
+    server: ApiServer, request: str, headers: str = ""
 ) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
     reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
     try:
-        writer.write(f"{request} HTTP/1.1\r\nHost: localhost\r\n{_UPGRADE}\r\n".encode())
+        writer.write(f"{request} HTTP/1.1\r\nHost: localhost\r\n{_UPGRADE}{headers}\r\n".encode())
         yield reader, writer
     finally:
         writer.close()
@@ -86,6 +89,78 @@ async def test_a_node_that_ends_the_connection_ends_the_clients(
         await _pod_on(client, listening.sockets[0].getsockname()[1])
         async with _connected(server, f"POST {_POD}/attach?stdout=1") as (reader, _):
             assert (await reader.read()).endswith(b"\r\n\r\nnone")
+
+
+@pytest.mark.parametrize("offered", ["websocket", "h2c"])
+async def test_a_refused_upgrade_ends_the_clients_connection(
+    server: ApiServer, client: httpx.AsyncClient, offered: str
+) -> None:
+    seen: list[bytes] = []
+
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        seen.append(await reader.readuntil(b"\r\n\r\n"))
+        # A kubelet keeps its connection open for further requests.
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\nx-own: a\r\n\r\nno")
+        seen.append(await reader.read())
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        head = f"POST {_POD}/attach?stdout=1 HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\n"
+        writer.write(f"{head}Upgrade: {offered}\r\n\r\nGET /pods HTTP/1.1\r\nHost: kubelet\r\n\r\n".encode())
+        answer = await reader.read()
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert answer.endswith(b"\r\n\r\nno")
+        assert b"x-own: a\r\n" in answer
+        await until(lambda: len(seen) == 2)
+        assert seen[1] == b""
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", "invalid upgrade response: status code 200"),
+        (b"", "unexpected EOF"),
+        (b"no answer\r\n\r\n", 'malformed HTTP response "no answer"'),
+    ],
+)
+async def test_a_node_that_does_not_upgrade_is_an_error(
+    server: ApiServer, client: httpx.AsyncClient, answer: bytes, message: str
+) -> None:
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        headers = {"connection": "Upgrade", "upgrade": "websocket"}
+        failed = await client.get(f"{_POD}/exec?command=ls", headers=headers)
+    assert (failed.status_code, failed.json()["message"]) == (500, message)
+
+
+async def test_a_body_and_what_follows_it_reach_the_node(
+    server: ApiServer, client: httpx.AsyncClient
+) -> None:
+    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        body = await reader.readexactly(8)
+        writer.write(b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\n\r\n" + body)
+        writer.write(await reader.readexactly(5))
+        writer.close()
+
+    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+        await _pod_on(client, listening.sockets[0].getsockname()[1])
+        async with _connected(server, f"POST {_POD}/attach?stdout=1", "Content-Length: 8\r\n") as (
+            reader,
+            writer,
+        ):
+            writer.write(b"the body")
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            writer.write(b"later")
+            assert await reader.read() == b"the bodylater"
 
 
 async def test_refusals(server: ApiServer, client: httpx.AsyncClient) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 from urllib.parse import urlencode
 
@@ -116,15 +115,7 @@ async def _forward(request: Request, url: str, pod: str, access: NodeAccess) -> 
             await request.start_stream("text/plain")
             started = True
             await request.stream(b"")
-            sending = asyncio.create_task(_copy(request, answer))
-            gone = asyncio.create_task(request.disconnected())
-            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
-            if not sending.done():
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
-                return
-            sending.result()
+            await request.copy_until_gone(_copy(request, answer))
     except httpx.HTTPError as error:
         if not started:
             raise server_error(f'Get "{url}": {error or type(error).__name__}') from None

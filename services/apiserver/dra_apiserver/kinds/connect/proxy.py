@@ -5,7 +5,6 @@ Mirrors apimachinery's `util/proxy` (UpgradeAwareHandler, Transport) and Go's `h
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import gzip
 import posixpath
@@ -18,7 +17,7 @@ from urllib.parse import quote as percent_encoded
 from dra_apiserver.api import Api
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, server_error, service_unavailable
-from dra_apiserver.handthrough import hand_through
+from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.locations import Location, locate
 from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
@@ -115,17 +114,16 @@ async def _upgrade(request: Request, location: Location, path: str) -> None:
     query = request.scope["query_string"].decode("latin-1")
     wanted = percent_encoded(path or "/", _PLAIN) + (f"?{query}" if query else "")
     lines = [f"{request.method} {wanted} HTTP/1.1".encode()]
-    lines += [name + b": " + value for name, value in _passed(request, location, upgrade=True)]
-    writer.write(b"\r\n".join([*lines, b"", b""]))
-    await hand_through(request, reader, writer)
+    lines += [name + b": " + value for name, value in _passed(request, location, upgrades=True)]
+    await upgrade(request, reader, writer, b"\r\n".join([*lines, b"", b""]))
 
 
-def _passed(request: Request, location: Location, *, upgrade: bool = False) -> Headers:
+def _passed(request: Request, location: Location, *, upgrades: bool = False) -> Headers:
     """The request's headers as the other end gets them."""
     named = {
         token.strip().lower().encode("latin-1") for token in request.header(b"connection").split(",") if token
     }
-    left_out = set() if upgrade else _HOP_BY_HOP | named
+    left_out = {b"expect"} if upgrades else _HOP_BY_HOP | named
     headers = [
         (name, value)
         for name, value in request.scope["headers"]
@@ -212,7 +210,7 @@ class _Exchange:
         if data:
             await request.stream(data)
         if pieces is not None:
-            await _copy_all(request, pieces)
+            await request.copy_until_gone(_copy_all(request, pieces))
         await request.stream(b"", more=False)
 
     def _link(self, url: str) -> str:
@@ -252,22 +250,8 @@ def _unpacked(data: bytes) -> bytes:
 
 
 async def _copy_all(request: Request, pieces: AsyncIterator[bytes]) -> None:
-    """Send the pieces on until they end or the client goes."""
-
-    async def copy() -> None:
-        async for piece in pieces:
-            await request.stream(piece)
-
-    copying = asyncio.ensure_future(copy())
-    gone = asyncio.ensure_future(request.disconnected())
-    try:
-        await asyncio.wait((copying, gone), return_when=asyncio.FIRST_COMPLETED)
-        if copying.done():
-            copying.result()
-    finally:
-        copying.cancel()
-        gone.cancel()
-        await asyncio.gather(copying, gone, return_exceptions=True)
+    async for piece in pieces:
+        await request.stream(piece)
 
 
 @functools.cache

@@ -16,7 +16,7 @@ from dra_shared.numerals import integer
 from dra_apiserver.api import Api
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
-from dra_apiserver.handthrough import hand_through
+from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.logs import choose_container, node_address
 from dra_apiserver.kinds.kind import Route
@@ -34,8 +34,7 @@ _NOT_PASSED = frozenset(
         b"cookie",
         b"origin",
         b"sec-fetch-site",
-        b"content-length",
-        b"transfer-encoding",
+        b"expect",
     }
 )
 
@@ -100,8 +99,8 @@ async def stream(api: Api, request: Request, target: Target) -> None:
             reader, writer = await asyncio.open_connection(address, port, ssl=api.config.nodes.context())
     except (OSError, TimeoutError) as error:
         raise server_error(f"error dialing backend: dial tcp {address}:{port}: {error}") from None
-    writer.write(upgrade_head(request, path, f"{address}:{port}", api.config.nodes.headers))
-    await hand_through(request, reader, writer)
+    head = upgrade_head(request, path, f"{address}:{port}", api.config.nodes.headers)
+    await upgrade(request, reader, writer, head)
 
 
 def upgrade_head(request: Request, path: str, host: str, more: Headers) -> bytes:
