@@ -30,13 +30,14 @@ from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
 from dra_cli.plan.timeline import timeline, without_pods
 from dra_cli.plan.wanted import without_pods as no_pods
+from dra_cli.plan.working import Settings
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
-from dra_scheduler.plan.gaps import gaps
+from dra_scheduler.plan.gaps import gaps, gate_gaps
 from dra_scheduler.plan.manifests import Manifests as Found
 from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.moves import Mover, Moves
@@ -53,7 +54,6 @@ from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
 from dra_shared.log import configure
-from dra_shared.version import DEFAULT
 
 _T = TypeVar("_T")
 Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
@@ -142,7 +142,9 @@ class World:
     @property
     def problems(self) -> list[str]:
         """What could not be read, and what is missing and makes answers uncertain."""
-        return [*self._read_problems, *gaps(self._objects)]
+        engine = self._engine
+        assumed = gate_gaps(self._objects.needed_gates(), engine.known_gates, engine.version)
+        return [*self._read_problems, *gaps(self._objects), *assumed]
 
     def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
         """The same with more nodes: so many with these GPUs, or Nodes and ResourceSlices as manifests.
@@ -182,7 +184,8 @@ class World:
         Raises:
             WorldError: they cannot be read, or there are none.
         """
-        fitter = Fitter(self._engine.at(self._objects), self._wanted(pods))
+        asked = self._wanted(pods)
+        fitter = Fitter(self._engine.at(self._objects, asked), asked)
         return fitter.answer(count, most=most, more=more)
 
     def drain(self, *nodes: str) -> Moves:
@@ -233,7 +236,7 @@ class World:
             raise WorldError(str(error)) from error
         asked = Wanted(()) if pods is None else self._wanted(pods)
         end = time.monotonic() + seconds
-        new = self._engine.new(self._objects, asked.groups)
+        new = self._engine.new(self._objects, asked)
         buyer = Buyer(self._objects, asked, types, new, in_time=lambda: time.monotonic() < end)
         return buyer.answer(count)
 
@@ -255,7 +258,7 @@ class World:
             if time.monotonic() > end:
                 raise Stopped
 
-        freer = Freer(self._objects, asked, self._engine.new(self._objects, asked.groups), go_on)
+        freer = Freer(self._objects, asked, self._engine.new(self._objects, asked), go_on)
         return msgspec.structs.replace(answer, room=freer.answer(count)[0])
 
     def replay(
@@ -272,7 +275,8 @@ class World:
         except CommandError as error:
             raise WorldError(str(error)) from error
         objects = without_pods(self._objects, recorded.arrivals)
-        world = self._engine.new(objects, recorded.groups)(lambda: True)
+        asked = Wanted([each.pod for each in recorded.arrivals], recorded.groups, recorded.others)
+        world = self._engine.new(objects, asked)(lambda: True)
         world.load((resource, each.values()) for resource, each in objects)
         try:
             return Replayer(world, recorded).run("as it is", starved_after)
@@ -324,7 +328,8 @@ class World:
 
 def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:
     configure("plan", "error", final=False)
-    return Engine(config, seed=seed, version=running.version or DEFAULT, gates=running.gates)
+    version, gates = Settings(cluster=running).features()
+    return Engine(config, seed=seed, version=version, gates=gates)
 
 
 def _described(nodes: int, gpus: str, prefix: str) -> Objects:

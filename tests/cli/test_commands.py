@@ -388,7 +388,7 @@ def test_a_bundle_has_what_a_report_needs_and_no_secret(dralab: Command, tmp_pat
     assert (root / "versions.txt").read_text().startswith("dralab ")
     changes = [json.loads(line) for line in (root / "history/pods.core.jsonl").read_text().splitlines()]
     assert any(change["name"] == "p" and change["object"]["kind"] == "Pod" for change in changes)
-    pools, objects = restored(str(file), tmp_path)
+    pools, objects, _ = restored(str(file), tmp_path)
     assert pools
     assert ("Pod", "p") in {(resource.kind, obj["metadata"]["name"]) for resource, obj in objects}
     assert "cannot write" in dralab("bundle", "-o", str(tmp_path / "nowhere/b"), code=1)

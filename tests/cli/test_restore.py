@@ -79,7 +79,7 @@ async def client(tmp_path: Path) -> AsyncIterator[Client]:
 
 
 async def test_objects_are_as_they_were_under_new_uids(dump: str, client: Client, tmp_path: Path) -> None:
-    _, objects = restored(dump, tmp_path)
+    _, objects, _ = restored(dump, tmp_path)
     problems: list[str] = []
     assert await Writer(client, problems).write(objects) == len(objects) == 8
     assert problems == []
@@ -110,13 +110,13 @@ def test_the_api_servers_own_service_is_left_to_it(tmp_path: Path) -> None:
     other = {**own, "metadata": {"name": "kubernetes", "namespace": "team"}, "spec": {}}
     file = tmp_path / "dump.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [*cluster(1), own, other]}))
-    _, objects = restored(str(file), tmp_path)
+    _, objects, _ = restored(str(file), tmp_path)
     found = [obj["metadata"]["namespace"] for _, obj in objects if obj["kind"] == "Service"]
     assert found == ["team"]
 
 
 def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
-    pools, _ = restored(dump, tmp_path)
+    pools, _, _ = restored(dump, tmp_path)
     ((pool,),) = [pools]
     assert (pool.nodes, pool.cpu, pool.memory) == (["node-0"], "4", "8Gi")
     (driver,) = pool.drivers
@@ -145,7 +145,7 @@ def test_what_is_no_source_is_named_so(tmp_path: Path, content: bytes) -> None:
 @pytest.mark.system
 async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
     """The node is ready, the pod runs with its device, and its slices are published again."""
-    pools, objects = restored(dump, tmp_path)
+    pools, objects, _ = restored(dump, tmp_path)
     made = Cluster(tmp_path / "cluster")
     options = ClusterOptions(
         port=0, nodes=0, fleet=pools, restored=objects, relaxed=True, without=("scheduler",)
@@ -163,3 +163,19 @@ async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
             assert held.status.allocation.devices.results[0].device == "gpu-0"
             pieces = (await client.list(RESOURCE_SLICES)).items
             assert [(p.spec.driver, len(p.spec.devices)) for p in pieces] == [("gpu.example.com", 2)]
+
+
+def test_gates_that_restored_objects_need_are_on(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plain = restored(dump, tmp_path)
+    assert plain.feature_gates("DRAAdminAccess=false", "1.35") == "DRAAdminAccess=false"
+    held = json.loads(Path(dump).read_text())
+    node = next(each for each in held["items"] if each["kind"] == "Node")
+    node["status"]["declaredFeatures"] = ["GuaranteedQoSPodCPUResize"]
+    Path(dump).write_text(json.dumps(held))
+    found = restored(dump, tmp_path)
+    assert found.feature_gates("", "1.35") == "NodeDeclaredFeatures=true"
+    assert "feature gates that objects need are on: NodeDeclaredFeatures (Node" in capsys.readouterr().err
+    assert found.feature_gates("NodeDeclaredFeatures=false", "1.35") == "NodeDeclaredFeatures=false"
+    assert found.feature_gates("", "1.37") == ""

@@ -43,7 +43,7 @@ def report(
     found += writers.findings((obj for obj, _ in objects), against, checker.place)
     checked = {"objects": len(objects)}
     if with_pods:
-        checked["pods placed again"], changed = _pods(subject, now, then)
+        checked["pods placed again"], changed = _pods(subject, now, then, gates_then)
         found += changed
     return Report(
         current=str(subject.version),
@@ -62,8 +62,15 @@ def _then(wanted: dict[str, bool], against: Version) -> FeatureGates:
         raise CommandError(str(error), 2) from error
 
 
-def _pods(subject: Subject, now: FeatureGates, then: FeatureGates) -> tuple[int, Iterator[Finding]]:
+def _pods(
+    subject: Subject, now: FeatureGates, then: FeatureGates, gates_then: dict[str, bool]
+) -> tuple[int, Iterator[Finding]]:
     # The scheduler logs as it does in a service; standard output is for the answer.
     configure("check", "error", final=False)
     objects = world(subject.documents, subject.problems)
+    if not subject.gates_reported:
+        now = objects.gates(subject.gates, now.version)
+        needed = {need.gate: True for need in objects.needs(subject.gates, now.version)}
+        on = accepted(subject.gates | needed, then.version) | gates_then
+        then = FeatureGates(then.version, **on)
     return pods.findings(objects, now, then)

@@ -33,7 +33,8 @@ class Subject:
     """All that is checked. ``manifests`` and ``documents`` are objects; those of manifests know their line.
 
     ``gates`` are those that differ from the version's defaults, or that the caller set; of these ``own`` are set by
-    ``dralab up``, in each version that has them. ``problems`` are what could not be read.
+    ``dralab up``, in each version that has them. ``problems`` are what could not be read. ``gates_reported``: a running
+    cluster has reported all of its gates.
     """
 
     manifests: list[Manifest] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Subject:
     gates: dict[str, bool] = field(default_factory=dict)
     own: frozenset[str] = frozenset()
     problems: list[str] = field(default_factory=list)
+    gates_reported: bool = False
 
     def objects(self) -> Iterable[tuple[JsonObject, str]]:
         """Each object with where it is; empty for those of a cluster."""
@@ -75,6 +77,7 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
         if chosen.source is not None:
             cluster = kubeconfig_cluster(chosen.source, chosen.context)
         live, found.gates = asyncio.run(_cluster(cluster, found))
+        found.gates_reported = bool(found.gates)
     found.version = _version(chosen.kubernetes_version or live, found.documents, against)
     try:
         found.gates |= read(chosen.feature_gates, found.version)

@@ -131,13 +131,14 @@ def _fit(chosen: argparse.Namespace) -> int:
 
     from dra_cli.plan.show import fit_text
     from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.wanted import wanted
+    from dra_cli.plan.wanted import asked_of
     from dra_cli.plan.working import Progress, Settings, simulation
 
     source = chosen_world(chosen)
-    asked = wanted(chosen.file, source.objects, chosen.namespace)
+    settings = Settings.of(chosen, source.running)
+    asked = asked_of(source, chosen.file, settings, chosen.namespace)
     with Progress("placed", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, asked, Settings.of(chosen, source.running), progress.running)
+        world = simulation(source.objects, asked, settings, progress.running)
         answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
     return _shown(chosen, source, answer, fit_text)
 
@@ -178,15 +179,17 @@ def _nodes(chosen: argparse.Namespace) -> int:
     from dra_cli.plan.catalog import catalog, with_types
     from dra_cli.plan.show import purchase_text
     from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.wanted import wanted
+    from dra_cli.plan.wanted import asked_of
     from dra_cli.plan.working import Progress, Settings, new_simulation
 
     types = catalog(chosen.catalog)
-    source = with_types(chosen_world(chosen), types)
-    asked = wanted(chosen.file, source.objects, chosen.namespace) if chosen.file else Wanted(())
+    source = chosen_world(chosen)
+    settings = Settings.of(chosen, source.running)
+    source = with_types(source, types, settings)
+    asked = asked_of(source, chosen.file, settings, chosen.namespace) if chosen.file else Wanted(())
     end = time.monotonic() + chosen.time
     with Progress("tried", quiet=chosen.quiet) as progress:
-        new = new_simulation(source.objects, asked, Settings.of(chosen, source.running))
+        new = new_simulation(source.objects, asked, settings)
         buyer = Buyer(
             source.objects,
             asked,

@@ -256,12 +256,13 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 class _Start(NamedTuple):
-    """What a cluster starts with: pools of nodes, and objects, their history or a snapshot."""
+    """What a cluster starts with: pools of nodes, and objects, their history or a snapshot, and feature gates."""
 
     pools: "Sequence[Pool]"
     objects: "Sequence[tuple[Resource[Any], Json]]"
     past: Path | None
     snapshot: Path | None
+    feature_gates: str
 
 
 def _start(chosen: argparse.Namespace) -> _Start:
@@ -272,15 +273,16 @@ def _start(chosen: argparse.Namespace) -> _Start:
     """
     from dra_cli import fleet
     from dra_cli.restore.past import past
-    from dra_cli.restore.reading import restored
+    from dra_cli.restore.reading import Restored, restored
     from dra_cli.snapshots import find, pools_of
 
     if chosen.filename or chosen.source:
         _refuse_nodes(chosen)
     # A new cluster may be one of another's snapshots.
     snapshot = find(chosen.source, (chosen.data, default_data())) if chosen.source else None
-    pools, objects = restored(chosen.source, chosen.data) if chosen.source and not snapshot else ([], [])
-    pools = pools_of(snapshot) if snapshot else pools
+    found = restored(chosen.source, chosen.data) if chosen.source and not snapshot else Restored([], [], {})
+    objects = found.objects
+    pools = pools_of(snapshot) if snapshot else found.pools
     # Another database has its own history.
     before = past(chosen.source, chosen.data) if objects and not chosen.database else None
     if chosen.filename:
@@ -288,7 +290,11 @@ def _start(chosen: argparse.Namespace) -> _Start:
     elif not chosen.source:
         groups = chosen.nodes or [fleet.Group(2)]
         pools = fleet.pools_of(groups, chosen.gpus or fleet.DEFAULT_GPUS, tuple(chosen.driver))
-    return _Start(pools, objects, before, snapshot)
+    try:
+        gates = found.feature_gates(chosen.feature_gates, chosen.kubernetes_version)
+    except ValueError as error:
+        raise CommandError(str(error), 2) from error
+    return _Start(pools, objects, before, snapshot, gates)
 
 
 def _refuse_nodes(chosen: argparse.Namespace) -> None:
@@ -344,7 +350,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
         database=chosen.database,
         history=chosen.history or ("all" if start.past else ""),
         kubernetes_version=chosen.kubernetes_version,
-        feature_gates=chosen.feature_gates,
+        feature_gates=start.feature_gates,
         runtime_config=chosen.runtime_config,
         authorization_mode=chosen.authorization_mode,
         anonymous_auth=chosen.anonymous_auth,

@@ -61,10 +61,13 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
     if "objects" in change:
         objects = objects.with_objects(typed(*_manifests(change["objects"], where, folder)))
     config = change.get("config")
+    try:
+        settings = before.settings.changed_to(str(change.get("kubernetesVersion", "")))
+    except ValueError as error:
+        raise CommandError(f"{where}.kubernetesVersion: {error}", 2) from error
     settings = replace(
-        before.settings,
+        settings,
         gates=str(change.get("featureGates", before.settings.gates)),
-        version=str(change.get("kubernetesVersion", before.settings.version)),
         config=folder / str(config) if config is not None else before.settings.config,
     )
     return Changed(change["name"], objects, settings)

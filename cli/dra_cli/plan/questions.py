@@ -26,8 +26,8 @@ from dra_cli.plan.edits import Changed, changed
 from dra_cli.plan.reading import from_source, typed
 from dra_cli.plan.sources import Source
 from dra_cli.plan.timeline import timeline, without_pods
-from dra_cli.plan.wanted import wanted
-from dra_cli.plan.working import Progress, Settings, new_simulation, simulation
+from dra_cli.plan.wanted import asked_of
+from dra_cli.plan.working import Progress, Settings, new_simulation, simulation, uncertain_gates
 
 _TAINT = re.compile(
     r"(?P<key>[^=:]+)(?:=(?P<value>[^:]*))?:(?P<effect>NoSchedule|NoExecute|PreferNoSchedule)"
@@ -84,9 +84,10 @@ def packing(source: Source, chosen: argparse.Namespace, progress: Progress) -> P
         CommandError: the wanted pods cannot be read.
     """
     objects = source.objects
-    asked = wanted(chosen.file, objects, chosen.namespace) if chosen.file else None
+    settings = Settings.of(chosen, source.running)
+    asked = asked_of(source, chosen.file, settings, chosen.namespace) if chosen.file else None
     end = time.monotonic() + chosen.time
-    new = new_simulation(objects, asked, Settings.of(chosen, source.running))
+    new = new_simulation(objects, asked, settings)
     world = new(progress.running)
     world.load((resource, each.values()) for resource, each in objects)
     answer = Packer(world, objects, progress.at).answer()
@@ -109,11 +110,12 @@ def replayed(source: Source, chosen: argparse.Namespace, progress: Progress) -> 
         CommandError: the timeline or the changes cannot be read.
     """
     objects = source.objects
-    shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
+    settings = Settings.of(chosen, source.running)
+    shapes = asked_of(source, chosen.shapes, settings) if chosen.shapes else None
     times, problems = timeline(chosen.file, objects, shapes)
-    start = Changed("as it is", without_pods(objects, times.arrivals), Settings.of(chosen, source.running))
+    start = Changed("as it is", without_pods(objects, times.arrivals), settings)
     worlds = [start, *(changed(chosen.changes, start) if chosen.changes else ())]
-    asked = Wanted((), times.groups)
+    asked = Wanted([each.pod for each in times.arrivals], times.groups, times.others)
     courses: list[Course] = []
     for each in worlds:
         new = new_simulation(each.objects, asked, each.settings)
@@ -142,15 +144,16 @@ def before_and_after(
         raise CommandError(problems[0])
     before = Settings.of(chosen, source.running)
     after = dataclasses.replace(
-        before,
+        before.changed_to(chosen.version_after),
         gates=chosen.gates_after or before.gates,
-        version=chosen.version_after or before.version,
         config=chosen.config_after or before.config,
     )
     if not edited and after == before:
         raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
     objects = source.objects
     changed_objects = objects.with_objects(edited)
+    if after.before is None:
+        source.problems.extend(uncertain_gates(objects, after, asked=Wanted((), (), edited)))
     return (
         places(simulation(objects, None, before, lambda: True)),
         places(simulation(changed_objects, None, after, lambda: True)),

@@ -17,13 +17,20 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)")
 
 @dataclass(frozen=True)
 class Running:
-    """What a cluster runs: a version that dralab knows, None where nothing says which.
+    """The version of a cluster, None if nothing tells it, and the state of its feature gates.
 
-    ``gates`` are the feature gates that differ from the version's defaults.
+    ``gates`` are the feature gates that differ from the version's defaults. ``reported`` are the gates that the cluster
+    reports. Of other gates nothing is known: objects that need one show that it is on.
     """
 
     version: Version | None = None
     gates: Mapping[str, bool] = field(default_factory=dict)
+    reported: frozenset[str] = frozenset()
+
+    def states(self) -> dict[str, bool]:
+        """Return the state of each gate that is known."""
+        defaults = release(self.version or DEFAULT).gates
+        return {name: defaults[name].default for name in self.reported} | dict(self.gates)
 
 
 UNKNOWN = Running()
@@ -63,7 +70,9 @@ async def of_cluster(client: Client, problems: list[str]) -> Running:
     version = _known(text, problems)
     known = release(version or DEFAULT).gates
     return Running(
-        version, {name: on for name, on in gates.items() if name in known and known[name].default != on}
+        version,
+        {name: on for name, on in gates.items() if name in known and known[name].default != on},
+        frozenset(gates.keys() & known.keys()),
     )
 
 

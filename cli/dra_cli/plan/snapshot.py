@@ -10,14 +10,13 @@ from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render, render_class
-from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import PODS
 
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
-from dra_cli.plan.working import Settings, simulation
+from dra_cli.plan.working import Settings, simulation, uncertain
 
 
 class Snapshot:
@@ -50,7 +49,7 @@ class Snapshot:
 
             objects = read(source, problems)
             running = of_objects(objects, problems)
-        for problem in (*problems, *gaps(objects)):
+        for problem in (*problems, *uncertain(objects, Settings(cluster=running))):
             print(f"dralab: uncertain: {problem}", file=sys.stderr)
         return cls(objects, running)
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import encode
 
@@ -18,6 +17,7 @@ from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
 from dra_cli.plan.running import UNKNOWN, Running, of_cluster, of_objects
+from dra_cli.plan.working import Settings, uncertain
 
 
 @dataclass(frozen=True)
@@ -54,15 +54,16 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
 
     problems: list[str] = []
     if _is_described(chosen):
-        objects = _described(chosen)
-        return Source(objects, gaps(objects))
-    found, running = _read(chosen, problems)
-    objects = world(found, problems)
-    if not len(objects):
-        reasons = f": {problems[0]}" if problems else ""
-        raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
-    running = running or of_objects(objects, problems)
-    return Source(objects, problems + gaps(objects), running)
+        objects, running = _described(chosen), UNKNOWN
+    else:
+        found, known = _read(chosen, problems)
+        objects = world(found, problems)
+        if not len(objects):
+            reasons = f": {problems[0]}" if problems else ""
+            raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
+        running = known or of_objects(objects, problems)
+    problems += uncertain(objects, Settings.of(chosen, running))
+    return Source(objects, problems, running)
 
 
 def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:

@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
@@ -14,6 +14,7 @@ from typing import Any, Self
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.fit import Wanted
+from dra_scheduler.plan.gaps import gaps, gate_gaps
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.features import FeatureGates, read
@@ -79,7 +80,7 @@ class Progress:
 class Settings:
     """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration.
 
-    What the options leave open is as the cluster has it.
+    What the options leave open is as the cluster has it. ``before`` is the cluster's version before a change of it.
     """
 
     gates: str = ""
@@ -87,6 +88,7 @@ class Settings:
     config: Path | None = None
     seed: int = 0
     cluster: Running = UNKNOWN
+    before: Version | None = None
 
     @classmethod
     def of(cls, chosen: argparse.Namespace, cluster: Running) -> "Settings":
@@ -100,8 +102,11 @@ class Settings:
             CommandError: the version or a feature gate is malformed.
         """
         try:
-            version = Version.parse(self.version) if self.version else self.cluster.version or DEFAULT
-            wanted = accepted(self.cluster.gates, version) | read(self.gates, version)
+            own = self.cluster.version or DEFAULT
+            version = Version.parse(self.version) if self.version else own
+            # Another version has other defaults: only what was set goes with the cluster.
+            now = self.cluster.states() if version == own else self.cluster.gates
+            wanted = accepted(now, version) | read(self.gates, version)
             text = ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
             named = FeatureGates.parse(text, version)
         except ValueError as error:
@@ -112,6 +117,24 @@ class Settings:
             for name, gate in release(version).gates.items()
             if name in wanted or named.enabled(name) != gate.default
         }
+
+    def changed_to(self, version: str) -> "Settings":
+        """Return the settings after a change of the version; empty: it stays."""
+        now = self.features()[0]
+        if not version or Version.parse(version) == now:
+            return self
+        return replace(self, version=version, before=self.before or now)
+
+    def gates_for(self, objects: Objects) -> FeatureGates:
+        """Return the feature gates of a cluster that has these objects.
+
+        After a change of the version, the gates that had to be set before are set.
+        """
+        version, chosen = self.features()
+        if self.before is None:
+            return objects.gates(chosen, version)
+        needed = {need.gate: True for need in objects.needs(chosen, self.before)}
+        return FeatureGates(version, **(accepted(needed, version) | chosen))
 
 
 def simulation(
@@ -132,10 +155,7 @@ def new_simulation(
         CommandError: the version, a feature gate or the configuration is malformed.
     """
     configure("plan", "error", final=False)
-    version, chosen = settings.features()
-    gates = objects.gates(chosen, version)
-    if asked is not None and asked.groups:
-        gates = Objects().with_objects(_as_objects(asked)).gates(chosen, version)
+    gates = settings.gates_for(objects if asked is None else asked.within(objects))
     loaded = _loaded(settings.config, gates) if settings.config is not None else None
     made = SchedulerConfig(gates=gates, loaded=loaded)
     return lambda running: Simulation(made, seed=settings.seed, running=running)
@@ -148,7 +168,19 @@ def _loaded(config: Path, gates: FeatureGates) -> Loaded:
         raise CommandError(f"{config}: {error}") from error
 
 
-def _as_objects(asked: Wanted) -> Any:
-    from dra_shared.api.resources import POD_GROUPS
+def uncertain(objects: Objects, settings: Settings) -> list[str]:
+    """Name what a world lacks and what is assumed of it."""
+    return [*gaps(objects), *uncertain_gates(objects, settings)]
 
-    return [(POD_GROUPS, group) for group in asked.groups]
+
+def uncertain_gates(objects: Objects, settings: Settings, *, asked: Wanted | None = None) -> list[str]:
+    """Name the gates that count as on only because objects need them, with ``asked`` those of the question alone."""
+    version, chosen = settings.features()
+    found = objects.needed_gates()
+    if asked is not None:
+        found = {
+            gate: holder
+            for gate, holder in asked.within(Objects()).needed_gates().items()
+            if gate not in found
+        }
+    return gate_gaps(found, chosen, version)

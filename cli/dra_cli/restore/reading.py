@@ -4,9 +4,12 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from dra_scheduler.plan.neededgates import Found, needs
 from dra_shared.api.resources import Resource
+from dra_shared.features import read, with_defaults
+from dra_shared.version import release
 
 from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool
@@ -16,10 +19,34 @@ from dra_cli.plan.reading import from_source, world
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
 from dra_cli.restore.agents import pools
 from dra_cli.restore.objects import MORE, Json, restorable
+from dra_cli.versions import Versions, lab_gates
 
 
-def restored(source: str, data: Path) -> tuple[list[Pool], list[tuple[Resource[Any], Json]]]:
-    """Pools of nodes that stand for those of the source, and its objects; what is left out is named.
+class Restored(NamedTuple):
+    """Pools of nodes that stand for those of a source, its objects, and the feature gates that these need."""
+
+    pools: list[Pool]
+    objects: list[tuple[Resource[Any], Json]]
+    gates: Found
+
+    def feature_gates(self, text: str, kubernetes_version: str) -> str:
+        """Return ``--feature-gates`` with those on that the objects need and no option turns off. Name them.
+
+        Raises:
+            ValueError: the version, or what ``text`` says, is malformed.
+        """
+        version = Versions.parse(kubernetes_version).cluster
+        defaults, own = release(version).gates, lab_gates(version)
+        on, named = needs(self.gates, read(text, version), version)
+        more = {name: True for name in on if not defaults[name].default and name not in own}
+        shown = ", ".join(f"{need.gate} ({need.holder})" for need in named if need.gate in more)
+        if shown:
+            print(f"dralab: feature gates that objects need are on: {shown}", file=sys.stderr)
+        return with_defaults(more, text, version)
+
+
+def restored(source: str, data: Path) -> Restored:
+    """Read what a cluster goes on from; what is left out is named.
 
     Raises:
         CommandError: it cannot be read, or has no nodes.
@@ -34,7 +61,7 @@ def restored(source: str, data: Path) -> tuple[list[Pool], list[tuple[Resource[A
     found = restorable(documents, problems)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)
-    return made, found
+    return Restored(made, found, objects.needed_gates())
 
 
 def _without_nodes(source: str, documents: Sequence[Document]) -> str:

@@ -58,7 +58,10 @@ def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[s
     dump = _written(tmp_path / "dump.json", [node, piece, device_class, *waiting])
     nothing = _written(tmp_path / "nothing.json", [])
     words = ["change", nothing, "--from", dump, "--kubernetes-version", "1.35", "--version-after", "1.37"]
-    code, answer = _ask(capsys, *words)
+    # A cluster of 1.35 that has such a slice has the gate on.
+    assert _ask(capsys, *words)[1]["before"] == 2
+    gates = ["--feature-gates", "DRAConsumableCapacity=false", "--gates-after", "DRAConsumableCapacity=true"]
+    code, answer = _ask(capsys, *words, *gates)
     assert (code, answer["before"], answer["after"]) == (0, 1, 2)
     assert [each["after"]["devices"] for each in answer["changed"]] == [["gpu.example.com/node-0/gpu-0"]]
     with pytest.raises(CommandError, match="nothing is changed"):

@@ -39,7 +39,10 @@ def _running(version: str, metrics: str = "") -> tuple[Running, list[str]]:
 
 
 def test_a_cluster_says_its_version_and_gates() -> None:
-    assert _running("v1.37.2-eks-1234", _METRICS) == (Running(V1_37, {"DRADerivedAttributes": True}), [])
+    reported = frozenset({"DRADerivedAttributes", "DRAPrioritizedList"})
+    found = Running(V1_37, {"DRADerivedAttributes": True}, reported)
+    assert _running("v1.37.2-eks-1234", _METRICS) == (found, [])
+    assert found.states() == {"DRADerivedAttributes": True, "DRAPrioritizedList": True}
     assert _running("v1.35.0") == (Running(V1_35), [])
 
 

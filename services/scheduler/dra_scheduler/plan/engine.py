@@ -1,14 +1,14 @@
 """A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import POD_GROUPS, Resource
-from dra_shared.api.scheduling import PodGroup
-from dra_shared.version import DEFAULT, Version
+from dra_shared.api.resources import Resource
+from dra_shared.version import DEFAULT, Version, release
 
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.objects import RESOURCES, Objects
 from dra_scheduler.plan.simulation import Simulation
 
@@ -35,20 +35,32 @@ class Engine:
         self._simulation: Simulation | None = None
         self._objects = Objects()
 
+    @property
+    def version(self) -> Version:
+        """The version of Kubernetes that the scheduler is of."""
+        return self._version if self._config is None else self._config.gates.version
+
+    @property
+    def known_gates(self) -> Mapping[str, bool]:
+        """The feature gates whose state does not depend on the worlds' objects."""
+        if self._config is None:
+            return self._gates
+        gates = self._config.gates
+        return {name: gates.enabled(name) for name in release(gates.version).gates}
+
     def new(
-        self, objects: Objects, groups: Iterable[PodGroup] = ()
+        self, objects: Objects, asked: Wanted | None = None
     ) -> Callable[[Callable[[], bool]], Simulation]:
-        """Makes schedulers without objects for that world, and for these groups of pods."""
-        known = objects.with_objects((POD_GROUPS, group) for group in groups)
-        config = self._config_for(known)
+        """Return a factory of schedulers without objects, for that world and the objects of a question."""
+        config = self._config_for(objects if asked is None else asked.within(objects))
         return lambda running: Simulation(config, seed=self._seed, running=running)
 
     def _config_for(self, objects: Objects) -> SchedulerConfig:
         return self._config or SchedulerConfig(gates=objects.gates(self._gates, self._version))
 
-    def at(self, objects: Objects) -> Simulation:
-        """The scheduler with just these objects."""
-        config = self._config_for(objects)
+    def at(self, objects: Objects, asked: Wanted | None = None) -> Simulation:
+        """Return the scheduler with just these objects, with the gates that those of a question need, too."""
+        config = self._config_for(objects if asked is None else asked.within(objects))
         known = self._simulation
         if known is None or known.scheduler.config.gates != config.gates:
             self._simulation = Simulation(config, seed=self._seed, running=self._running)

@@ -12,6 +12,7 @@ from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plan.tables import table
 
@@ -75,6 +76,11 @@ class Wanted:
     groups: Sequence[PodGroup] = ()
     others: Sequence[tuple[Resource[Any], Object]] = field(default_factory=tuple)
     left_out: tuple[str, ...] = ()
+
+    def within(self, objects: Objects) -> Objects:
+        """Return the world with these objects."""
+        groups: list[tuple[Resource[Any], Object]] = [(POD_GROUPS, group) for group in self.groups]
+        return objects.with_objects([*groups, *self.others, *((PODS, pod) for pod in self.pods)])
 
 
 class Fitter:

@@ -1,6 +1,6 @@
 """What a world lacks, and what that makes uncertain."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
@@ -12,7 +12,9 @@ from dra_shared.api.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+from dra_shared.version import Version
 
+from dra_scheduler.plan.neededgates import Found, needs, newer
 from dra_scheduler.plan.objects import Objects
 
 _MOST_NAMES = 3
@@ -21,6 +23,24 @@ _MOST_NAMES = 3
 def gaps(objects: Objects) -> list[str]:
     """One line for each thing that is missing."""
     return [*_kinds(objects), *_allocations(objects), *_references(objects), *_pools(objects)]
+
+
+def gate_gaps(found: Found, chosen: Mapping[str, bool], version: Version) -> list[str]:
+    """Name the gates that count as on only because objects need them, and those that ``version`` does not have."""
+    lines = []
+    if named := needs(found, chosen, version)[1]:
+        shown = ", ".join(f"{need.gate} ({need.holder})" for need in named)
+        lines.append(
+            f"feature gates that are off by default in {version} count as on, because objects need them: {shown}; "
+            "if one is off in the cluster, set it to false with --feature-gates"
+        )
+    if unknown := newer(found, version):
+        shown = ", ".join(f"{need.gate} ({need.holder})" for need in unknown)
+        lines.append(
+            f"objects have fields that {version} ignores, of the feature gates {shown}; "
+            "if the control plane is newer than the nodes, choose its --kubernetes-version"
+        )
+    return lines
 
 
 def _kinds(objects: Objects) -> Iterator[str]:

@@ -33,7 +33,9 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.features import FeatureGates
-from dra_shared.version import DEFAULT, Version, release
+from dra_shared.version import DEFAULT, Version
+
+from dra_scheduler.plan.neededgates import Found, Need, Needed, gates_of, needs
 
 T = TypeVar("T", bound=Object)
 
@@ -66,7 +68,6 @@ RESOURCES: tuple[Resource[Any], ...] = (
     PODS,
 )
 BY_KIND: Mapping[tuple[str, str], Resource[Any]] = {(r.group, r.kind): r for r in RESOURCES}
-_GROUP_GATES = {"GenericWorkload": True, "GangScheduling": True, "DRAWorkloadResourceClaims": True}
 
 _Of = Mapping[str, Object]
 
@@ -74,8 +75,11 @@ _Of = Mapping[str, Object]
 class Objects:
     """Objects by resource and key."""
 
-    def __init__(self, by_resource: Mapping[Resource[Any], _Of] | None = None) -> None:
+    def __init__(
+        self, by_resource: Mapping[Resource[Any], _Of] | None = None, *, needed: Needed | None = None
+    ) -> None:
         self._of: dict[Resource[Any], _Of] = dict(by_resource or {})
+        self._needed = needed or Needed(None, [(r, tuple(each.values())) for r, each in self._of.items()])
 
     def of(self, resource: Resource[T]) -> Mapping[str, T]:
         """The objects of the resource, by key."""
@@ -92,22 +96,32 @@ class Objects:
     def with_objects(self, objects: Iterable[tuple[Resource[Any], Object]]) -> "Objects":
         """The same with these added, or in place of those of the same key."""
         changed: dict[Resource[Any], dict[str, Object]] = {}
+        added: dict[Resource[Any], list[Object]] = {}
         for resource, obj in objects:
             if resource not in changed:
-                changed[resource] = dict(self.of(resource))
+                changed[resource], added[resource] = dict(self.of(resource)), []
             changed[resource][obj.key] = obj
-        return Objects(self._of | changed)
+            added[resource].append(obj)
+        return Objects(self._of | changed, needed=Needed(self._needed, list(added.items())))
 
     def without(self, resource: Resource[Any], keys: Iterable[str]) -> "Objects":
         """The same without the objects of these keys."""
         gone = set(keys)
         left = {key: obj for key, obj in self.of(resource).items() if key not in gone}
-        return Objects(self._of | {resource: left})
+        return Objects(self._of | {resource: left}, needed=self._needed)
+
+    def with_needs_of(self, other: "Objects") -> "Objects":
+        """Return the same objects, of a cluster that has the gates which those of ``other`` need."""
+        return Objects(self._of, needed=other._needed)
 
     def gates(self, chosen: Mapping[str, bool] | None = None, version: Version = DEFAULT) -> FeatureGates:
-        """The feature gates that the cluster must have, as it has such objects; ``chosen`` decides where it says."""
-        known = release(version).gates
-        implied = {name: on for name, on in _GROUP_GATES.items() if name in known and self.of(POD_GROUPS)}
-        if "CompositePodGroup" in known and self.of(COMPOSITE_POD_GROUPS):
-            implied |= {"CompositePodGroup": True, "GenericWorkload": True}
-        return FeatureGates(version, **{**implied, **(chosen or {})})
+        """Return the feature gates that a cluster with such objects has; ``chosen`` decides where it says."""
+        return gates_of(self._needed.found(), chosen, version)
+
+    def needs(self, chosen: Mapping[str, bool], version: Version = DEFAULT) -> list[Need]:
+        """Return the gates that are on only because objects need them."""
+        return needs(self._needed.found(), chosen, version)[1]
+
+    def needed_gates(self) -> Found:
+        """Return the gates without which a cluster would not have some object, each with such an object."""
+        return self._needed.found()
