@@ -1,7 +1,7 @@
 """Manifests of the older DRA APIs as today's, with a line for each field."""
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -46,6 +46,8 @@ def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | Non
         raise CommandError(f"unknown output {output!r}: choose yaml or json", 2)
     loaded = manifests.load(list(files))
     conversion = classic.convert([dict(one) for one in loaded], extended)
+    for repeated in _repeated(loaded):
+        print(f"# {repeated}", file=sys.stderr)
     places = _Places(loaded)
     for note in conversion.notes:
         print(f"# {places.of(note)}{note}", file=sys.stderr)
@@ -53,6 +55,17 @@ def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | Non
     if missing := lost(conversion.notes):
         many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
         raise CommandError(f"{many} no successor, see above", INCOMPLETE)
+
+
+def _repeated(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
+    """Yield a line for each repeated key; the items of a list share those of their document."""
+    found = [
+        f"{manifest.where.rpartition(':')[0]}:{one.line}: the key {one.key!r} is repeated"
+        for manifest in loaded
+        for one in manifest.repeated
+    ]
+    for place in dict.fromkeys(found):
+        yield f"{place}: this value is used, and the one before is not"
 
 
 class _Places:

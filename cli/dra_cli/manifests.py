@@ -2,11 +2,12 @@
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dra_shared.yamltext import YamlError, load_all
+from dra_shared.repeatedkeys import RepeatedKeys
+from dra_shared.yamltext import Repeated, YamlError, load_all
 
 from dra_cli.errors import CommandError
 
@@ -14,11 +15,17 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class Manifest(dict[str, Any]):
-    """An object as a manifest has it, and where that is: ``pods.yaml:12``."""
+    """An object as a manifest has it, and where that is: ``pods.yaml:12``.
 
-    def __init__(self, obj: dict[str, Any], where: str = "", text: str = "") -> None:
+    ``repeated`` are the keys that its document has more than once in a mapping. The last value counts, as with kubectl.
+    """
+
+    def __init__(
+        self, obj: dict[str, Any], where: str = "", text: str = "", repeated: Sequence[Repeated] = ()
+    ) -> None:
         super().__init__(obj)
         self.where = where
+        self.repeated = repeated
         self._text = text
 
     def place(self, field: str) -> str:
@@ -80,12 +87,27 @@ def _objects(name: str, text: str) -> Iterator[Manifest]:
     except YamlError as error:
         raise CommandError(f"{name} is no valid YAML: {error}") from error
     for document in documents:
-        value, where = document.value, f"{name}:{document.line}"
+        value, where = _plain(document.value), f"{name}:{document.line}"
         if value is None:
             continue
         if not isinstance(value, dict) or "kind" not in value or "apiVersion" not in value:
             raise CommandError(f"{where} holds a document without apiVersion and kind")
         if str(value["kind"]).endswith("List") and isinstance(value.get("items"), list):
-            yield from (Manifest(item, where, text) for item in value["items"])
+            if not all(isinstance(item, dict) for item in value["items"]):
+                raise CommandError(f"{where} holds a list with an item that is not an object")
+            yield from (Manifest(item, where, text, document.repeated) for item in value["items"])
         else:
-            yield Manifest(value, where, text)
+            yield Manifest(value, where, text, document.repeated)
+
+
+def _plain(value: Any) -> Any:
+    """Replace mappings that know their repeated keys by ordinary ones, in place where possible."""
+    pending: list[Any] = [holder := [value]]
+    while pending:
+        parent = pending.pop()
+        for place, below in parent.items() if isinstance(parent, dict) else enumerate(parent):
+            if isinstance(below, RepeatedKeys):
+                parent[place] = below = dict(below)
+            if isinstance(below, dict | list):
+                pending.append(below)
+    return holder[0]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
@@ -48,6 +49,56 @@ def test_what_has_no_successor_has_an_exit_code(
     out, err = capsys.readouterr()
     assert "kind: ResourceClaim\n" in out
     assert err.endswith("dralab: 2 of the fields have no successor, see above\n")
+
+
+_UNKNOWN = """
+apiVersion: acc.acme.dev/v1alpha1
+kind: AccClaimParameters
+metadata: {name: two}
+spec: {count: 2}
+---
+apiVersion: resource.k8s.io/v1alpha2
+kind: ResourceClaim
+metadata: {name: two}
+spec:
+  resourceClassName: acc
+  parametersRef: {apiGroup: acc.acme.dev, kind: AccClaimParameters, name: two}
+"""
+
+
+def test_parameters_of_an_unknown_kind_have_an_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "unknown.yaml"
+    file.write_text(_UNKNOWN)
+    assert _run(monkeypatch, str(file)) == 3
+    out, err = capsys.readouterr()
+    assert "AccClaimParameters" not in out
+    assert f"# {file}:2: AccClaimParameters two: no successor: parameters of an unknown kind" in err
+
+
+def test_a_repeated_key_is_named_and_its_last_value_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "twice.yaml"
+    file.write_text(
+        "apiVersion: v1\nkind: ConfigMap\ndata: {a: b}\nmetadata: {name: x}\ndata: {c: d, c: e}\n"
+    )
+    for output in ("yaml", "json"):
+        assert _run(monkeypatch, str(file), "-o", output) == 0
+        out, err = capsys.readouterr()
+        assert yaml.safe_load(out)["data"] == {"c": "e"}
+        assert f"# {file}:5: the key 'data' is repeated" in err
+        assert f"# {file}:5: the key 'c' is repeated" in err
+
+
+def test_an_item_of_a_list_that_is_not_an_object_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "list.yaml"
+    file.write_text("apiVersion: v1\nkind: List\nitems: [x]\n")
+    assert _run(monkeypatch, str(file)) == 1
+    assert "holds a list with an item that is not an object" in capsys.readouterr().err
 
 
 def test_extended_resources_are_turned_into_claims_on_request(

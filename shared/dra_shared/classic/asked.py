@@ -38,18 +38,20 @@ class Parameters:
     """What an object with parameters says: its requests, selectors for them all, and configs for a whole claim.
 
     ``configs`` are pairs of a driver and opaque parameters. ``open_ended`` says that the object has no requests
-    of its own, so that the claim asks for one device.
+    of its own, so that the claim asks for one device. ``driver`` is the driver whose parameters these are; empty if
+    it is not known, or if there are several.
     """
 
     requests: Sequence[Asked] = ()
     selectors: tuple[str, ...] = ()
     configs: tuple[tuple[str, Object], ...] = ()
     open_ended: bool = True
+    driver: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassParts:
-    """What is known of the class that a claim names."""
+    """What is known of the class that a claim names. ``driver`` is empty if the class is not among the manifests."""
 
     name: str
     driver: str

@@ -1,6 +1,7 @@
 """Claims and their templates: `resourceClassName`, `parametersRef`, `allocationMode` become requests of v1."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dra_shared.classic.asked import Asked, ClassParts, Parameters
 from dra_shared.classic.classes import V1, cel, class_called, default_request
@@ -49,7 +50,16 @@ def _devices(spec: Fields, world: World, namespace: str) -> Object:
     if asked is None and "parametersRef" not in spec.content:
         asked = parts.default_claim
     spec.rest("a claim with resourceClassName has no such field")
-    return _requests(asked or Parameters(), parts)
+    asked = asked or Parameters()
+    if not parts.driver:
+        parts = replace(parts, driver=asked.driver)
+    if not parts.driver and any(one.driver for one in asked.requests):
+        spec.lost(
+            "resourceClassName",
+            f"ResourceClass {name} is missing and the parameters ask several drivers: "
+            "each request gets the class of its driver's name",
+        )
+    return _requests(asked, parts)
 
 
 def _requests(asked: Parameters, parts: ClassParts) -> Object:

@@ -1,7 +1,7 @@
 """Classes: ResourceClass, and the DeviceClass of a driver's own group, become DeviceClass of v1."""
 
 from dra_shared.classic.asked import Asked, ClassParts, Parameters
-from dra_shared.classic.drivers import GPU_CLASS, NVIDIA, Driver, driver_called, driver_of_group
+from dra_shared.classic.drivers import GPU_CLASS, NVIDIA, Driver, driver_called, driver_of_group, known_name
 from dra_shared.classic.expressions import of_class, of_driver
 from dra_shared.classic.fields import Fields, Object, taken_metadata
 from dra_shared.classic.notes import Notes
@@ -49,12 +49,12 @@ def class_parts(obj: Object, world: World, notes: Notes) -> ClassParts:
 
 
 def class_called(name: str, world: World) -> ClassParts:
-    """What is known of the ResourceClass of a name; its driver has that name where it is not there."""
+    """Return what is known of a ResourceClass. Without the class, only the name of a known driver says its driver."""
     known = world.classes.get(name)
     if known is None:
         obj = world.find(IN_TREE_GROUP, "ResourceClass", "", name)
         found = class_parts(obj, world, Notes("")) if obj is not None else None
-        known = world.classes[name] = found or ClassParts(name, driver_called(name).name)
+        known = world.classes[name] = found or ClassParts(name, known_name(name))
     return known
 
 

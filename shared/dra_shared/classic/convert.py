@@ -8,10 +8,18 @@ from dra_shared.classic.classes import resource_class, vendor_class
 from dra_shared.classic.drivers import is_vendor_group
 from dra_shared.classic.extended import ExtendedResources
 from dra_shared.classic.fields import Object, subject_of
-from dra_shared.classic.kinds import is_gone, is_parameters, is_structured, why_gone
+from dra_shared.classic.kinds import (
+    is_custom,
+    is_gone,
+    is_parameters,
+    is_structured,
+    is_unknown_parameters,
+    why_gone,
+)
 from dra_shared.classic.namedresources import resource_slice
 from dra_shared.classic.notes import Note, Notes
 from dra_shared.classic.parameters import IN_TREE_GROUP
+from dra_shared.classic.podgroups import has_workload, is_older, pod_group, with_group
 from dra_shared.classic.pods import has_source, without_source
 from dra_shared.classic.structured import structured
 from dra_shared.classic.world import World, finder, generated_from, group_of
@@ -42,6 +50,10 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
             # Manifests of one cluster often repeat its classes.
             made += [result for result in results if result not in made]
         notes += own.entries
+    for obj in objects:
+        if is_unknown_parameters(obj) and not world.has_read(obj):
+            world.read(obj)
+    made = [one for one in made if not (world.has_read(one) and is_custom(group_of(one)))]
     for read in world.notes.values():
         notes += read.entries
     return Conversion(made, notes)
@@ -56,11 +68,18 @@ def converted(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
     if is_parameters(group, kind):
         world.read(obj)
         return []
+    if is_unknown_parameters(obj):
+        # They are read with the claim or class that names them, which says their driver.
+        return []
+    if is_older(obj):
+        return [pod_group(obj, notes)]
     if group == IN_TREE_GROUP:
         return _resource(obj, world, notes)
     if is_vendor_group(group) and kind == "DeviceClass":
         return vendor_class(obj, world, notes)
-    return [without_source(obj, notes)] if has_source(obj) else [obj]
+    if has_source(obj):
+        obj = without_source(obj, notes)
+    return with_group(obj, world, notes) if has_workload(obj) else [obj]
 
 
 def _resource(obj: Object, world: World, notes: Notes) -> Sequence[Object]:

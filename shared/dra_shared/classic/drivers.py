@@ -76,6 +76,11 @@ def driver_called(name: str) -> Driver:
     return _DRIVERS.get(name) or Driver(name)
 
 
+def known_name(name: str) -> str:
+    """Return the current name of a known driver; empty for all others."""
+    return _DRIVERS[name].name if name in _DRIVERS else ""
+
+
 _GROUPS = {
     "gpu.nvidia.com": NVIDIA,
     "gpu.resource.nvidia.com": NVIDIA,

@@ -12,7 +12,7 @@ from typing import Any
 
 from dra_shared.classic.drivers import GPU_CLASS, MIG_CLASS, NVIDIA
 from dra_shared.classic.expressions import of_profile
-from dra_shared.classic.fields import Object
+from dra_shared.classic.fields import Object, entries, mapping
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.pods import pod_spec
 from dra_shared.quantity import Quantity, QuantityError
@@ -72,7 +72,7 @@ class ExtendedResources:
         requests = self._requests(spec, path, notes)
         if not requests:
             return [changed]
-        meta = obj.get("metadata") or {}
+        meta = mapping(obj.get("metadata"))
         name = _name(str(meta.get("name") or meta.get("generateName") or "pod").rstrip("-"), _CLAIM)
         spec.setdefault("resourceClaims", []).append({"name": _CLAIM, "resourceClaimTemplateName": name})
         return [_template(name, meta.get("namespace"), requests), changed]
@@ -137,7 +137,7 @@ class ExtendedResources:
     def _quota(self, obj: Object, notes: Notes) -> Object:
         """A quota of an extended resource counts the devices of its class."""
         changed = copy.deepcopy(obj)
-        hard = (changed.get("spec") or {}).get("hard") or {}
+        hard = mapping(mapping(changed.get("spec")).get("hard"))
         for name in [name for name in hard if name.startswith(_QUOTA)]:
             class_name = self._classes.get(name.removeprefix(_QUOTA))
             if class_name is not None:
@@ -149,7 +149,7 @@ class ExtendedResources:
 
 def _containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
     for field in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(field) or ()):
+        for index, container in enumerate(entries(spec.get(field))):
             if isinstance(container, dict):
                 yield field, index, container
 
@@ -161,7 +161,7 @@ def _stays(field: str, container: Object) -> bool:
 
 def _extended(resources: Object) -> dict[str, Any]:
     """The extended resources of a container, by name; limits and requests are equal for them."""
-    amounts = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    amounts = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
     return {
         name: amount
         for name, amount in amounts.items()
@@ -195,17 +195,17 @@ def _name(first: str, second: str) -> str:
 
 
 def _template(name: str, namespace: str | None, requests: list[_Request]) -> Object:
-    entries = []
+    asked = []
     for request in requests:
         exactly: Object = {"deviceClassName": request.target.class_name}
         if request.target.selectors:
             exactly["selectors"] = [{"cel": {"expression": one}} for one in request.target.selectors]
         exactly |= {"allocationMode": "ExactCount", "count": request.count}
-        entries.append({"name": request.name, "exactly": exactly})
+        asked.append({"name": request.name, "exactly": exactly})
     meta = {"name": name, **({"namespace": namespace} if namespace else {})}
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceClaimTemplate",
         "metadata": meta,
-        "spec": {"spec": {"devices": {"requests": entries}}},
+        "spec": {"spec": {"devices": {"requests": asked}}},
     }

@@ -25,14 +25,24 @@ _WRITTEN = frozenset(
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
+def mapping(value: Any) -> Object:
+    """Return the value if it is a mapping, else an empty one: manifests have mistakes that a server would refuse."""
+    return value if isinstance(value, dict) else {}
+
+
+def entries(value: Any) -> list[Any]:
+    """Return the value if it is a list, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
 class Fields:
     """The fields of one old object. Each is taken once; `rest` notes those that were not taken."""
 
     def __init__(self, content: Any, notes: Notes, prefix: str = "") -> None:
-        self.content: Object = content if isinstance(content, dict) else {}
+        self.content = mapping(content)
         self.notes = notes
         self._prefix = prefix
-        self._taken: set[str] = set()
+        self.taken: set[str] = set()
 
     def path(self, name: str = "") -> str:
         """The full path of a field."""
@@ -40,7 +50,7 @@ class Fields:
 
     def take(self, name: str) -> Any:
         """The value of a field, None where it is absent."""
-        self._taken.add(name)
+        self.taken.add(name)
         return self.content.get(name)
 
     def text(self, name: str) -> str:
@@ -54,9 +64,8 @@ class Fields:
 
     def each(self, name: str) -> "list[Fields]":
         """The fields of each entry of a field that is a list."""
-        found = self.take(name)
-        entries = found if isinstance(found, list) else []
-        return [Fields(entry, self.notes, f"{self.path(name)}[{i}]") for i, entry in enumerate(entries)]
+        found = entries(self.take(name))
+        return [Fields(entry, self.notes, f"{self.path(name)}[{i}]") for i, entry in enumerate(found)]
 
     def moved(self, name: str, text: str) -> None:
         """Note that a field has a successor."""
@@ -73,7 +82,7 @@ class Fields:
     def rest(self, why: str) -> None:
         """Note every field that was not taken as lost."""
         for name, value in self.content.items():
-            if name not in self._taken:
+            if name not in self.taken:
                 for path in _leaves(value, self.path(name)):
                     self.notes.lost(path, why)
 
@@ -93,18 +102,18 @@ def taken_metadata(fields: Fields) -> Object:
     """An object's metadata without what the cluster writes."""
     fields.take("apiVersion")
     fields.take("kind")
-    found = fields.take("metadata")
-    meta = {name: value for name, value in (found or {}).items() if name not in _WRITTEN}
-    if gone := sorted(_WRITTEN & set(found or {})):
+    found = mapping(fields.take("metadata"))
+    meta = {name: value for name, value in found.items() if name not in _WRITTEN}
+    if gone := sorted(_WRITTEN & set(found)):
         fields.implied("metadata", f"{', '.join(gone)}: the cluster writes this")
-    annotations = {k: v for k, v in (meta.get("annotations") or {}).items() if k != _LAST_APPLIED}
+    annotations = {k: v for k, v in mapping(meta.get("annotations")).items() if k != _LAST_APPLIED}
     meta.pop("annotations", None)
     return {**meta, "annotations": annotations} if annotations else meta
 
 
 def subject_of(obj: Object) -> str:
     """How a report names an object."""
-    meta = obj.get("metadata") or {}
+    meta = mapping(obj.get("metadata"))
     name = meta.get("name") or meta.get("generateName") or "(no name)"
     where = f"{meta['namespace']}/{name}" if meta.get("namespace") else name
     return f"{obj.get('kind')} {where}"

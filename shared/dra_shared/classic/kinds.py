@@ -5,9 +5,10 @@ from dra_shared.classic.fields import Object
 from dra_shared.classic.parameters import CLAIM_KINDS, CLASS_KINDS, IN_TREE_GROUP
 from dra_shared.classic.pods import has_source
 
+_PARAMETERS = ("ClaimParameters", "ClassParameters")
 _STATE = "the scheduler keeps this itself: the claim's status says what was allocated"
+_PUBLISHED = "a driver publishes its devices as ResourceSlices"
 _SUCCESSORS = {
-    "NodeAllocationState": "a driver publishes its devices as ResourceSlices",
     "PodScheduling": _STATE,
     "PodSchedulingContext": _STATE,
 }
@@ -31,9 +32,22 @@ def is_parameters(group: str, kind: str) -> bool:
     return (is_vendor_group(group) or group == IN_TREE_GROUP) and kind in CLAIM_KINDS | CLASS_KINDS
 
 
+def is_custom(group: str) -> bool:
+    """True if the group's kinds are defined by CustomResourceDefinitions, and not by Kubernetes."""
+    return "." in group and not group.endswith(".k8s.io")
+
+
+def is_unknown_parameters(obj: Object) -> bool:
+    """True if the name of a custom kind says that it is parameters, of a driver that is not known."""
+    group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
+    return is_custom(group) and not is_vendor_group(group) and kind.endswith(_PARAMETERS)
+
+
 def is_gone(group: str, kind: str) -> bool:
-    """Whether such objects have nothing in their place."""
-    return kind in _SUCCESSORS and (group == IN_TREE_GROUP or "nvidia.com" in group or "example.com" in group)
+    """True if no object of today replaces such objects: drivers kept each node's state in a kind of their own."""
+    if group == IN_TREE_GROUP:
+        return kind in _SUCCESSORS
+    return is_custom(group) and kind.endswith("AllocationState")
 
 
 def successor(obj: Object) -> str:
@@ -43,7 +57,7 @@ def successor(obj: Object) -> str:
     if has_source(obj):
         return "in spec.resourceClaims, resourceClaimName and resourceClaimTemplateName are no longer below source"
     if is_gone(group, kind):
-        return _SUCCESSORS[kind]
+        return why_gone(kind)
     if is_parameters(group, kind):
         return "claims say in spec.devices what they want, and classes in spec.selectors and spec.config"
     if group == IN_TREE_GROUP and kind == "ResourceClass":
@@ -58,5 +72,5 @@ def successor(obj: Object) -> str:
 
 
 def why_gone(kind: str) -> str:
-    """Why nothing is in the place of a kind."""
-    return _SUCCESSORS[kind]
+    """Say why no object of today replaces a kind for which `is_gone` is true."""
+    return _SUCCESSORS.get(kind, _PUBLISHED)

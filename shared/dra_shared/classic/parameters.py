@@ -7,6 +7,7 @@ gpu.nvidia.com/v1 is how documents spell it.
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from dra_shared.classic.asked import Asked, Parameters
@@ -19,6 +20,8 @@ from dra_shared.classic.selectors import conditions
 from dra_shared.classic.sharing import sharing_config
 
 _REQUEST = "the claim's request"
+_NO_DRIVER = "their driver is not known either, because no ResourceClass of the manifests names it"
+_UNKNOWN = "it is not known what the driver takes for this in v1"
 _COMPUTE_INSTANCE = re.compile(r"\d+c\.(.+)")
 IN_TREE_GROUP = "resource.k8s.io"
 CLAIM_KINDS = frozenset(
@@ -44,7 +47,7 @@ def parameters(obj: Object, notes: Notes) -> Parameters:
         driver = driver_of_group(group) or Driver(group)
         spec = fields.inner("spec")
         reader = _READERS.get(kind, _gpu)
-        found = reader(spec, driver)
+        found = replace(reader(spec, driver), driver=driver.name)
         spec.rest(f"{kind} has no such field, and v1 no counterpart")
     fields.take("status")
     fields.rest(f"{kind} has no such field")
@@ -197,7 +200,9 @@ def _in_tree(fields: Fields, kind: str) -> Parameters:
             requests.append(_named(request, driver))
             request.rest("a request has no such field")
         entry.rest("driverRequests has no such field")
-    return Parameters(tuple(requests), configs=tuple(configs), open_ended=False)
+    drivers = {one.driver for one in requests} | {driver for driver, _ in configs}
+    single = drivers.pop() if len(drivers) == 1 else ""
+    return Parameters(tuple(requests), configs=tuple(configs), open_ended=False, driver=single)
 
 
 def _named(request: Fields, driver: Driver) -> Asked:
@@ -255,8 +260,21 @@ def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple
     return [(driver.name, value)]
 
 
-def opaque(obj: Object, driver: str, notes: Notes) -> Parameters:
-    """An object of a driver's own kind, of which nothing is known: the driver gets it as it is."""
-    notes.moved("", f"an opaque config of the claim, for {driver}, which must know this kind still")
+def unknown(obj: Object, driver: str, notes: Notes) -> Parameters:
+    """Read parameters of a kind that is not known: their count, and all of them as an opaque config of ``driver``.
+
+    Without a driver there is no config, and every other field is lost.
+    """
+    fields = Fields(obj, notes)
+    taken_metadata(fields)
+    fields.take("status")
+    whom = f"{driver} gets them as an opaque config and must know the kind" if driver else _NO_DRIVER
+    notes.lost("", f"parameters of an unknown kind: {whom}; requests in spec.devices must say the rest")
+    spec = fields.inner("spec")
+    requests = (Asked(count=count),) if (count := _count(spec)) else ()
+    if not driver:
+        spec.rest(_UNKNOWN)
+        fields.rest(_UNKNOWN)
+        return Parameters(requests)
     content = {name: value for name, value in obj.items() if name not in ("metadata", "status")}
-    return Parameters(configs=((driver, content),))
+    return Parameters(requests, configs=((driver, content),))

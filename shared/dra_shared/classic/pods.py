@@ -3,7 +3,7 @@
 import copy
 from typing import Any
 
-from dra_shared.classic.fields import Object
+from dra_shared.classic.fields import Object, entries
 from dra_shared.classic.notes import Notes
 
 SOURCES = ("resourceClaimName", "resourceClaimTemplateName")
@@ -34,8 +34,8 @@ def pod_spec(obj: Object) -> tuple[str, Object] | None:
 def has_source(obj: Object) -> bool:
     """Whether a pod, or a template of one, names claims by `source`."""
     found = pod_spec(obj)
-    entries = (found[1].get("resourceClaims") if found else None) or ()
-    return any(isinstance(entry, dict) and "source" in entry for entry in entries)
+    claims = entries(found[1].get("resourceClaims")) if found else ()
+    return any(isinstance(entry, dict) and "source" in entry for entry in claims)
 
 
 def without_source(obj: Object, notes: Notes) -> Object:
@@ -45,7 +45,7 @@ def without_source(obj: Object, notes: Notes) -> Object:
     if found is None:
         return changed
     path, spec = found
-    for index, entry in enumerate(spec.get("resourceClaims") or ()):
+    for index, entry in enumerate(entries(spec.get("resourceClaims"))):
         if isinstance(entry, dict) and "source" in entry:
             _lift(entry, f"{path}.resourceClaims[{index}]", notes)
     return changed

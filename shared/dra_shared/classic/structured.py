@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-from dra_shared.classic.fields import Fields, Object, taken_metadata
+from dra_shared.classic.fields import Fields, Object, entries, mapping, taken_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.sharing import todays_config
 
@@ -32,9 +32,8 @@ def structured(obj: Object, notes: Notes) -> list[Object]:
     fields = Fields(obj, notes)
     changed["metadata"] = taken_metadata(fields)
     kind = obj["kind"]
-    target = V1
-    if kind in ("DeviceTaintRule", "ResourcePoolStatusRequest"):
-        target = "resource.k8s.io/v1beta2" if kind == "DeviceTaintRule" else obj["apiVersion"]
+    # No version has this kind in v1.
+    target = obj["apiVersion"] if kind == "ResourcePoolStatusRequest" else V1
     if target != obj["apiVersion"]:
         notes.moved("apiVersion", target)
     changed["apiVersion"] = target
@@ -49,10 +48,13 @@ def structured(obj: Object, notes: Notes) -> list[Object]:
 def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None:
     if spec.pop("controller", None):
         notes.lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
-    _configs((spec.get("devices") or {}).get("config"), f"{path}.devices.config", notes)
+    devices = mapping(spec.get("devices"))
+    _configs(devices.get("config"), f"{path}.devices.config", notes)
     if version not in _FLAT:
         return
-    for index, request in enumerate((spec.get("devices") or {}).get("requests") or ()):
+    for index, request in enumerate(entries(devices.get("requests"))):
+        if not isinstance(request, dict):
+            continue
         where = f"{path}.devices.requests[{index}]"
         exactly = {name: request.pop(name) for name in _EXACTLY if name in request}
         for name in exactly:
@@ -68,7 +70,7 @@ def _template(spec: Object, version: str, notes: Notes) -> None:
 
 def _configs(configs: Any, path: str, notes: Notes) -> None:
     """NVIDIA's opaque parameters in the API group that its driver reads today."""
-    for index, config in enumerate(configs or ()):
+    for index, config in enumerate(entries(configs)):
         opaque = config.get("opaque") if isinstance(config, dict) else None
         today = todays_config(opaque.get("parameters")) if isinstance(opaque, dict) else None
         if isinstance(opaque, dict) and today is not None:
@@ -88,13 +90,15 @@ def _class(spec: Object, version: str, notes: Notes) -> None:
 def _slice(spec: Object, version: str, notes: Notes) -> None:
     if version not in _FLAT:
         return
-    for index, device in enumerate(spec.get("devices") or ()):
+    for index, device in enumerate(entries(spec.get("devices"))):
+        if not isinstance(device, dict):
+            continue
         where = f"spec.devices[{index}]"
-        basic = device.pop("basic", None) or {}
+        basic = mapping(device.pop("basic", None))
         if version == "v1alpha3":
             capacity = {
                 n: v if isinstance(v, dict) else {"value": v}
-                for n, v in (basic.get("capacity") or {}).items()
+                for n, v in mapping(basic.get("capacity")).items()
             }
             basic = {**basic, "capacity": capacity} if capacity else basic
         for name in basic:

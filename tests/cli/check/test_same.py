@@ -127,6 +127,18 @@ _OLDER = {
         """,
         "use `dralab convert it.yaml`",
     ),
+    "pod group": (
+        """
+        apiVersion: scheduling.k8s.io/v1alpha2
+        kind: PodGroup
+        metadata: {name: a}
+        spec:
+          disruptionMode: PodGroup
+          schedulingPolicy: {gang: {minCount: 2}}
+        """,
+        "use `dralab convert it.yaml`, which makes it scheduling.k8s.io/v1beta1, with"
+        " --feature-gates=GenericWorkload=true --runtime-config=scheduling.k8s.io/v1beta1=true",
+    ),
 }
 
 
