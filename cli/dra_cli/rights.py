@@ -1,4 +1,4 @@
-"""What node agents and their drivers may do: roles, bindings, and the policy that keeps a driver to its node.
+"""What node agents, their drivers and plans may do: roles, bindings, and the policy that keeps a driver to its node.
 
 The policy is as DRA drivers' charts have one: roles alone cannot tell one node's slices from another's.
 """
@@ -17,6 +17,9 @@ AGENT = "dralab:agent"
 #: The group of the drivers of all nodes; the role has the same name.
 DRIVERS = "dralab:drivers"
 _DOMAINS, _DOMAIN_NODES = "dralab:compute-domains", "dralab:compute-domain-nodes"
+#: Planners, and the scheduler, which answers plans.
+PLAN = "dralab:plan"
+_SCHEDULER = "system:kube-scheduler"
 _POLICY = "dralab-drivers"
 _DRIVER = "dralab:driver:"
 _NODES, _NODE_BINDING = "system:nodes", "dralab:nodes"
@@ -126,6 +129,19 @@ _ALLOCATION_KEPT = (
 )
 
 
+def _plan_rules() -> list[JsonObject]:
+    """The kinds of a planner's world; upstream's scheduler may not list all of them."""
+    from dra_scheduler.plan.objects import RESOURCES
+
+    plurals: dict[str, list[str]] = {}
+    for resource in RESOURCES:
+        plurals.setdefault(resource.group, []).append(resource.plural)
+    return [
+        {"apiGroups": [group], "resources": sorted(names), "verbs": ["get", "list"]}
+        for group, names in sorted(plurals.items())
+    ]
+
+
 def driver_user(node: str) -> str:
     """The user that the node's drivers are."""
     return f"{_DRIVER}{node}"
@@ -137,7 +153,7 @@ def is_driver(user: str) -> bool:
 
 
 def objects() -> list[JsonObject]:
-    """The objects that let agents and drivers work, and no driver touch what another node's has."""
+    """The objects that let agents, drivers and plans work, and no driver touch what another node's has."""
     return [
         _role(AGENT, _AGENT_RULES),
         _binding(AGENT, AGENT, _subject("User", AGENT)),
@@ -147,6 +163,8 @@ def objects() -> list[JsonObject]:
         _binding(_DOMAINS, _DOMAINS, _subject("User", AGENT)),
         _role(_DOMAIN_NODES, _DOMAIN_NODE_RULES),
         _binding(_DOMAIN_NODES, _DOMAIN_NODES, _subject("Group", DRIVERS)),
+        _role(PLAN, _plan_rules()),
+        _binding(PLAN, PLAN, _subject("User", _SCHEDULER)),
         _policy(),
         {
             "apiVersion": f"{_ADMISSION}/v1",

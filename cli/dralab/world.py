@@ -9,14 +9,12 @@ goes from variant to variant by their difference::
 """
 
 import asyncio
-import time
-from collections.abc import Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
 
-import msgspec
 import orjson
 from dra_cli.access import ChosenCluster, current_kubeconfig
 from dra_cli.errors import CommandError
@@ -24,36 +22,31 @@ from dra_cli.plan.catalog import catalog as read_catalog
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
+from dra_cli.plan.questions import taint as ask_taint
 from dra_cli.plan.reading import manifests as read_manifests
 from dra_cli.plan.reading import read
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
-from dra_cli.plan.timeline import timeline, without_pods
+from dra_cli.plan.timeline import timeline
 from dra_cli.plan.wanted import without_pods as no_pods
 from dra_cli.plan.working import Settings
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
-from dra_scheduler.plan.change import Comparison, compared, places
+from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.engine import Engine
-from dra_scheduler.plan.fit import Fit, Fitter, Wanted
-from dra_scheduler.plan.gaps import gaps, gate_gaps
+from dra_scheduler.plan.fit import Fit, Wanted
 from dra_scheduler.plan.manifests import Manifests as Found
 from dra_scheduler.plan.manifests import Typed
-from dra_scheduler.plan.moves import Mover, Moves
+from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
-from dra_scheduler.plan.packing.freeing import Freer
-from dra_scheduler.plan.packing.packer import Packer
+from dra_scheduler.plan.planner import PlanError, Planner, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
-from dra_scheduler.plan.purchase.buyer import Buyer
 from dra_scheduler.plan.replaying.answer import Course
-from dra_scheduler.plan.replaying.replayer import Replayer
-from dra_scheduler.plan.simulation import Stopped
+from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
-from dra_shared.api.resources import NODES, PODS, RESOURCE_SLICES
-from dra_shared.log import configure
 
 _T = TypeVar("_T")
 Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
@@ -142,9 +135,7 @@ class World:
     @property
     def problems(self) -> list[str]:
         """What could not be read, and what is missing and makes answers uncertain."""
-        engine = self._engine
-        assumed = gate_gaps(self._objects.needed_gates(), engine.known_gates, engine.version)
-        return [*self._read_problems, *gaps(self._objects), *assumed]
+        return list(self._planner.uncertain())
 
     def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
         """The same with more nodes: so many with these GPUs, or Nodes and ResourceSlices as manifests.
@@ -159,12 +150,12 @@ class World:
         return self.with_objects(nodes)
 
     def without_nodes(self, *names: str) -> "World":
-        """The same without these nodes, their slices and their pods."""
-        gone = set(names)
-        slices = [k for k, s in self._objects.of(RESOURCE_SLICES).items() if s.spec.node_name in gone]
-        pods = [key for key, pod in self._objects.of(PODS).items() if pod.spec.node_name in gone]
-        objects = self._objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
-        return self._variant(objects)
+        """The same without these nodes, their slices and their pods.
+
+        Raises:
+            WorldError: there is no such node.
+        """
+        return self._variant(_answered(lambda: without_nodes(self._objects, names)))
 
     def with_objects(self, manifests: Manifests) -> "World":
         """The same with these objects, in place of those of the same names.
@@ -184,9 +175,8 @@ class World:
         Raises:
             WorldError: they cannot be read, or there are none.
         """
-        asked = self._wanted(pods)
-        fitter = Fitter(self._engine.at(self._objects, asked), asked)
-        return fitter.answer(count, most=most, more=more)
+        wanted = self._wanted(pods)
+        return _answered(lambda: self._planner.fit(wanted, count, most=most, more=more))
 
     def drain(self, *nodes: str) -> Moves:
         """Where the pods of the nodes go when they are drained, and which are stuck.
@@ -194,16 +184,23 @@ class World:
         Raises:
             WorldError: there is no such node.
         """
-        return self._mover(nodes).drain(nodes)
+        return _answered(lambda: self._planner.drain(nodes))
 
     def remove(self, *nodes: str) -> Moves:
         """The same when the nodes are gone at once, with their devices; raises as :meth:`drain`."""
-        return self._mover(nodes).remove(nodes)
+        return _answered(lambda: self._planner.remove(nodes))
 
     def upgrade(self, *nodes: str) -> Moves:
         """In which order the nodes (all, unless some are named) can be drained one by one; raises as :meth:`drain`."""
-        chosen = nodes or tuple(self._objects.of(NODES))
-        return self._mover(chosen).upgrade(chosen)
+        return _answered(lambda: self._planner.upgrade(nodes))
+
+    def taint(self, target: str, taint: str) -> Moves:
+        """Return which pods leave ``node/NAME`` or ``device/DRIVER/POOL/DEVICE`` with the taint ``KEY[=VALUE]:EFFECT``.
+
+        Raises:
+            WorldError: there is no such node or device, or the taint is malformed.
+        """
+        return _answered(lambda: ask_taint(self._planner, target, taint))
 
     def change(self, edits: "Manifests | World") -> Comparison:
         """What the same pods get before and after these objects take the place of those of the same names.
@@ -213,9 +210,11 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        after = edits if isinstance(edits, World) else self.with_objects(edits)
-        before = places(self._engine.at(self._objects))
-        return compared(before, places(after._engine.at(after._objects)))
+        if isinstance(edits, World):
+            return self._planner.change(edits._planner)
+        found = _found(edits)
+        after = self._planner.changed(self._objects.with_objects(found.objects))
+        return self._planner.change(after, found.left_out)
 
     def nodes(
         self,
@@ -230,15 +229,10 @@ class World:
         Raises:
             WorldError: the catalog or the pods cannot be read.
         """
-        try:
-            types = read_catalog(Path(catalog))
-        except CommandError as error:
-            raise WorldError(str(error)) from error
-        asked = Wanted(()) if pods is None else self._wanted(pods)
-        end = time.monotonic() + seconds
-        new = self._engine.new(self._objects, asked)
-        buyer = Buyer(self._objects, asked, types, new, in_time=lambda: time.monotonic() < end)
-        return buyer.answer(count)
+        wanted = Wanted(()) if pods is None else self._wanted(pods)
+        return _answered(
+            lambda: self._planner.nodes(read_catalog(Path(catalog)), wanted, count, seconds=seconds)
+        )
 
     def pack(
         self, wanted: Manifests | None = None, count: int | None = None, *, seconds: float = 60.0
@@ -248,18 +242,8 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        answer = Packer(self._engine.at(self._objects), self._objects).answer()
-        if wanted is None:
-            return answer
-        asked = self._wanted(wanted)
-        end = time.monotonic() + seconds
-
-        def go_on() -> None:
-            if time.monotonic() > end:
-                raise Stopped
-
-        freer = Freer(self._objects, asked, self._engine.new(self._objects, asked), go_on)
-        return msgspec.structs.replace(answer, room=freer.answer(count)[0])
+        asked = None if wanted is None else self._wanted(wanted)
+        return self._planner.pack(asked, count, seconds=seconds)
 
     def replay(
         self, times: str | Path, shapes: Manifests | None = None, *, starved_after: float = 600.0
@@ -269,25 +253,13 @@ class World:
         Raises:
             WorldError: it cannot be read.
         """
-        try:
-            known = self._wanted(shapes) if shapes is not None else None
-            recorded, _ = timeline(str(times), self._objects, known)
-        except CommandError as error:
-            raise WorldError(str(error)) from error
-        objects = without_pods(self._objects, recorded.arrivals)
-        asked = Wanted([each.pod for each in recorded.arrivals], recorded.groups, recorded.others)
-        world = self._engine.new(objects, asked)(lambda: True)
-        world.load((resource, each.values()) for resource, each in objects)
-        try:
-            return Replayer(world, recorded).run("as it is", starved_after)
-        finally:
-            world.close()
+        known = self._wanted(shapes) if shapes is not None else None
+        recorded, _ = _answered(lambda: timeline(str(times), self._objects, known))
+        return self._planner.replay(recorded, starved_after=starved_after).courses[0]
 
-    def _mover(self, nodes: Iterable[str]) -> Mover:
-        for name in nodes:
-            if name not in self._objects.of(NODES):
-                raise WorldError(f'there is no node "{name}"')
-        return Mover(self._engine.at(self._objects))
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self._objects, self._engine, problems=self._read_problems)
 
     def _wanted(self, pods: Manifests) -> Wanted:
         found = _found(pods)
@@ -327,9 +299,15 @@ class World:
 
 
 def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:
-    configure("plan", "error", final=False)
-    version, gates = Settings(cluster=running).features()
-    return Engine(config, seed=seed, version=version, gates=gates)
+    setup = Settings(seed=seed, cluster=running).setup()
+    return Engine(setup if config is None else Setup.of(config, seed=seed))
+
+
+def _answered(ask: Callable[[], _T]) -> _T:
+    try:
+        return ask()
+    except (CommandError, PlanError) as error:
+        raise WorldError(str(error)) from error
 
 
 def _described(nodes: int, gpus: str, prefix: str) -> Objects:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from dra_scheduler.plan.setup import accepted
 from dra_shared.features import FeatureGates
 from dra_shared.log import configure
 from dra_shared.version import Version
@@ -12,7 +13,6 @@ from dra_cli.check.objects import Checker
 from dra_cli.check.reading import Subject
 from dra_cli.errors import CommandError
 from dra_cli.plan.reading import world
-from dra_cli.plan.running import accepted
 from dra_cli.progress import Progress
 
 

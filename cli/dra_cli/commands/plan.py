@@ -14,6 +14,8 @@ from dra_cli.errors import CommandError
 # The words after a question are read by a parser of its own.
 TAKES_ALL = True
 
+# The exit code of an answer that is yes but leaves out workloads of unknown kinds.
+_LEFT_OUT = 3
 _OUTPUTS = ("", "json", "yaml", "html")
 _VERSIONS = [str(version) for version in VERSIONS]
 
@@ -112,7 +114,7 @@ def _common(parser: argparse.ArgumentParser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> int:
-    """Answer the question; 0: yes, 1: no, 130: interrupted.
+    """Answer the question; 0: yes, 1: no, 3: yes without workloads of unknown kinds, 130: interrupted.
 
     Raises:
         CommandError: there is no such output.
@@ -120,124 +122,79 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.output not in _OUTPUTS:
         raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
     from dra_scheduler.plan.garbage import rarely_collected
+    from dra_scheduler.plan.planner import PlanError
 
     with rarely_collected():
-        code: int = chosen.answer(chosen)
+        try:
+            code: int = chosen.answer(chosen)
+        except PlanError as error:
+            raise CommandError(str(error)) from error
     return code
 
 
 def _fit(chosen: argparse.Namespace) -> int:
-    from dra_scheduler.plan.fit import Fitter
+    from dra_cli.plan import questions, show
 
-    from dra_cli.plan.show import fit_text
-    from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.wanted import asked_of
-    from dra_cli.plan.working import Progress, Settings, simulation
-
-    source = chosen_world(chosen)
-    settings = Settings.of(chosen, source.running)
-    asked = asked_of(source, chosen.file, settings, chosen.namespace)
-    with Progress("placed", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, asked, settings, progress.running)
-        answer = Fitter(world, asked, progress.at).answer(chosen.count, most=chosen.most)
-    return _shown(chosen, source, answer, fit_text)
+    return _answer(chosen, "placed", lambda planner, _: questions.fit(planner, chosen), show.fit_text)
 
 
 def _moves(chosen: argparse.Namespace) -> int:
-    from dra_scheduler.plan.moves import Mover
+    from dra_cli.plan import questions, show
 
-    from dra_cli.plan.questions import moves
-    from dra_cli.plan.show import moves_text
-    from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.working import Progress, Settings, simulation
-
-    source = chosen_world(chosen)
-    with Progress("tried", quiet=chosen.quiet) as progress:
-        world = simulation(source.objects, None, Settings.of(chosen, source.running), progress.running)
-        answer = moves(Mover(world), chosen, source.objects)
-    return _shown(chosen, source, answer, moves_text)
+    return _answer(chosen, "tried", lambda planner, _: questions.moves(planner, chosen), show.moves_text)
 
 
 def _change(chosen: argparse.Namespace) -> int:
-    from dra_scheduler.plan.change import compared
+    from dra_cli.plan import questions, show
 
-    from dra_cli.plan.questions import before_and_after
-    from dra_cli.plan.show import change_text
-    from dra_cli.plan.sources import chosen_world
-
-    source = chosen_world(chosen)
-    before, after = before_and_after(source, chosen)
-    return _shown(chosen, source, compared(before, after), change_text)
+    return _answer(chosen, "tried", lambda p, source: questions.change(p, source, chosen), show.change_text)
 
 
 def _nodes(chosen: argparse.Namespace) -> int:
-    import time
+    from dra_cli.plan import questions, show
 
-    from dra_scheduler.plan.fit import Wanted
-    from dra_scheduler.plan.purchase.buyer import Buyer
-
-    from dra_cli.plan.catalog import catalog, with_types
-    from dra_cli.plan.show import purchase_text
-    from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.wanted import asked_of
-    from dra_cli.plan.working import Progress, Settings, new_simulation
-
-    types = catalog(chosen.catalog)
-    source = chosen_world(chosen)
-    settings = Settings.of(chosen, source.running)
-    source = with_types(source, types, settings)
-    asked = asked_of(source, chosen.file, settings, chosen.namespace) if chosen.file else Wanted(())
-    end = time.monotonic() + chosen.time
-    with Progress("tried", quiet=chosen.quiet) as progress:
-        new = new_simulation(source.objects, asked, settings)
-        buyer = Buyer(
-            source.objects,
-            asked,
-            types,
-            new,
-            running=progress.running,
-            in_time=lambda: time.monotonic() < end,
-        )
-        answer = buyer.answer(chosen.count)
-    return _shown(chosen, source, answer, purchase_text)
+    return _answer(chosen, "tried", lambda planner, _: questions.nodes(planner, chosen), show.purchase_text)
 
 
 def _pack(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan.questions import packing
-    from dra_cli.plan.show import packing_text
-    from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.working import Progress
+    from dra_cli.plan import questions, show
 
-    source = chosen_world(chosen)
-    with Progress("placed", quiet=chosen.quiet) as progress:
-        answer = packing(source, chosen, progress)
-    return _shown(chosen, source, answer, packing_text)
+    return _answer(chosen, "placed", lambda planner, _: questions.pack(planner, chosen), show.packing_text)
 
 
 def _replay(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan.questions import replayed
-    from dra_cli.plan.show import replay_text
+    from dra_cli.plan import questions, show
+
+    return _answer(chosen, "arrived", lambda p, source: questions.replay(p, source, chosen), show.replay_text)
+
+
+def _answer(
+    chosen: argparse.Namespace, counted: str, ask: Callable[[Any, Any], Any], text: Callable[[Any], str]
+) -> int:
+    """Ask a planner for the chosen world, and print the answer."""
+    from dra_cli.plan.picture import page
+    from dra_cli.plan.questions import planner
+    from dra_cli.plan.show import structured
     from dra_cli.plan.sources import chosen_world
     from dra_cli.plan.working import Progress
 
     source = chosen_world(chosen)
-    with Progress("arrived", quiet=chosen.quiet) as progress:
-        answer, problems = replayed(source, chosen, progress)
-    source.problems.extend(problems)
-    return _shown(chosen, source, answer, replay_text)
-
-
-def _shown(chosen: argparse.Namespace, source: Any, answer: Any, text: Callable[[Any], str]) -> int:
-    import msgspec
-
-    from dra_cli.plan.picture import page
-    from dra_cli.plan.show import structured
-
-    answer = msgspec.structs.replace(answer, uncertain=tuple(source.problems))
+    with Progress(counted, quiet=chosen.quiet) as progress:
+        answer = ask(planner(source, chosen, progress), source)
     if chosen.output == "html":
         print(page(chosen.question, source.objects, answer, text(answer)))
     else:
         print(structured(answer, chosen.output) if chosen.output else text(answer))
+    return _code(answer)
+
+
+def _code(answer: Any) -> int:
+    import msgspec
+
     if not getattr(answer, "complete", True):
         return 128 + signal.SIGINT
-    return 0 if answer.good else 1
+    if answer.good:
+        return 0
+    # Yes as far as it is known: workloads of unknown kinds were left out.
+    left_out = getattr(answer, "left_out", ())
+    return _LEFT_OUT if left_out and msgspec.structs.replace(answer, left_out=()).good else 1

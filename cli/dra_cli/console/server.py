@@ -9,14 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlencode
 
-import msgspec
 import orjson
 import uvicorn
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
-from dra_scheduler.plan.answers import complete
-from dra_scheduler.plan.asking import Asked
 from dra_scheduler.plan.objects import Objects
-from dra_scheduler.plan.routes import QUESTIONS
+from dra_scheduler.plan.routes import ask
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
@@ -28,6 +25,7 @@ from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Doorkeeper
 from dra_cli.console.proxy import router as proxy
 from dra_cli.errors import CommandError
+from dra_cli.plan.reading import complete
 from dra_cli.plan.snapshot import Snapshot
 
 # Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
@@ -60,13 +58,11 @@ class _View:
             if question == "explain":
                 kind, *names = rest
                 return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
-            wanted, answered = QUESTIONS[rest[0]]
-            asked = Asked(snapshot.objects, snapshot.config)
-            answer = await asyncio.to_thread(answered, asked, msgspec.convert(body, wanted))
-            return msgspec.to_builtins(complete(answer))
+            answer = await asyncio.to_thread(ask, snapshot.planner(), rest[0], orjson.dumps(body))
+            return orjson.loads(answer)
         except CommandError as error:
             raise HTTPException(404, str(error)) from error
-        except (msgspec.ValidationError, ValueError) as error:
+        except ValueError as error:
             raise HTTPException(400, str(error)) from error
 
     async def devices(self) -> list[Candidate]:
@@ -87,7 +83,7 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     view = _View(cluster)
     app.include_router(console.router(settings))
     app.include_router(packed.router())
-    app.include_router(insight.router(view.ask))
+    app.include_router(insight.router(view.ask, complete))
     app.include_router(workbench.router(view.devices, view.features))
     app.include_router(claimbench.router(view.devices, view.classes, view.features))
     app.include_router(proxy(client, cluster.reader()))

@@ -1,12 +1,10 @@
 """Catalogs: the types of nodes that can be bought, from GPU models or recorded from a real node, with their prices."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from dra_node_agent.kubelet.node import NodeShape
-from dra_scheduler.plan.fit import Wanted
-from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.purchase.recorded import RecordedNode
@@ -18,8 +16,6 @@ from dra_cli import fleet
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import NodeKind
 from dra_cli.plan.reading import read as read_dump
-from dra_cli.plan.sources import Source
-from dra_cli.plan.working import Settings, uncertain_gates
 from dra_cli.yamlfile import read_yaml
 
 _OWN = ("from", "node", "limit")
@@ -43,17 +39,6 @@ def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
     if len({each.name for each in types}) < len(types):
         raise CommandError(f"{path}: types need names of their own")
     return types
-
-
-def with_types(source: Source, types: Iterable[NodeType], settings: Settings) -> Source:
-    """Return the same world, without the gaps that nodes of these types fill, with the gates that they need."""
-    lacks = gaps(source.objects)
-    brought = [each for type_ in types for each in (*type_.node("new"), *type_.classes)]
-    whole = source.objects.with_objects(brought)
-    left = gaps(whole)
-    problems = [problem for problem in source.problems if problem not in lacks or problem in left]
-    problems += uncertain_gates(source.objects, settings, asked=Wanted((), (), brought))
-    return Source(source.objects.with_needs_of(whole), problems, source.running)
 
 
 def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) -> NodeType:

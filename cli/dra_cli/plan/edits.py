@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_scheduler.plan.edited import without_nodes
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.planner import without_nodes
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described

@@ -8,7 +8,6 @@ import orjson
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import NODES
 from dra_shared.client.rest import Client
-from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, VERSIONS, Version, release
 
 _ENABLED = re.compile(r'^kubernetes_feature_enabled\{name="(\w+)",stage="\w*"\} ([01])', re.MULTILINE)
@@ -35,22 +34,6 @@ class Running:
 
 UNKNOWN = Running()
 """Where nothing says what a cluster runs."""
-
-
-def accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
-    """Of the gates that are set, those that ``version`` accepts: what is left after the advice is taken."""
-    known = release(version).gates
-    kept = {
-        name: on
-        for name, on in now.items()
-        if name in known and not (known[name].locked and known[name].default != on)
-    }
-    # A gate whose needs are gone is refused; without it the others start. One that is on by default is switched off.
-    while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).unmet()]:
-        for name in unmet:
-            if kept.pop(name, None) is None:
-                kept[name] = False
-    return kept
 
 
 async def reported(client: Client) -> tuple[str, dict[str, bool]]:

@@ -57,7 +57,8 @@ def _headline(fit: Fit) -> str:
     if not fit.wanted:
         return f"{fit.copies} fit, {_count(fit.fits, 'pod')}"
     if fit.fits == fit.wanted:
-        return f"fits: {_count(fit.fits, 'pod')}"
+        known = ", as far as kinds are known" if fit.left_out else ""
+        return f"fits{known}: {_count(fit.fits, 'pod')}"
     return f"does not fit: {fit.fits} of {_count(fit.wanted, 'pod')} fit"
 
 

@@ -1,6 +1,7 @@
 """A cluster as it is now, or as a dump has it, and our scheduler's view of it: nothing is scheduled or written."""
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -10,26 +11,34 @@ from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render, render_class
+from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.planner import Planner
 from dra_shared.api.resources import PODS
 
 from dra_cli.access import ChosenCluster
 from dra_cli.errors import CommandError
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
-from dra_cli.plan.working import Settings, simulation, uncertain
+from dra_cli.plan.working import Settings
 
 
 class Snapshot:
     """Explains what a scheduler would do with these objects."""
 
-    def __init__(self, objects: Objects, running: Running = UNKNOWN) -> None:
+    def __init__(self, objects: Objects, running: Running = UNKNOWN, problems: Iterable[str] = ()) -> None:
         self.objects = objects
-        self._world = simulation(objects, None, Settings(cluster=running), lambda: True)
+        self.problems = tuple(problems)
+        self._engine = Engine(Settings(cluster=running).setup())
+        self._world = self._engine.at(objects)
 
     @property
     def config(self) -> SchedulerConfig:
         """How the scheduler is configured: with the version and the feature gates of the cluster, where known."""
         return self._world.scheduler.config
+
+    def planner(self) -> Planner:
+        """Return a planner for the objects, with a scheduler of its own."""
+        return Planner(self.objects, Engine(self._engine.setup), problems=self.problems)
 
     @classmethod
     async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
@@ -49,9 +58,10 @@ class Snapshot:
 
             objects = read(source, problems)
             running = of_objects(objects, problems)
-        for problem in (*problems, *uncertain(objects, Settings(cluster=running))):
+        made = cls(objects, running, problems)
+        for problem in made.planner().uncertain():
             print(f"dralab: uncertain: {problem}", file=sys.stderr)
-        return cls(objects, running)
+        return made
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
         """The explanation of a pod, claim or class, as JSON and as text.

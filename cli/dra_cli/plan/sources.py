@@ -17,12 +17,11 @@ from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
 from dra_cli.plan.running import UNKNOWN, Running, of_cluster, of_objects
-from dra_cli.plan.working import Settings, uncertain
 
 
 @dataclass(frozen=True)
 class Source:
-    """A world, what its cluster runs, and what of it could not be read or makes answers uncertain."""
+    """A world, what its cluster runs, and what of it could not be read."""
 
     objects: Objects
     problems: list[str] = field(default_factory=list)
@@ -54,15 +53,14 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
 
     problems: list[str] = []
     if _is_described(chosen):
-        objects, running = _described(chosen), UNKNOWN
-    else:
-        found, known = _read(chosen, problems)
-        objects = world(found, problems)
-        if not len(objects):
-            reasons = f": {problems[0]}" if problems else ""
-            raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
-        running = known or of_objects(objects, problems)
-    problems += uncertain(objects, Settings.of(chosen, running))
+        objects = _described(chosen)
+        return Source(objects)
+    found, running = _read(chosen, problems)
+    objects = world(found, problems)
+    if not len(objects):
+        reasons = f": {problems[0]}" if problems else ""
+        raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
+    running = running or of_objects(objects, problems)
     return Source(objects, problems, running)
 
 

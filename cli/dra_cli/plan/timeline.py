@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import chain
 from typing import Any
@@ -255,15 +255,3 @@ def _end(pod: Pod) -> float | None:
 
 def _time(text: str | None) -> float:
     return parse_rfc3339(text).timestamp() if text else 0.0
-
-
-def without_pods(objects: Objects, pods: Sequence[Arrival]) -> Objects:
-    """The world without the timeline's own pods and the claims that were allocated for them alone."""
-    keys = {arrival.pod.key for arrival in pods}
-    uids = {arrival.pod.metadata.uid for arrival in pods}
-    gone = [
-        key
-        for key, claim in objects.of(RESOURCE_CLAIMS).items()
-        if claim.status.reserved_for and all(each.uid in uids for each in claim.status.reserved_for)
-    ]
-    return objects.without(PODS, keys & objects.of(PODS).keys()).without(RESOURCE_CLAIMS, gone)

@@ -8,21 +8,8 @@ from dra_scheduler.plan.wanted import of
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.reading import from_source, manifests
-from dra_cli.plan.sources import Source
-from dra_cli.plan.working import Settings, uncertain_gates
 
 _replace = msgspec.structs.replace
-
-
-def asked_of(source: Source, file: str, settings: Settings, namespace: str | None = None) -> Wanted:
-    """Return the pods of the manifests in ``file``. The source's problems get what is assumed because of them.
-
-    Raises:
-        CommandError: as :func:`wanted`.
-    """
-    asked = wanted(file, source.objects, namespace)
-    source.problems.extend(uncertain_gates(source.objects, settings, asked=asked))
-    return asked
 
 
 def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wanted:

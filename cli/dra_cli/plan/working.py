@@ -1,28 +1,24 @@
 """Long work: progress on a terminal, and an interruption that keeps what was found."""
 
 import argparse
+import functools
 import os
 import signal
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Self
 
 from dra_scheduler.componentconfig.load import Loaded, load
-from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.fit import Wanted
-from dra_scheduler.plan.gaps import gaps, gate_gaps
-from dra_scheduler.plan.objects import Objects
-from dra_scheduler.plan.simulation import Simulation
-from dra_shared.features import FeatureGates, read
+from dra_scheduler.plan.setup import Setup, chosen_gates
+from dra_shared.features import FeatureGates
 from dra_shared.log import configure
-from dra_shared.version import DEFAULT, Version, release
+from dra_shared.version import DEFAULT, Version
 
 from dra_cli.errors import CommandError
-from dra_cli.plan.running import UNKNOWN, Running, accepted
+from dra_cli.plan.running import UNKNOWN, Running
 
 _EVERY = 0.5
 
@@ -80,7 +76,7 @@ class Progress:
 class Settings:
     """How the scheduler runs: feature gates and version as its options take them, a KubeSchedulerConfiguration.
 
-    What the options leave open is as the cluster has it. ``before`` is the cluster's version before a change of it.
+    What the options leave open is as the cluster has it. ``before`` are the settings before a change of the version.
     """
 
     gates: str = ""
@@ -88,7 +84,7 @@ class Settings:
     config: Path | None = None
     seed: int = 0
     cluster: Running = UNKNOWN
-    before: Version | None = None
+    before: "Settings | None" = None
 
     @classmethod
     def of(cls, chosen: argparse.Namespace, cluster: Running) -> "Settings":
@@ -106,59 +102,23 @@ class Settings:
             version = Version.parse(self.version) if self.version else own
             # Another version has other defaults: only what was set goes with the cluster.
             now = self.cluster.states() if version == own else self.cluster.gates
-            wanted = accepted(now, version) | read(self.gates, version)
-            text = ",".join(f"{name}={str(on).lower()}" for name, on in wanted.items())
-            named = FeatureGates.parse(text, version)
+            return version, chosen_gates(now, self.gates, version)
         except ValueError as error:
             raise CommandError(str(error), 2) from error
-        # A gate that stands for many, such as AllAlpha, sets those that it stands for.
-        return version, {
-            name: named.enabled(name)
-            for name, gate in release(version).gates.items()
-            if name in wanted or named.enabled(name) != gate.default
-        }
 
     def changed_to(self, version: str) -> "Settings":
         """Return the settings after a change of the version; empty: it stays."""
-        now = self.features()[0]
-        if not version or Version.parse(version) == now:
+        if not version or Version.parse(version) == self.features()[0]:
             return self
-        return replace(self, version=version, before=self.before or now)
+        return replace(self, version=version, before=self.before or self)
 
-    def gates_for(self, objects: Objects) -> FeatureGates:
-        """Return the feature gates of a cluster that has these objects.
-
-        After a change of the version, the gates that had to be set before are set.
-        """
-        version, chosen = self.features()
-        if self.before is None:
-            return objects.gates(chosen, version)
-        needed = {need.gate: True for need in objects.needs(chosen, self.before)}
-        return FeatureGates(version, **(accepted(needed, version) | chosen))
-
-
-def simulation(
-    objects: Objects, asked: Wanted | None, settings: Settings, running: Callable[[], bool]
-) -> Simulation:
-    """The scheduler with the world's objects; raises as :func:`new_simulation`."""
-    world = new_simulation(objects, asked, settings)(running)
-    world.load((resource, each.values()) for resource, each in objects)
-    return world
-
-
-def new_simulation(
-    objects: Objects, asked: Wanted | None, settings: Settings
-) -> Callable[[Callable[[], bool]], Simulation]:
-    """Makes schedulers without objects for that world.
-
-    Raises:
-        CommandError: the version, a feature gate or the configuration is malformed.
-    """
-    configure("plan", "error", final=False)
-    gates = settings.gates_for(objects if asked is None else asked.within(objects))
-    loaded = _loaded(settings.config, gates) if settings.config is not None else None
-    made = SchedulerConfig(gates=gates, loaded=loaded)
-    return lambda running: Simulation(made, seed=settings.seed, running=running)
+    def setup(self) -> Setup:
+        """Return the same for the planner; raises as :meth:`features`."""
+        configure("plan", "error", final=False)
+        version, gates = self.features()
+        read = None if self.config is None else functools.partial(_loaded, self.config)
+        before = self.before.setup() if self.before is not None else None
+        return Setup(version, gates, load=read, seed=self.seed, before=before)
 
 
 def _loaded(config: Path, gates: FeatureGates) -> Loaded:
@@ -166,21 +126,3 @@ def _loaded(config: Path, gates: FeatureGates) -> Loaded:
         return load(config.read_text(), gates)
     except (OSError, ValueError) as error:
         raise CommandError(f"{config}: {error}") from error
-
-
-def uncertain(objects: Objects, settings: Settings) -> list[str]:
-    """Name what a world lacks and what is assumed of it."""
-    return [*gaps(objects), *uncertain_gates(objects, settings)]
-
-
-def uncertain_gates(objects: Objects, settings: Settings, *, asked: Wanted | None = None) -> list[str]:
-    """Name the gates that count as on only because objects need them, with ``asked`` those of the question alone."""
-    version, chosen = settings.features()
-    found = objects.needed_gates()
-    if asked is not None:
-        found = {
-            gate: holder
-            for gate, holder in asked.within(Objects()).needed_gates().items()
-            if gate not in found
-        }
-    return gate_gaps(found, chosen, version)

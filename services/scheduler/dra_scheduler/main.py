@@ -86,7 +86,7 @@ async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
 
     async with connect(options, _USER_AGENT.format(config.gates.version)) as client:
         scheduler = new_scheduler(config, client=client, on_synced=_freeze)
-        scheduler.add_routes(plan_routes(scheduler.informers, config))
+        scheduler.add_routes(plan_routes(scheduler.informers, config, client))
         async with scheduler:
             await scheduler.wait()
 

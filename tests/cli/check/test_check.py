@@ -8,8 +8,8 @@ import pytest
 from dra_cli import commandline
 from dra_cli.check import gates
 from dra_cli.errors import CommandError
-from dra_cli.plan.running import accepted
 from dra_cli.versions import lab_gates
+from dra_scheduler.plan.setup import accepted
 from dra_shared.version import V1_34, V1_36, V1_37, release
 from dralab.testing import Cluster
 

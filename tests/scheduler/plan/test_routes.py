@@ -29,8 +29,9 @@ async def test_it_answers_for_the_cluster_as_it_is() -> None:
     nodes = [obj for i in range(2) for obj in (node_json(f"n{i}"), slice_json(f"n{i}", 2))]
     api = FakeApi(class_json(), *nodes)
     config = SchedulerConfig()
-    scheduler = new_scheduler(config, client=api.client(), clock=FakeClock())
-    scheduler.add_routes(plan_routes(scheduler.informers, config))
+    cluster = api.client()
+    scheduler = new_scheduler(config, client=cluster, clock=FakeClock())
+    scheduler.add_routes(plan_routes(scheduler.informers, config, cluster))
     async with scheduler, httpx.AsyncClient(base_url=f"http://127.0.0.1:{scheduler.health_port}") as client:
         await eventually(lambda: scheduler.ready)
         before = _attempts()

@@ -6,6 +6,7 @@ requests to the mounted dispatcher itself, and makes the application when a path
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any
 
 from dra_shared.features import FeatureGates
@@ -19,6 +20,7 @@ from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.front.scheduler import scheduler
 from dra_apiserver.health import Health
+from dra_apiserver.manifests import completed
 
 _PAGE = ["GET", "HEAD"]
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {500: {"description": "a check failed"}}
@@ -51,7 +53,8 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_pages(app)
     _add_health(app, health)
     _add_store(app, api)
-    app.include_router(insight.router(scheduler(api.config)))
+    complete = functools.partial(completed, api.registry)
+    app.include_router(insight.router(scheduler(api.config), complete))
     devices = stored_devices(api)
 
     async def features() -> FeatureGates:

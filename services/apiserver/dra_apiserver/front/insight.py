@@ -3,10 +3,10 @@
 An API server asks its scheduler (``front/scheduler.py``), the console of another cluster one in its own process.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Protocol
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, HTTPException, Query
 
 from dra_apiserver.front import plans
 from dra_apiserver.front.models import ClassReport, Free, PodReport, Report
@@ -23,6 +23,9 @@ class Ask(Protocol):
         self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None
     ) -> Any: ...
 
+
+#: Returns a manifest as a server would store it.
+Complete = Callable[[dict[str, Any]], dict[str, Any]]
 
 #: Each plan's request and answer, and what ``/docs`` says of it.
 _PLANS: dict[str, tuple[type[Report], type[Report], str]] = {
@@ -47,8 +50,8 @@ _PLANS: dict[str, tuple[type[Report], type[Report], str]] = {
 _MostNodes = Annotated[int, Query(ge=0, description="how many nodes to report")]
 
 
-def router(ask: Ask) -> APIRouter:
-    """The endpoints."""
+def router(ask: Ask, complete: Complete) -> APIRouter:
+    """The endpoints; plans see the objects of requests after ``complete``."""
     made = APIRouter(prefix="/insight", tags=["insight"])
 
     @made.get("/free", response_model_exclude_unset=True)
@@ -72,16 +75,20 @@ def router(ask: Ask) -> APIRouter:
         return ClassReport.model_validate(await ask(f"/explain/class/{name}", {}))
 
     for name in _PLANS:
-        _add_plan(made, ask, name)
+        _add_plan(made, ask, complete, name)
     return made
 
 
-def _add_plan(made: APIRouter, ask: Ask, name: str) -> None:
+def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
     """``POST /plan/NAME``: what would happen, without doing it."""
     request, answer, about = _PLANS[name]
 
     async def endpoint(wanted: Report) -> Any:
         given = wanted.model_dump(by_alias=True, exclude_unset=True)
+        try:
+            _complete_objects(given, complete)
+        except ValueError as error:
+            raise HTTPException(400, str(error)) from error
         return answer.model_validate(await ask(f"/plan/{name}", {}, given))
 
     # FastAPI reads the body's type here.
@@ -95,3 +102,14 @@ def _add_plan(made: APIRouter, ask: Ask, name: str) -> None:
         response_model=answer,
         response_model_exclude_unset=True,
     )
+
+
+def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
+    """Complete the objects of a request, and those of its types, arrivals and changes."""
+    if "objects" in given:
+        given["objects"] = list(map(complete, given["objects"]))
+    if "object" in given:
+        given["object"] = complete(given["object"])
+    for part in ("types", "arrivals", "changes"):
+        for each in given.get(part, ()):
+            _complete_objects(each, complete)

@@ -18,6 +18,7 @@ class FitRequest(Report):
     objects: _Objects
     count: int | None = None
     max: bool = False
+    more: bool = False
     without: list[str] = Field(default_factory=list)
 
 
@@ -116,6 +117,7 @@ class Fit(Report):
     unplaced: PodReport | None = None
     complete: bool = True
     uncertain: list[str] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
 
 
 class Move(Report):
@@ -157,6 +159,7 @@ class Comparison(Report):
     after: int
     changed: list[Changed] = Field(default_factory=list)
     uncertain: list[str] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
 
 
 class Bought(Report):
@@ -181,6 +184,7 @@ class Purchase(Report):
     unplaced: list[PodPlace] = Field(default_factory=list)
     complete: bool = True
     uncertain: list[str] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
 
 
 class Largest(Report):
@@ -224,6 +228,7 @@ class Packing(Report):
     room: Room | None = None
     complete: bool = True
     uncertain: list[str] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)
 
 
 class Starved(Report):
@@ -263,3 +268,4 @@ class Replay(Report):
     courses: list[Course]
     complete: bool = True
     uncertain: list[str] = Field(default_factory=list)
+    left_out: list[str] = Field(default_factory=list)

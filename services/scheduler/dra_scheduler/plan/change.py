@@ -26,6 +26,7 @@ class Comparison(Struct):
     """The answer: how many of ``pods`` are placed before and after, and those with another node, devices or reason.
 
     The pods with claims and those that wait are placed again both times, in the order in which they were created.
+    ``left_out`` are workloads of unknown kinds among the edits, which have no effect.
     """
 
     pods: int
@@ -33,6 +34,7 @@ class Comparison(Struct):
     after: int
     changed: tuple[Changed, ...] = ()
     uncertain: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         rows = [
@@ -43,7 +45,9 @@ class Comparison(Struct):
     @property
     def good(self) -> bool:
         """Whether every pod that was placed before is placed after."""
-        return all(bool(each.after.node) or not each.before.node for each in self.changed)
+        return not self.left_out and all(
+            bool(each.after.node) or not each.before.node for each in self.changed
+        )
 
 
 def places(world: Simulation) -> Mapping[str, PodPlace]:

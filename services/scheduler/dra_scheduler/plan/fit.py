@@ -40,6 +40,7 @@ class Fit(Struct):
     pods that would have to go, each with the event's text. ``waiting`` is how many pods of the world itself find no
     node; they were tried first. ``unplaced`` is the explanation of the first pod that does not fit. Without
     ``complete`` the search was interrupted, and this is how far it had come. ``uncertain`` is what the world lacks.
+    ``left_out`` are workloads of unknown kinds, whose pods are not counted.
     """
 
     fits: int
@@ -53,6 +54,7 @@ class Fit(Struct):
     unplaced: PodReport | None = None
     complete: bool = True
     uncertain: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         rows = [(pod.pod, pod.node or pod.message, ", ".join(pod.devices)) for pod in self.pods]
@@ -62,7 +64,11 @@ class Fit(Struct):
     @property
     def good(self) -> bool:
         """Whether the answer is yes: all that was asked for fits; as many as possible: one does."""
-        return self.complete and (self.fits >= self.wanted if self.wanted else self.copies > 0)
+        return (
+            self.complete
+            and not self.left_out
+            and (self.fits >= self.wanted if self.wanted else self.copies > 0)
+        )
 
 
 @dataclass(frozen=True)

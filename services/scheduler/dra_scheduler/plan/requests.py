@@ -8,12 +8,14 @@ from dra_shared.api.meta import Struct
 class FitRequest(Struct):
     """Pods, with the claims, templates and groups that they refer to.
 
-    ``count`` copies of the pods are tried, or with ``max`` as many as fit. ``without`` are names of nodes to leave out.
+    ``count`` copies of the pods are tried, or with ``max`` as many as fit. With ``more`` further copies that would fit
+    are counted. ``without`` are names of nodes to leave out.
     """
 
     objects: tuple[dict[str, Any], ...]
     count: int | None = None
     max: bool = False
+    more: bool = False
     without: tuple[str, ...] = ()
 
 

@@ -1,22 +1,27 @@
 """HTTP routes ``POST /plan/…`` on the scheduler's health port, for autoscalers and queues.
 
-They answer for the cluster as the scheduler knows it, in a thread: scheduling goes on meanwhile.
+They answer for the cluster as it is, in a thread: scheduling goes on meanwhile.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import httpx
 import msgspec
-from dra_shared.api.meta import Object, Struct
-from dra_shared.api.resources import Resource
+from dra_shared.api.meta import Struct
+from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import InformerFactory
+from dra_shared.client.rest import Client
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan import requests
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.asking import Asked
-from dra_scheduler.plan.objects import RESOURCES, Objects
+from dra_scheduler.plan.clusterworld import cluster_world
+from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.planner import Planner
+from dra_scheduler.plan.setup import Setup
 
 Ask = Callable[[Asked, Any], Struct]
 
@@ -35,37 +40,44 @@ QUESTIONS: dict[str, tuple[type[Struct], Ask]] = {
 
 
 def plan_routes(
-    informers: InformerFactory, config: SchedulerConfig
+    informers: InformerFactory, config: SchedulerConfig, client: Client
 ) -> dict[str, Callable[[Any], Awaitable[Any]]]:
     """Paths and what answers them."""
-    return {
-        f"POST /plan/{name}": _endpoint(informers, config, kind, ask)
-        for name, (kind, ask) in QUESTIONS.items()
-    }
+    setup = Setup.of(config)
+
+    async def planner() -> Planner:
+        objects, problems = await cluster_world(informers, client)
+        return Planner(objects, Engine(setup), problems=problems)
+
+    return {f"POST /plan/{name}": _endpoint(planner, name) for name in QUESTIONS}
 
 
-def _endpoint(
-    informers: InformerFactory, config: SchedulerConfig, kind: type[Struct], ask: Ask
-) -> Callable[[Any], Awaitable[Any]]:
+def ask(planner: Planner, question: str, body: bytes) -> bytes:
+    """Answer a question: both are JSON.
+
+    Raises:
+        ValueError: the question makes no sense.
+    """
+    kind, answer = QUESTIONS[question]
+    try:
+        return msgspec.json.encode(complete(answer(Asked(planner), msgspec.json.decode(body, type=kind))))
+    except msgspec.DecodeError as error:
+        raise ValueError(str(error)) from error
+    finally:
+        planner.close()
+
+
+def _endpoint(planner: Callable[[], Awaitable[Planner]], question: str) -> Callable[[Any], Awaitable[Any]]:
     async def answered(request: Any) -> Any:
         from starlette.responses import PlainTextResponse, Response
 
+        body = await request.body()
         try:
-            asked = msgspec.json.decode(await request.body(), type=kind)
-            objects = _known(informers)
-            answer = await asyncio.to_thread(ask, Asked(objects, config), asked)
-        except (msgspec.DecodeError, ValueError) as error:
+            answer = await asyncio.to_thread(ask, await planner(), question, body)
+        except ValueError as error:
             return PlainTextResponse(f"{error}\n", status_code=400)
-        return Response(msgspec.json.encode(complete(answer)), media_type="application/json")
+        except (ApiError, httpx.HTTPError) as error:
+            return PlainTextResponse(f"the cluster cannot be listed: {error}\n", status_code=503)
+        return Response(answer, media_type="application/json")
 
     return answered
-
-
-def _known(informers: InformerFactory) -> Objects:
-    """What the scheduler has been notified of; later changes do not reach it."""
-    found: dict[Resource[Any], dict[str, Object]] = {}
-    for resource in RESOURCES:
-        informer = informers.known(resource)
-        if informer is not None:
-            found[resource] = {obj.key: obj for obj in informer.store.list()}
-    return Objects(found)

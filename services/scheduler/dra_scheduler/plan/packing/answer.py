@@ -55,7 +55,8 @@ class Packing(Struct):
 
     ``shapes`` are pods that stand for those that wait (where none waits: for all that have claims), and how many there
     are of each. ``free`` and ``stranded`` count devices by shape. ``room`` is there if pods were wanted.
-    Without ``complete`` the search was interrupted.
+    Without ``complete`` the search was interrupted. ``left_out`` are workloads of unknown kinds, whose pods are not
+    counted.
     """
 
     shapes: dict[str, int]
@@ -66,6 +67,7 @@ class Packing(Struct):
     room: Room | None = None
     complete: bool = True
     uncertain: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         rows = [
@@ -82,7 +84,7 @@ class Packing(Struct):
     @property
     def good(self) -> bool:
         """Whether there is room for what was wanted, or where nothing was, whether nothing is stranded."""
-        if not self.complete:
+        if not self.complete or self.left_out:
             return False
         return self.room.found if self.room is not None else not self.stranded
 

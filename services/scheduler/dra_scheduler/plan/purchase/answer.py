@@ -22,6 +22,7 @@ class Purchase(Struct):
     goes. With ``nominated`` they go there if their ``status.nominatedNodeName`` says so, as an autoscaler's would;
     without it the scheduler finds these places by itself. ``unplaced`` has the pods for which there is no place, with
     the reason. Without ``complete`` the search was interrupted. ``uncertain`` is what the world lacks.
+    ``left_out`` are workloads of unknown kinds, whose pods are not counted.
     """
 
     cost: float
@@ -35,6 +36,7 @@ class Purchase(Struct):
     unplaced: tuple[PodPlace, ...] = ()
     complete: bool = True
     uncertain: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         rows = [(each.type, each.count, f"{each.price:g}") for each in self.nodes]
@@ -43,4 +45,4 @@ class Purchase(Struct):
     @property
     def good(self) -> bool:
         """Whether everything fits."""
-        return self.complete and not self.unplaced
+        return self.complete and not self.left_out and not self.unplaced

@@ -42,11 +42,15 @@ class Course(Struct):
 
 
 class Replay(Struct):
-    """The answer: the timeline as it is, and with each change and all before it."""
+    """The answer: the timeline as it is, and with each change and all before it.
+
+    ``left_out`` are workloads of unknown kinds among the shapes, whose pods are not counted.
+    """
 
     courses: tuple[Course, ...]
     complete: bool = True
     uncertain: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         head = ("change", "placed", "mean wait", "longest wait", "utilisation", "starved")
@@ -66,4 +70,5 @@ class Replay(Struct):
     @property
     def good(self) -> bool:
         """Whether with the last change no pod starves."""
-        return self.complete and bool(self.courses) and not self.courses[-1].starved
+        done = self.complete and not self.left_out and bool(self.courses)
+        return done and not self.courses[-1].starved

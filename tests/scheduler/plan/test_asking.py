@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.asking import Asked
-from dra_scheduler.plan.edited import Edited
+from dra_scheduler.plan.asking import Asked, edited
+from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.requests import ArrivalRequest, ChangeRequest, ReplayRequest
+from dra_scheduler.plan.setup import Setup
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from dra_shared.version import V1_34
@@ -37,15 +39,17 @@ def _claim(name: str) -> Json:
     return {"apiVersion": "resource.k8s.io/v1", **claim_json(name)}
 
 
-def test_changes_add_up() -> None:
-    start = Edited(_objects(), SchedulerConfig())
-    older = start.after(ChangeRequest(kubernetes_version="1.34"), lambda values: [])
-    assert (older.config.gates.version, older.config.gates.enabled("DRAConsumableCapacity")) == (V1_34, False)
-    gated = older.after(ChangeRequest(feature_gates="DRAConsumableCapacity=true"), lambda values: [])
-    smaller = gated.after(
-        ChangeRequest(remove=("n1",), feature_gates="DRADeviceTaints=true"), lambda values: []
-    )
-    gates = smaller.config.gates
+def _planner() -> Planner:
+    return Planner(_objects(), Engine(Setup.of(SchedulerConfig())))
+
+
+def test_changes_of_version_gates_nodes_and_configuration_add_up() -> None:
+    older = edited(_planner(), ChangeRequest(kubernetes_version="1.34"))
+    gates = older.setup.config(older.objects).gates
+    assert (gates.version, gates.enabled("DRAConsumableCapacity")) == (V1_34, False)
+    gated = edited(older, ChangeRequest(feature_gates="DRAConsumableCapacity=true"))
+    smaller = edited(gated, ChangeRequest(remove=("n1",), feature_gates="DRADeviceTaints=true"))
+    gates = smaller.setup.config(smaller.objects).gates
     assert gates.version == V1_34
     assert gates.all_enabled(["DRAConsumableCapacity", "DRADeviceTaints"])
     assert list(smaller.objects.of(NODES)) == ["n0"]
@@ -55,9 +59,10 @@ def test_changes_add_up() -> None:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}],
     }
-    assert smaller.after(ChangeRequest(config=weights), lambda values: []).config.loaded is not None
+    configured = edited(smaller, ChangeRequest(config=weights))
+    assert configured.setup.config(configured.objects).loaded is not None
     with pytest.raises(ValueError, match="Kind"):
-        smaller.after(ChangeRequest(config={"profiles": 7}), lambda values: [])
+        edited(smaller, ChangeRequest(config={"profiles": 7})).drain(["n0"])
 
 
 def test_a_replay_tries_versions_and_gates_in_order() -> None:
@@ -68,14 +73,14 @@ def test_a_replay_tries_versions_and_gates_in_order() -> None:
         ChangeRequest(remove=("n1",)),
     )
     asked = ReplayRequest(arrivals=arrivals, objects=tuple(map(_claim, "ab")), changes=changes)
-    answer = Asked(_objects(), SchedulerConfig()).replay(asked)
+    answer = Asked(_planner()).replay(asked)
     assert [(course.name, course.placed) for course in answer.courses] == [
         ("as it is", 2), ("before shares", 1), ("change 2", 2), ("change 3", 0),
     ]  # fmt: skip
 
 
 def test_a_change_of_the_version() -> None:
-    asked = Asked(_objects().with_objects([]), SchedulerConfig())
+    asked = Asked(_planner())
     assert asked.change(ChangeRequest(kubernetes_version="1.34")).pods == 0
     with pytest.raises(ValueError, match=r"1\.2"):
         asked.change(ChangeRequest(kubernetes_version="1.2"))

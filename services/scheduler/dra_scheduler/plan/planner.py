@@ -1,0 +1,308 @@
+"""Each question of the planner about one world. The command line, the HTTP routes, the console and ``World`` ask it."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from dra_shared.api.node import Taint
+from dra_shared.api.resource import DeviceTaint
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+
+from dra_scheduler.plan.change import Comparison, compared, places
+from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.fit import Fit, Fitter, Wanted
+from dra_scheduler.plan.gaps import gaps, gate_gaps
+from dra_scheduler.plan.moves import Mover, Moves
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.packing.answer import Packing
+from dra_scheduler.plan.packing.freeing import Freer
+from dra_scheduler.plan.packing.packer import Packer
+from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.purchase.buyer import Buyer, NodeType
+from dra_scheduler.plan.replaying.answer import Course, Replay
+from dra_scheduler.plan.replaying.replayer import Replayer, Timeline
+from dra_scheduler.plan.setup import Setup
+from dra_scheduler.plan.simulation import Stopped
+
+_replace = msgspec.structs.replace
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+
+class PlanError(ValueError):
+    """The question makes no sense in this world; the message says why."""
+
+
+class Planner:
+    """Answers questions about the world of ``objects``, one at a time.
+
+    ``problems`` are what could not be read of the world: each answer has them among what is ``uncertain``. ``running``
+    is asked whether to go on, ``progress`` gets the number of pods placed so far.
+    """
+
+    def __init__(
+        self,
+        objects: Objects,
+        engine: Engine | None = None,
+        *,
+        problems: Iterable[str] = (),
+        running: Callable[[], bool] = lambda: True,
+        progress: Callable[[int], None] = lambda count: None,
+    ) -> None:
+        self._objects = objects
+        self._engine = engine or Engine(running=running)
+        self._problems = tuple(problems)
+        self._running = running
+        self._progress = progress
+
+    @property
+    def objects(self) -> Objects:
+        """The objects of the world."""
+        return self._objects
+
+    @property
+    def setup(self) -> Setup:
+        """How the world's scheduler runs."""
+        return self._engine.setup
+
+    def uncertain(self) -> tuple[str, ...]:
+        """Return what could not be read, what the world lacks, and what is assumed of it."""
+        found = self._objects.needed_gates()
+        assumed = gate_gaps(found, self.setup.gates, self.setup.version)
+        return (*self._problems, *gaps(self._objects), *assumed)
+
+    def changed(self, objects: Objects | None = None, setup: Setup | None = None) -> "Planner":
+        """Return a planner for other objects or for a scheduler that runs in another way."""
+        same = setup is None or setup == self.setup
+        return Planner(
+            self._objects if objects is None else objects,
+            self._engine if same else Engine(setup, running=self._running),
+            problems=self._problems,
+            running=self._running,
+            progress=self._progress,
+        )
+
+    def without_nodes(self, names: Iterable[str]) -> "Planner":
+        """Return a planner for the world without these nodes, their slices and their pods.
+
+        Raises:
+            PlanError: there is no such node.
+        """
+        return self.changed(without_nodes(self._objects, names))
+
+    def close(self) -> None:
+        """End the scheduler that answered."""
+        self._engine.close()
+
+    def fit(
+        self,
+        wanted: Wanted,
+        count: int | None = None,
+        *,
+        most: bool = False,
+        more: bool = False,
+        without: Iterable[str] = (),
+    ) -> Fit:
+        """Return whether the pods fit: as they are, ``count`` copies, or with ``most`` as many as do.
+
+        With ``more`` further copies that would fit are counted. ``without`` are nodes to leave out.
+
+        Raises:
+            PlanError: there is no such node.
+        """
+        there = self.without_nodes(without)._objects
+        fitter = Fitter(self._engine.at(there, wanted), wanted, self._progress)
+        return self._with_doubts(fitter.answer(count, most=most, more=more), wanted)
+
+    def drain(self, nodes: Iterable[str]) -> Moves:
+        """Return where the pods of the nodes go when they are drained, and which are stuck.
+
+        Raises:
+            PlanError: there is no such node, or none is named.
+        """
+        return self._with_doubts(self._mover().drain(self._named(nodes)))
+
+    def remove(self, nodes: Iterable[str]) -> Moves:
+        """Return the same for nodes that are gone at once, with their devices; raises as :meth:`drain`."""
+        return self._with_doubts(self._mover().remove(self._named(nodes)))
+
+    def upgrade(self, nodes: Iterable[str] = ()) -> Moves:
+        """Return in which order the nodes (none named: all) can be drained one by one; raises as :meth:`drain`."""
+        return self._with_doubts(self._mover().upgrade(self._named(tuple(nodes) or self._objects.of(NODES))))
+
+    def taint_node(self, node: str, taint: Taint) -> Moves:
+        """Return which pods leave a node that gets the taint.
+
+        Raises:
+            PlanError: there is no such node or effect.
+        """
+        _check_effect(taint.effect)
+        (name,) = self._named((node,))
+        return self._with_doubts(self._mover().taint_node(name, taint))
+
+    def taint_device(self, driver: str, pool: str, device: str, taint: DeviceTaint) -> Moves:
+        """Return which pods leave a device that gets the taint.
+
+        Raises:
+            PlanError: there is no such device or effect.
+        """
+        _check_effect(taint.effect)
+        if not any(
+            (piece.spec.driver, piece.spec.pool.name) == (driver, pool)
+            and any(each.name == device for each in piece.spec.devices)
+            for piece in self._objects.of(RESOURCE_SLICES).values()
+        ):
+            raise PlanError(f"there is no device {driver}/{pool}/{device}")
+        return self._with_doubts(self._mover().taint_device(driver, pool, device, taint))
+
+    def change(self, after: "Planner", left_out: Iterable[str] = ()) -> Comparison:
+        """Return what the same pods get in this world and in the one after an edit."""
+        before = places(self._engine.at(self._objects))
+        found = compared(before, places(after._engine.at(after._objects)))
+        doubts = [*self.uncertain()]
+        if after.setup.before is None:
+            doubts += after._assumed(after._objects, self._objects)
+        return self._with_doubts(found, Wanted((), left_out=tuple(left_out)), doubts)
+
+    def nodes(
+        self, types: Sequence[NodeType], wanted: Wanted, count: int | None = None, *, seconds: float
+    ) -> Purchase:
+        """Return the cheapest nodes of these types on which all that waits fits, and ``count`` copies of the pods.
+
+        Raises:
+            PlanError: there are no types.
+        """
+        if not types:
+            raise PlanError("there are no types")
+        brought = [each for type_ in types for each in (*type_.node("new"), *type_.classes)]
+        whole = self._objects.with_objects(brought)
+        objects = self._objects.with_needs_of(whole)
+        in_time = _deadline(seconds)
+        new = self._engine.new(objects, wanted)
+        buyer = Buyer(objects, wanted, types, new, running=self._running, in_time=in_time)
+        # What the world lacks and the nodes bring makes nothing uncertain.
+        filled = set(gaps(self._objects)) - set(gaps(whole))
+        doubts = [line for line in self.uncertain() if line not in filled]
+        doubts += self._assumed(whole, self._objects)
+        return self._with_doubts(buyer.answer(count), wanted, doubts)
+
+    def pack(self, wanted: Wanted | None = None, count: int | None = None, *, seconds: float) -> Packing:
+        """Return what is stranded, what nodes could still take, and the fewest moves that make room for the pods."""
+        packer = Packer(self._engine.at(self._objects), self._objects, self._progress)
+        answer = packer.answer()
+        if wanted is None or not answer.complete:
+            return self._with_doubts(answer, wanted)
+        in_time = _deadline(seconds)
+        stopped = False
+
+        def go_on() -> None:
+            nonlocal stopped
+            stopped = not self._running()
+            if stopped or not in_time():
+                raise Stopped
+
+        freer = Freer(self._objects, wanted, self._engine.new(self._objects, wanted), go_on)
+        room, _ = freer.answer(count)
+        return self._with_doubts(_replace(answer, room=room, complete=not stopped), wanted)
+
+    def replay(
+        self,
+        timeline: Timeline,
+        changes: Sequence[tuple[str, "Planner"]] = (),
+        *,
+        starved_after: float,
+        left_out: Iterable[str] = (),
+    ) -> Replay:
+        """Return how the timeline goes in this world, and in that of each change."""
+        courses: list[Course] = []
+        variants = [("as it is", self), *changes]
+        for name, planner in variants:
+            objects = without_pods(planner._objects, timeline)
+            wanted = Wanted((), timeline.groups, timeline.others)
+            world = planner._engine.new(objects, wanted)(self._running)
+            try:
+                world.load((resource, each.values()) for resource, each in objects)
+                courses.append(Replayer(world, timeline, self._progress).run(name, starved_after))
+            except Stopped:
+                break
+            finally:
+                world.close()
+        answer = Replay(courses=tuple(courses), complete=len(courses) == len(variants))
+        return self._with_doubts(answer, Wanted((), left_out=tuple(left_out)))
+
+    def _mover(self) -> Mover:
+        return Mover(self._engine.at(self._objects))
+
+    def _named(self, names: Iterable[str]) -> list[str]:
+        found = list(dict.fromkeys(names))
+        if not found:
+            raise PlanError("there are no nodes")
+        _check_nodes(self._objects, found)
+        return found
+
+    def _assumed(self, objects: Objects, before: Objects) -> list[str]:
+        """Return the feature gates that count as on only because of objects that ``before`` lacks."""
+        known = before.needed_gates()
+        found = {gate: holder for gate, holder in objects.needed_gates().items() if gate not in known}
+        return gate_gaps(found, self.setup.gates, self.setup.version)
+
+    def _with_doubts(
+        self, answer: Answer, wanted: Wanted | None = None, doubts: Iterable[str] | None = None
+    ) -> Answer:
+        """Return the answer with what makes it uncertain."""
+        lines = [*(self.uncertain() if doubts is None else doubts)]
+        changes: dict[str, Any] = {}
+        if wanted is not None:
+            lines += self._assumed(wanted.within(Objects()), self._objects)
+        if wanted is not None and wanted.left_out:
+            changes["left_out"] = wanted.left_out
+            lines.append(
+                f"of unknown kinds: {', '.join(wanted.left_out)}; pods that their controllers make are not counted"
+            )
+        return _replace(answer, uncertain=tuple(dict.fromkeys(lines)), **changes)
+
+
+def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:
+    """Return the same without these nodes, their slices and their pods.
+
+    Raises:
+        PlanError: there is no such node.
+    """
+    gone = set(names)
+    if not gone:
+        return objects
+    _check_nodes(objects, sorted(gone))
+    slices = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name in gone]
+    pods = [key for key, pod in objects.of(PODS).items() if pod.spec.node_name in gone]
+    return objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+
+
+def without_pods(objects: Objects, timeline: Timeline) -> Objects:
+    """Return the world without the timeline's own pods and the claims that were allocated for them alone."""
+    pods = [arrival.pod for arrival in timeline.arrivals]
+    uids = {pod.metadata.uid for pod in pods}
+    gone = [
+        key
+        for key, claim in objects.of(RESOURCE_CLAIMS).items()
+        if claim.status.reserved_for and all(each.uid in uids for each in claim.status.reserved_for)
+    ]
+    keys = {pod.key for pod in pods} & objects.of(PODS).keys()
+    return objects.without(PODS, keys).without(RESOURCE_CLAIMS, gone)
+
+
+def _check_nodes(objects: Objects, names: Iterable[str]) -> None:
+    for name in names:
+        if name not in objects.of(NODES):
+            raise PlanError(f'there is no node "{name}"')
+
+
+def _check_effect(effect: str) -> None:
+    if effect not in _EFFECTS:
+        raise PlanError("effect must be NoSchedule, PreferNoSchedule or NoExecute")
+
+
+def _deadline(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() < end
