@@ -28,6 +28,7 @@ from dra_apiserver.response import Presenter, message_name, other_metadata
 from dra_apiserver.serviceaccount import Keys, Tokens
 from dra_apiserver.storage import Record, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
+from dra_apiserver.storage.identity import Identity
 from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.storage.timeline import Timeline
 from dra_apiserver.target import Target
@@ -51,6 +52,7 @@ class Api:
     ) -> None:
         self.config = config
         self.store = store
+        store.identity = Identity(registry.get)
         self.registry = registry
         self.clock = clock
         self.metrics = metrics

@@ -224,7 +224,7 @@ class _ScaleUpdate:
         shown = {**before["metadata"], **scale["metadata"]}
         asked = copied({**before, "metadata": shown, "spec": scale.get("spec") or {}})
         write.api.judge(write.request, self.target, asked, before, write.ctx, "UPDATE")
-        scale["spec"] = asked["spec"]
+        scale["spec"] = asked.get("spec") or {}
 
     def _replicas(self, scale: JsonObject) -> int:
         """The number that the Scale wants.

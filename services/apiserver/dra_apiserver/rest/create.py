@@ -8,6 +8,7 @@ from dra_apiserver.admission import Chain
 from dra_apiserver.errors import bad_request, invalid_object
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
@@ -27,6 +28,8 @@ def before_create(
     """
     strategy = target.kind.strategy_for(target.subresource)
     chain.mutate(obj, None, ctx, "CREATE")
+    # Admission may have changed it.
+    match_namespace(target, obj["metadata"])
     strategy.prepare_for_create(obj, ctx)
     _complete_status(target, obj)
     errors = strategy.validate_create(obj, ctx)

@@ -16,12 +16,19 @@ JsonObject = dict[str, Any]
 # apiserver/pkg/storage/names: no vowels, so that no words come out.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
+_GENERATED_SUFFIX = 5
 _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 def generate_name(base: str, suffix: str = "") -> str:
     """Return a name that starts with `base`, cut to leave room, and ends in `suffix` or five random characters."""
-    return base[:_GENERATED_BASE] + (suffix or "".join(random.choices(_ALPHABET, k=5)))
+    return base[:_GENERATED_BASE] + (suffix or "".join(random.choices(_ALPHABET, k=_GENERATED_SUFFIX)))
+
+
+def is_generated(meta: JsonObject) -> bool:
+    """True if the name may have been made from generateName."""
+    base, name = (meta.get("generateName") or "")[:_GENERATED_BASE], meta["name"]
+    return bool(base) and name.startswith(base) and len(name) == len(base) + _GENERATED_SUFFIX
 
 
 def new_uid() -> str:

@@ -25,7 +25,13 @@ from dra_apiserver.kinds.common.quota import resource_quota
 from dra_apiserver.patch import reset_fields
 from dra_apiserver.rest.counted import counted
 from dra_apiserver.rest.create import before_create
-from dra_apiserver.rest.meta import drop_duplicate_owners, fill_system_fields, match_namespace
+from dra_apiserver.rest.meta import (
+    check_name,
+    drop_duplicate_owners,
+    fill_system_fields,
+    is_generated,
+    match_namespace,
+)
 from dra_apiserver.rest.update import before_update, check_version
 from dra_apiserver.rest.write import Write
 from dra_apiserver.schema import default
@@ -99,7 +105,10 @@ def _read_new(write: Write, read: Callable[[], JsonObject]) -> tuple[JsonObject,
     match_namespace(write.target, meta)
     target = write.target.named(meta.get("name") or "")
     generated = not target.name and bool(meta.get("generateName"))
-    return _created(write, target, obj), generated
+    stored = _created(write, target, obj)
+    # Admission may have given it another name.
+    made = stored["metadata"]
+    return stored, generated and is_generated(made)
 
 
 def _created(write: Write, target: Target, obj: JsonObject) -> JsonObject:
@@ -183,6 +192,7 @@ def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
     if obj is None:
         raise not_found(write.target.qualified, write.target.name)
     stored = _created(write, write.target, obj)
+    check_name(write.target, stored["metadata"])
     _confirm_create(write)
     return Put(stored, counted(write, write.target, "CREATE", stored) if write.api.store.follows else ())
 

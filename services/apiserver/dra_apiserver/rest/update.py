@@ -102,6 +102,8 @@ def prepare_update(target: Target, obj: JsonObject, old: JsonObject, ctx: Contex
     else:
         meta.pop("generation", None)
     chain.mutate(obj, old, ctx, "UPDATE")
+    # Admission may have changed it.
+    match_namespace(target, meta)
     target.kind.strategy_for(target.subresource).prepare_for_update(obj, old, ctx)
     if not meta.get("uid"):
         meta["uid"] = old_meta["uid"]

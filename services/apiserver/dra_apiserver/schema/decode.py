@@ -179,33 +179,52 @@ def claimed_version(
     Raises:
         DecodeError: 422, it says to be of another kind.
     """
-    if not isinstance(obj, dict):
-        problem = f"json: cannot unmarshal {json_type(obj)} into Go value of type {_TYPE_META}"
-        raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
-    name, found = (_claim(obj, member, shown) for member in ("apiVersion", "kind"))
-    if (name, found) == (kind.api_version(version), kind.kind) or kind.unstructured:
-        obj["apiVersion"], obj["kind"] = kind.api_version(version), kind.kind
-        return version
     try:
+        name, found = claimed_type(obj)
+        if (name, found) == (kind.api_version(version), kind.kind) or kind.unstructured:
+            obj["apiVersion"], obj["kind"] = kind.api_version(version), kind.kind
+            return version
+        found = found or kind.kind
+        if not name and found == kind.kind:
+            return None
         claimed_group, claimed = split_api_version(name)
+        known = registry.known_kind(claimed_group, claimed, found)
+        if known is None:
+            where = f'version "{name}"' if name else f'the internal version of group "{kind.group}"'
+            raise ValueError(f'no kind "{found}" is registered for {where} in scheme "{_SCHEME}"')
+        if (claimed_group, found) != (kind.group, kind.kind):
+            sanitize(object_type(known, claimed), obj, shown=shown)
+            raise ValueError(unknown_conversion((claimed, found), (kind.group, kind.kind)))
     except ValueError as error:
         raise invalid_patch(shown(), str(error)) from error
-    found = found or kind.kind
-    if not name and found == kind.kind:
-        return None
-    known = registry.known_kind(claimed_group, claimed, found)
-    if known is None:
-        where = f'version "{name}"' if name else f'the internal version of group "{kind.group}"'
-        raise invalid_patch(shown(), f'no kind "{found}" is registered for {where} in scheme "{_SCHEME}"')
-    if (claimed_group, found) != (kind.group, kind.kind):
-        sanitize(object_type(known, claimed), obj, shown=shown)
-        internal = f"({internal_package(kind.group)}.{kind.kind})"
-        raise invalid_patch(shown(), f"converting ({claimed}.{found}) to {internal}: unknown conversion")
     obj["kind"] = found
     return claimed
 
 
-def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
+def claimed_type(obj: Any) -> tuple[str, str]:
+    """Return the apiVersion and kind that an object states, "" for what it leaves out.
+
+    Raises:
+        ValueError: it is not an object, or one of them is not a string.
+    """
+    if not isinstance(obj, dict):
+        problem = f"json: cannot unmarshal {json_type(obj)} into Go value of type {_TYPE_META}"
+        raise ValueError(f"couldn't get version/kind; json parse error: {problem}")
+    return _claim(obj, "apiVersion"), _claim(obj, "kind")
+
+
+def unregistered(api_version: str, kind: str) -> str:
+    """Return upstream's message for a kind that no version has."""
+    return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
+
+
+def unknown_conversion(found: tuple[str, str], wanted: tuple[str, str]) -> str:
+    """Return upstream's message for an object of one version and kind where another group's and kind's is expected."""
+    internal = f"({internal_package(wanted[0])}.{wanted[1]})"
+    return f"converting ({found[0]}.{found[1]}) to {internal}: unknown conversion"
+
+
+def _claim(obj: dict[str, Any], member: str) -> str:
     claimed = ""
     # Go's own decoder, which looks for them here, does not mind case.
     for key in sorted(obj):
@@ -213,7 +232,7 @@ def _claim(obj: dict[str, Any], member: str, shown: Callable[[], Any]) -> str:
             if not isinstance(obj[key], str):
                 found = json_type(obj[key])
                 problem = f"json: cannot unmarshal {found} into Go struct field .{member} of type string"
-                raise invalid_patch(shown(), f"couldn't get version/kind; json parse error: {problem}")
+                raise ValueError(f"couldn't get version/kind; json parse error: {problem}")
             claimed = obj[key]
     return claimed
 

@@ -23,6 +23,7 @@ from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.authors import current_author
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Engine, History, reason
+from dra_apiserver.storage.identity import Identity
 from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Counted, Event, Record, Resource
 from dra_apiserver.storage.snapshot import Snapshot
 
@@ -135,6 +136,7 @@ class Store:
         self._idle = asyncio.Event()
         self._idle.set()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.identity: Identity | None = None
         self.failure: str | None = None
         self.commits = 0
         self.committed_writes = 0
@@ -301,6 +303,8 @@ class Store:
             current = collection.newest(key)
             try:
                 outcome = change(current)
+                if self.identity is not None and isinstance(outcome, Put):
+                    self.identity.check(resource, key, outcome.obj, current)
             except Exception:
                 if inflight is not None and not await inflight.settled():
                     continue

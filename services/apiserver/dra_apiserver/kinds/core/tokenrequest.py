@@ -54,6 +54,30 @@ async def token(api: Api, request: Request, target: Target) -> None:
     if found.get("uid") and found["uid"] != uid:
         text = f"the UID in the token request ({found['uid']}) does not match the UID of the service account ({uid})"
         raise conflict(_TOKEN, target.name, text)
+    wanted["metadata"] = meta
+    wanted["spec"] = _checked_spec(api, wanted)
+    await api.admit(request, target, wanted, ctx, "CREATE")
+    # Admission may have changed it.
+    wanted["metadata"] = meta
+    spec = wanted["spec"] = _checked_spec(api, wanted)
+    audiences, seconds = spec["audiences"], api.tokens.bounded(spec["expirationSeconds"])
+    if seconds < spec["expirationSeconds"]:
+        text = f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
+        request.warn([text])
+        spec["expirationSeconds"] = seconds
+    bound = _bound_objects(api, target, spec.get("boundObjectRef"))
+    due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
+    issued = api.tokens.issue(account, seconds, audiences, bound)
+    wanted["status"] = {"token": issued, "expirationTimestamp": due}
+    await reply(request, 201, wanted)
+
+
+def _checked_spec(api: Api, wanted: JsonObject) -> JsonObject:
+    """Return the spec with its defaults.
+
+    Raises:
+        StatusError: 400 or 422, it is invalid.
+    """
     spec = wanted.get("spec") or {}
     audiences = spec.get("audiences") or [*api.tokens.audiences]
     seconds = spec.get("expirationSeconds") or 3600
@@ -67,20 +91,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
     if seconds > _LONGEST_TOKEN:
         text = "may not specify a duration larger than 2^32 seconds"
         raise invalid_object(*_TOKEN, "", [invalid("spec.expirationSeconds", seconds, text)])
-    wanted["metadata"] = meta
-    wanted["spec"] = {**spec, "audiences": audiences, "expirationSeconds": seconds}
-    await api.admit(request, target, wanted, ctx, "CREATE")
-    spec = wanted["spec"]
-    audiences, seconds = spec["audiences"], api.tokens.bounded(spec["expirationSeconds"])
-    if seconds < spec["expirationSeconds"]:
-        text = f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
-        request.warn([text])
-        spec["expirationSeconds"] = seconds
-    bound = _bound_objects(api, target, spec.get("boundObjectRef"))
-    due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
-    issued = api.tokens.issue(account, seconds, audiences, bound)
-    wanted["status"] = {"token": issued, "expirationTimestamp": due}
-    await reply(request, 201, wanted)
+    return {**spec, "audiences": audiences, "expirationSeconds": seconds}
 
 
 def _bound_objects(api: Api, target: Target, reference: JsonObject | None) -> dict[str, JsonObject]:

@@ -32,26 +32,13 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     """Assign a pod to a node; the scheduler's write (pods/binding, or bindings with the pod's name inside)."""
     options = write_options(request, "CreateOptions")
     binding = await read_body(api, request, "", "v1", "Binding", options)
-    meta, node = binding["metadata"], binding.get("target") or {}
-    match_namespace(target, meta)
+    _check(target, binding)
+    await api.admit(request, target, binding, api.context(target, request.user, options.dry_run), "CREATE")
+    # Admission may have changed it.
+    name = _check(target, binding)
     pods = api.registry.get("", "pods")
     assert pods is not None
-    if target.subresource:
-        if (meta.get("name") or "") != target.name:
-            raise bad_request("name in URL does not match name in Binding object")
-        name = target.name
-    else:
-        name = meta.get("name") or ""
     pod_target = Target(pods, "v1", target.namespace, name)
-    errors = []
-    if node.get("kind") not in {None, "", "Node", "Minion"}:
-        errors.append(not_supported("target.kind", node["kind"], ("Node", "<empty>")))
-    if not node.get("name"):
-        errors.append(required("target.name"))
-    if errors:
-        raise invalid_object("", "Binding", name, errors)
-
-    await api.admit(request, target, binding, api.context(target, request.user, options.dry_run), "CREATE")
 
     def change(current: Record | None) -> Put:
         if current is None:
@@ -60,6 +47,27 @@ async def bind(api: Api, request: Request, target: Target) -> None:
 
     await api.store.write(pods.storage, pod_target.key, change, options.dry_run)
     await reply(request, 201, SUCCESS)
+
+
+def _check(target: Target, binding: JsonObject) -> str:
+    """Return the name of the pod to bind.
+
+    Raises:
+        StatusError: 400 or 422, the Binding is for another pod, or has no node.
+    """
+    meta, node = binding["metadata"], binding.get("target") or {}
+    match_namespace(target, meta)
+    name: str = meta.get("name") or ""
+    if target.subresource and name != target.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    errors = []
+    if node.get("kind") not in {None, "", "Node", "Minion"}:
+        errors.append(not_supported("target.kind", node["kind"], ("Node", "<empty>")))
+    if not node.get("name"):
+        errors.append(required("target.name"))
+    if errors:
+        raise invalid_object("", "Binding", name, errors)
+    return name
 
 
 def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:

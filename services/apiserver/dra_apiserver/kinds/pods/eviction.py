@@ -36,9 +36,11 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     match_namespace(target, eviction["metadata"])
     ctx = api.context(target, request.user, options.dry_run)
     restrict_eviction(ctx, target.name)
+    await api.admit(request, target, eviction, ctx, "CREATE")
+    # Only now: admission may have changed it.
+    match_namespace(target, eviction["metadata"])
     if (eviction["metadata"].get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
-    await api.admit(request, target, eviction, ctx, "CREATE")
     wanted = eviction.get("deleteOptions") or {}
     if not isinstance(wanted, dict):
         raise bad_request("Eviction: deleteOptions must be an object")

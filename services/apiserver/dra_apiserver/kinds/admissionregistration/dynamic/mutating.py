@@ -25,6 +25,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
     OutOfBudget,
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.patches import (
+    NotConvertible,
     PatchFailed,
     TestFailed,
     apply_patch,
@@ -212,10 +213,16 @@ def _patch(value: list[StructValue], live: JsonObject, attributes: Attributes, p
         return
     except PatchFailed as error:
         raise _Refused(f"JSON Patch: {error}") from None
+    _settle(patched, attributes, place, strict=True)
+
+
+def _settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bool = False) -> None:
     try:
-        settle(patched, attributes, place, strict=True)
+        settle(patched, attributes, place, strict)
     except PatchFailed as error:
         raise internal(str(error)) from None
+    except NotConvertible as error:
+        raise internal(f"failed to convert object: {error}") from None
 
 
 def _operation(made: StructValue) -> JsonObject:
@@ -246,10 +253,7 @@ def _apply(value: StructValue, live: JsonObject, attributes: Attributes, place: 
     if atomic:
         text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
         raise _Refused(f"error applying patch: invalid ApplyConfiguration: {text}")
-    try:
-        settle(copied(merge(node, live, config)), attributes, place)
-    except PatchFailed as error:
-        raise internal(str(error)) from None
+    _settle(copied(merge(node, live, config)), attributes, place)
 
 
 def _atomic(node: Node, value: Any, path: str, whole: bool = False) -> Iterator[str]:

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontext import dumps
+
+from dra_apiserver.errors import invalid, invalid_object, quote
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
+from dra_apiserver.kinds.kind import api_version, split_api_version
 from dra_apiserver.patch.operations import OperationFailed, TestFailed, apply_operations
 from dra_apiserver.schema import DecodeError, default, object_type, sanitize
+from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered
+from dra_apiserver.schema.types import type_of
 
 JsonObject = dict[str, Any]
 
 
 PatchFailed = OperationFailed
 """An operation can't be done, or its result is not of the kind; the message is Go's."""
+
+
+class NotConvertible(Exception):
+    """A patch made an object of another kind; the message is upstream's."""
 
 
 def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
@@ -32,19 +42,81 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
     """Have the request's object be the patched one, in its types and with defaults.
 
     Raises:
-        PatchFailed: it is not of the kind.
+        PatchFailed: it is not an object of a known kind.
+        NotConvertible: it is of another kind.
+        StatusError: 422, a custom resource is of another kind.
     """
-    if not attributes.brings_other_kind:
-        kind = attributes.target.kind
-        try:
-            sanitize(object_type(kind, place.kind[1]), patched, "Strict" if strict else "Ignore")
-        except DecodeError as error:
-            # Of what a patch's error says, the part about the fields.
-            text = str(error)
-            at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
-            raise PatchFailed(text[at:]) from None
-        default(kind, place.kind[1], patched, attributes.ctx.now)
+    kind = attributes.target.kind
+    if attributes.brings_other_kind or not kind.unstructured:
+        place = _typed_place(patched, attributes, place)
+    else:
+        place = _unstructured_place(patched, attributes, place)
+    group, version, name = place.kind
+    other = attributes.brings_other_kind
+    try:
+        node = type_of(group, version, name) if other else object_type(kind, version)
+        if node is not None:
+            sanitize(node, patched, "Strict" if strict else "Ignore")
+    except DecodeError as error:
+        # Of what a patch's error says, the part about the fields.
+        text = str(error)
+        at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
+        raise PatchFailed(text[at:]) from None
+    if not other or "metadata" in (attributes.obj or {}):
+        patched["metadata"] = patched.get("metadata") or {}
+    if not other:
+        default(kind, version, patched, attributes.ctx.now)
     attributes.take(patched, place)
 
 
-__all__ = ["PatchFailed", "TestFailed", "apply_patch", "settle"]
+def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:
+    """Return the place of the version that an object states, and complete its apiVersion and kind.
+
+    As upstream's decoder, which gets an object of the wanted type: what the data leave out is taken from it, and
+    another registered type is read, but cannot be converted afterwards.
+    """
+    group, version, kind = place.kind
+    try:
+        name, found = claimed_type(patched)
+        claimed = split_api_version(name)
+    except ValueError as error:
+        raise PatchFailed(str(error)) from None
+    found = found or kind
+    if not claimed[1] and claimed[0] in ("", group):
+        claimed = group, version
+    patched["apiVersion"], patched["kind"] = api_version(*claimed), found
+    for one in (place, *attributes.places):
+        if one.kind == (*claimed, found):
+            return one
+    if attributes.registry.known_kind(*claimed, found) is None and type_of(*claimed, found) is None:
+        raise PatchFailed(unregistered(api_version(*claimed), found))
+    raise NotConvertible(unknown_conversion((claimed[1], found), (group, kind)))
+
+
+def _unstructured_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:
+    """Return the place of the version that a custom resource states."""
+    group, _, kind = place.kind
+    name, found = patched.get("apiVersion"), patched.get("kind")
+    if not found or not isinstance(found, str):
+        raise PatchFailed(f"Object 'Kind' is missing in '{dumps(patched).decode()}'")
+    try:
+        claimed = split_api_version(name if isinstance(name, str) else "")
+    except ValueError:
+        claimed = "", ""
+    if claimed[0] != group:
+        stated = f"{claimed[0]}/{claimed[1]}, Kind={found}"
+        wanted = quote(api_version(group, attributes.target.version))
+        raise NotConvertible(f"{stated} is unstructured and is not suitable for converting to {wanted}")
+    if claimed[1] not in attributes.target.kind.all_versions:
+        stated = api_version(*claimed)
+        raise NotConvertible(f"request to convert CR from an invalid group/version: {stated}")
+    if found != kind:
+        wrong = invalid("kind", found, f"must be {kind}")
+        meta = patched.get("metadata")
+        raise invalid_object(
+            group, found, (meta if isinstance(meta, dict) else {}).get("name") or "", [wrong]
+        )
+    return place._replace(version=claimed[1], kind=(group, claimed[1], kind))
+
+
+__all__ = ["NotConvertible", "PatchFailed", "TestFailed", "apply_patch", "settle"]

@@ -21,6 +21,7 @@ from dra_apiserver.kinds.admissionregistration.dynamic.calls import Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.rest.meta import generate_name
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
 
@@ -260,7 +261,7 @@ class _Admission:
         if hooks and webhooks.mutate(hooks, attributes, self._dynamic.client, self._webhook_rounds, again):
             changed = True
         if obj is not None:
-            obj["metadata"].update(kept)
+            _restore(obj["metadata"], kept)
         return changed
 
     def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
@@ -282,4 +283,15 @@ def _set_aside(obj: JsonObject) -> JsonObject:
     base = meta.get("generateName")
     if base and meta.get("name", "").startswith(base):
         names.append("name")
-    return {name: meta.pop(name) for name in names if name in meta}
+    kept = {name: meta.pop(name) for name in names if name in meta}
+    return kept | ({"generateName": base} if "name" in kept else {})
+
+
+def _restore(meta: JsonObject, kept: JsonObject) -> None:
+    """Give the object again what was set aside. A name is generated only if it still has none."""
+    base, name, wanted = kept.pop("generateName", ""), meta.get("name"), meta.get("generateName")
+    if name:
+        kept.pop("name", None)
+    elif base and wanted != base:
+        kept["name"] = generate_name(wanted) if wanted else ""
+    meta.update(kept)

@@ -12,7 +12,7 @@ from dra_shared.cel import types as t
 from dra_shared.log import logger
 
 from dra_apiserver.equality import copied
-from dra_apiserver.errors import GroupResource, bad_request, forbidden, internal, quote
+from dra_apiserver.errors import GroupResource, bad_request, forbidden, internal, quote, server_error
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.calls import CallError, Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment
@@ -22,7 +22,12 @@ from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
     MatchConditions,
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import matched_place
-from dra_apiserver.kinds.admissionregistration.dynamic.patches import PatchFailed, apply_patch, settle
+from dra_apiserver.kinds.admissionregistration.dynamic.patches import (
+    NotConvertible,
+    PatchFailed,
+    apply_patch,
+    settle,
+)
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
 from dra_apiserver.kinds.admissionregistration.dynamic.reviews import (
     Answer,
@@ -209,4 +214,6 @@ def _take(webhook: Webhook, answer: Answer, attributes: Attributes, place: Place
         settle(patched, attributes, place)
     except PatchFailed as error:
         raise internal(str(error)) from None
+    except NotConvertible as error:
+        raise server_error(str(error)) from None
     return changed
