@@ -25,6 +25,10 @@ class Comparison:
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
         return frozenset() if self.attribute == "true" else frozenset({(None, self.attribute)})
 
+    @property
+    def capacity_read(self) -> Set[tuple[str | None, str]] | None:
+        return frozenset()
+
     def verdict(self, device: PoolDevice) -> bool | str:
         if self.attribute == "true":
             return True

@@ -36,6 +36,7 @@ def _node(name: str) -> NodeReport:
         device_class="gpu",
         count=3,
         suitable=1,
+        reached=True,
         devices=(
             *(device(number, _NOT_GPU) for number in range(16)),
             *(device(16 + number, holder) for number, holder in enumerate(holders)),
@@ -102,10 +103,10 @@ def test_a_request_that_was_not_reached_and_a_pool_that_is_not_complete() -> Non
             pod="default/p", state="x", nodes=(NodeReport(node="n", pools=usable, requests=(request,)),)
         )
     )
-    assert "not reached\n" in text
-    second = RequestReport(claim="default/mine", request="s", device_class="gpu", count=1)
+    assert "no device of the class on this node\n" in text
+    second = RequestReport(claim="default/mine", request="s", device_class="gpu", count=1, suitable=1)
     nodes = (NodeReport(node="n", pools=usable, requests=(request, second)),)
-    assert "not reached: what comes before it" in render(PodReport(pod="default/p", state="x", nodes=nodes))
+    assert "not tried: what comes before it" in render(PodReport(pod="default/p", state="x", nodes=nodes))
 
 
 def test_something_is_missing() -> None:

@@ -17,7 +17,7 @@ from dra_scheduler.allocator.feasibility import infeasible
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.nodes import node_matches
 from dra_scheduler.allocator.offers import Group, Offer, claim_for, offers
-from dra_scheduler.allocator.picks import Picks
+from dra_scheduler.allocator.picks import Picks, Recorder
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import CapacityShort, OtherNode
 from dra_scheduler.allocator.requests import (
@@ -33,6 +33,7 @@ from dra_scheduler.allocator.result import ShareIds, derived_share_id, results
 from dra_scheduler.allocator.search import Outcome, Search, selector_error
 from dra_scheduler.allocator.selectors import Candidate, Compile, Rejection, Selectors
 from dra_scheduler.allocator.snapshot import Snapshot
+from dra_scheduler.allocator.solo import judge
 from dra_scheduler.allocator.state import AllocatedState
 from dra_scheduler.allocator.trace import Trace
 from dra_scheduler.allocator.views import Needs, View
@@ -100,6 +101,21 @@ class Allocator:
         if check is not None:
             check()
         run = _Run(self.features, self.allocated, attempt, node, view, trace)
+        try:
+            return self._search(run, attempt, node, view, check, trace)
+        finally:
+            if trace is not None and trace.alone:
+                run.judge(trace)
+
+    def _search(
+        self,
+        run: "_Run",
+        attempt: Attempt,
+        node: Node,
+        view: View,
+        check: Callable[[], None] | None,
+        trace: Trace | None,
+    ) -> tuple[AllocationResult, ...] | None:
         all_devices = run.prepare()
         search = Search(
             self.features,
@@ -147,6 +163,15 @@ class Allocator:
         (request,) = attempt.requests
         return offers(self.features, self.allocated, request, run.reachable(request), group)
 
+    def devices_of(self, class_name: str) -> list[PoolDevice]:
+        """Return all published devices that the class selects, wherever they are; none if there is no such class."""
+        device_class = self._lookup(class_name)
+        if device_class is None:
+            return []
+        texts = [each.cel.expression for each in device_class.spec.selectors if each.cel is not None]
+        selection = self._selectors.selection(tuple(texts), ())
+        return [device for device in self.snapshot.devices() if selection.rejection(device) is None]
+
     def stamp(self, node_name: str) -> tuple[int, ...]:
         """Stays the same as long as slices and allocations give the (same) node the same answers."""
         known = self.snapshot.known_pools(node_name)
@@ -190,7 +215,15 @@ class _Run:
         self._trace = trace
         self._candidates: dict[int, Sequence[Candidate]] = {}
         self._all_devices: dict[int, list[tuple[PoolDevice, Pool]]] = {}
-        self.picks = Picks(features, allocated, attempt.claims, trace, node.status.declared_features)
+        self.picks = self._new_picks(trace)
+
+    def _new_picks(self, recorder: Recorder | None) -> Picks:
+        declared = self._node.status.declared_features
+        return Picks(self._features, self._allocated, self._attempt.claims, recorder, declared)
+
+    def judge(self, trace: Trace) -> None:
+        """Complete the trace with the verdict on every device for every request by itself."""
+        judge(trace, self._attempt.requests, self.reachable, self._new_picks)
 
     def prepare(self) -> dict[int, list[tuple[PoolDevice, Pool]]]:
         """The checks that depend on the node; returns the devices of requests for all devices."""

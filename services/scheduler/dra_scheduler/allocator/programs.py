@@ -21,13 +21,13 @@ class CelProgram:
 
     @property
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain, identifier) of the attributes and capacities that it may read; None: it may read everything."""
-        program = self._program
-        if program is None:
-            return frozenset()
-        if program.attributes_read is None or program.capacity_read is None:
-            return None
-        return program.attributes_read | program.capacity_read
+        """(domain, identifier) of the attributes that it may read; None: it may read all."""
+        return frozenset() if self._program is None else self._program.attributes_read
+
+    @property
+    def capacity_read(self) -> Set[tuple[str | None, str]] | None:
+        """(domain, identifier) of the capacities that it may read; None: it may read all."""
+        return frozenset() if self._program is None else self._program.capacity_read
 
     def verdict(self, device: PoolDevice) -> bool | str:
         """Whether the device is accepted, or why evaluation failed."""

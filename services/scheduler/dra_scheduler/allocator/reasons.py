@@ -83,6 +83,7 @@ class SelectorRejected:
     """A selector is not true for the device or, with ``error``, cannot be evaluated.
 
     ``attributes`` are the attributes and capacities that it may have read, by name; all where that is unknown.
+    ``lacks`` are attributes that it may have read and the device does not have.
     """
 
     of_class: str  # the class's name, or empty for the request's own selectors
@@ -90,10 +91,17 @@ class SelectorRejected:
     expression: str
     error: str
     attributes: tuple[tuple[str, str], ...]
+    lacks: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> str:
+        """The values in words."""
+        values = [f"{name}={value}" for name, value in self.attributes]
+        return ", ".join([*values, *(f"no attribute {name}" for name in self.lacks if not self.error)])
 
     def __str__(self) -> str:
         of = f"class {self.of_class}" if self.of_class else "the request"
-        saw = ", ".join(f"{name}={value}" for name, value in self.attributes)
+        saw = self.seen
         text = self.error or f"not true: {self.expression}"
         return f"selector #{self.index} of {of}: {text}" + (f" (saw {saw})" if saw else "")
 

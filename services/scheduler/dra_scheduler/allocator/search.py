@@ -14,7 +14,7 @@ import enum
 import math
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from dra_scheduler.allocator.equivalence import DeviceEquivalence
 from dra_scheduler.allocator.errors import AllocationError
@@ -31,6 +31,13 @@ _CHECK_EVERY: Final = 64
 _REMEMBER_AFTER: Final = 64
 # When to ask whether there can be a solution at all.
 _CHECK_FEASIBILITY_AFTER: Final = 128
+
+
+class SearchRecorder(Recorder, Protocol):
+    """Records what a search did; a Trace."""
+
+    def started(self, request: Request) -> None:
+        """The search begins to look for the request's devices."""
 
 
 class Outcome(enum.Enum):
@@ -114,7 +121,7 @@ class Search:
         equivalence: Callable[[], DeviceEquivalence],
         infeasible: Callable[[], bool],
         check: Callable[[], None] | None,
-        recorder: Recorder | None,
+        recorder: SearchRecorder | None,
     ) -> None:
         self._features = features
         self._entries = attempt.entries
@@ -192,6 +199,8 @@ class Search:
 
     def _start(self, position: int, request: Request, contains: bool) -> Outcome | None:
         self._count_step()
+        if self._recorder is not None:
+            self._recorder.started(request)
         wanted = request.count
         if request.all_devices:
             wanted = len(self._all_devices[request.number])

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Set
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.semver import Semver, SemverError
@@ -23,7 +23,11 @@ class Program(Protocol):
 
     @property
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain or None for any, identifier) of what it may read; None: it may read everything."""
+        """(domain or None for any, identifier) of the attributes that it may read; None: it may read all."""
+
+    @property
+    def capacity_read(self) -> Set[tuple[str | None, str]] | None:
+        """The same for capacities."""
 
     def verdict(self, device: PoolDevice) -> bool | str:
         """Whether the device is accepted or, as text, why evaluation failed."""
@@ -32,10 +36,18 @@ class Program(Protocol):
 Compile = Callable[[str], Program]
 
 
+class _Names(NamedTuple):
+    """The attributes and capacities of a device that an expression may read, and those that the device lacks."""
+
+    attributes: tuple[str, ...]
+    capacity: tuple[str, ...]
+    lacked: tuple[str, ...]
+
+
 class _Expression:
     """An expression, compiled when first needed, and its verdicts by what it reads of a device."""
 
-    __slots__ = ("_compile", "_names", "_program", "_verdicts", "text")
+    __slots__ = ("_compile", "_found", "_names", "_program", "_verdicts", "text")
 
     def __init__(self, text: str, compile_: Compile) -> None:
         self.text = text
@@ -44,6 +56,8 @@ class _Expression:
         self._verdicts: dict[object, bool | str] = {}
         # Under which names a driver's devices may have what is read; None: everything is read.
         self._names: dict[str, tuple[str, ...] | None] = {}
+        # By driver and the names of what a device has: what of that is read.
+        self._found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Names] = {}
 
     def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
         known = device.verdicts.get(self)
@@ -69,7 +83,7 @@ class _Expression:
         """Devices with equal shapes get equal verdicts; None: only this device is like itself."""
         driver, spec = device.id.driver, device.spec
         if driver not in self._names:
-            self._names[driver] = _names_read(program.attributes_read, driver)
+            self._names[driver] = _names_read(_all_reads(program), driver)
         names = self._names[driver]
         if names is None:
             return None
@@ -92,16 +106,49 @@ class _Expression:
 
     def values_seen(self, device: PoolDevice) -> tuple[tuple[str, str], ...]:
         """The attributes and capacities that the expression may read of the device, by name, as text."""
-        reads = self._compiled().attributes_read
-        values = {name: attribute_text(attribute) for name, attribute in device.spec.attributes.items()}
-        for name, capacity in device.spec.capacity.items():
-            values.setdefault(name, capacity.value)
-        return tuple(
-            (name, text)
-            for name, text in values.items()
-            if reads is None
-            or any(_is_named(name, domain, identifier, device.id.driver) for domain, identifier in reads)
-        )
+        spec, names = device.spec, self._names_in(device)
+        values = {name: attribute_text(spec.attributes[name]) for name in names.attributes}
+        for name in names.capacity:
+            values[f"capacity {name}" if name in values else name] = spec.capacity[name].value
+        return tuple(values.items())
+
+    def attributes_lacked(self, device: PoolDevice) -> tuple[str, ...]:
+        """The attributes of the device's own driver that the expression may read and the device does not have."""
+        return self._names_in(device).lacked
+
+    def _names_in(self, device: PoolDevice) -> _Names:
+        driver, spec = device.id.driver, device.spec
+        key = driver, tuple(spec.attributes), tuple(spec.capacity)
+        known = self._found.get(key)
+        if known is None:
+            if len(self._found) >= _MAX_SHAPES:
+                self._found.clear()
+            known = self._found[key] = _names_in(self._compiled(), *key)
+        return known
+
+
+def _names_in(
+    program: Program, driver: str, attributes: tuple[str, ...], capacity: tuple[str, ...]
+) -> _Names:
+    own = [read for read in program.attributes_read or () if read[0] == driver]
+    return _Names(
+        tuple(name for name in attributes if _is_read(program.attributes_read, name, driver)),
+        tuple(name for name in capacity if _is_read(program.capacity_read, name, driver)),
+        tuple(
+            identifier
+            for domain, identifier in sorted(own)
+            if not any(_is_named(name, domain, identifier, driver) for name in attributes)
+        ),
+    )
+
+
+def _all_reads(program: Program) -> Set[tuple[str | None, str]] | None:
+    attributes, capacity = program.attributes_read, program.capacity_read
+    return None if attributes is None or capacity is None else attributes | capacity
+
+
+def _is_read(reads: Set[tuple[str | None, str]] | None, name: str, driver: str) -> bool:
+    return reads is None or any(_is_named(name, domain, identifier, driver) for domain, identifier in reads)
 
 
 def _is_named(name: str, domain: str | None, identifier: str, driver: str) -> bool:
@@ -195,6 +242,11 @@ class Selection:
         """The attributes and capacities that the selector may have read of the device, by name."""
         expressions = self._of_class if rejection.of_class else self._of_request
         return () if rejection.index < 0 else expressions[rejection.index].values_seen(device)
+
+    def attributes_lacked(self, rejection: Rejection, device: PoolDevice) -> tuple[str, ...]:
+        """The attributes that the selector may have read and the device does not have."""
+        expressions = self._of_class if rejection.of_class else self._of_request
+        return () if rejection.index < 0 else expressions[rejection.index].attributes_lacked(device)
 
     def bindable(self, device: PoolDevice) -> bool:
         """Whether the device has no binding conditions, or they are supported."""

@@ -13,7 +13,7 @@ from dra_scheduler.allocator.compatibility import uses_groups
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.nodes import node_matches
-from dra_scheduler.allocator.pools import Pool, SliceEntry, in_allocation_order, view_pool
+from dra_scheduler.allocator.pools import Pool, PoolDevice, SliceEntry, in_allocation_order, view_pool
 from dra_scheduler.allocator.state import PoolID
 from dra_scheduler.allocator.views import View
 
@@ -131,6 +131,17 @@ class Snapshot:
     def slices(self) -> Iterator[ResourceSlice]:
         """All slices."""
         return (entry.slice for pool in self._pools.values() for entry in pool.entries.values())
+
+    def devices(self) -> Iterator[PoolDevice]:
+        """Yield the devices of all slices, whatever their generation."""
+        for pool in self._pools.values():
+            for entry in pool.entries.values():
+                yield from entry.devices
+
+    def slices_of(self, pool_id: PoolID) -> Iterator[ResourceSlice]:
+        """Yield the slices of one pool, whatever their generation and node."""
+        pool = self._pools.get(pool_id)
+        return (entry.slice for entry in pool.entries.values()) if pool is not None else iter(())
 
     def slices_for(self, node_name: str) -> Iterator[ResourceSlice]:
         """The slices of all pools that the node may see anything of."""

@@ -16,10 +16,12 @@ _MAX_REASONS = 8
 
 @dataclass(slots=True)
 class RequestTrace:
-    """One request or subrequest of a claim: each device looked at and why it wasn't taken, in order of the search.
+    """One request or subrequest of a claim: each device that was rejected, and why.
 
-    A device that different branches of the search turned away for different reasons has several. A request without
-    any device was not reached: what comes before it could not be satisfied.
+    A device that different branches of the search rejected for different reasons has several. A device that the search
+    did not reach has the reason why the request could not have it by itself.
+    ``suitable`` are the devices that the request could have by itself. ``reached`` is false if the search never tried
+    the request: an earlier alternative was taken, or an earlier request could not be satisfied.
     """
 
     claim: str
@@ -28,6 +30,8 @@ class RequestTrace:
     # How many devices are asked for; 0: all.
     count: int = 0
     devices: dict[DeviceID, list[Reason]] = field(default_factory=dict)
+    suitable: list[DeviceID] = field(default_factory=list)
+    reached: bool = False
 
 
 @dataclass(slots=True)
@@ -46,9 +50,13 @@ class PoolTrace:
 
 
 class Trace:
-    """Hand one to ``Allocator.allocate`` and read it afterwards; a trace is for one call."""
+    """Hand one to ``Allocator.allocate`` and read it afterwards; a trace is for one call.
 
-    def __init__(self) -> None:
+    ``alone``: it also gets the verdict on every device for every request by itself, which takes longer.
+    """
+
+    def __init__(self, *, alone: bool = True) -> None:
+        self.alone = alone
         self.node = ""
         self.pools: list[PoolTrace] = []
         self.requests: list[RequestTrace] = []
@@ -91,6 +99,18 @@ class Trace:
         """The search has met an error."""
         self.error = error
 
+    def started(self, request: Request) -> None:
+        """The search begins to look for the request's devices."""
+        self.requests[request.number].reached = True
+
+    def suits(self, request: Request, device: PoolDevice) -> None:
+        """The request could have the device by itself."""
+        self.requests[request.number].suitable.append(device.id)
+
+    def not_reached(self, request: Request, device: PoolDevice, reason: Reason) -> None:
+        """The request could not have the device by itself; recorded unless the search has rejected the device."""
+        self.requests[request.number].devices.setdefault(device.id, [reason])
+
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
         """The device was looked at for the request, and not taken."""
         reasons = self.requests[request.number].devices.setdefault(device.id, [])
@@ -119,5 +139,6 @@ class Trace:
                         rejection.expression,
                         rejection.error,
                         selection.values_seen(rejection, device),
+                        selection.attributes_lacked(rejection, device),
                     ),
                 )

@@ -33,16 +33,16 @@ def _detail(reason: Reason, kind: str, claims: tuple[str, ...], pods: tuple[str,
 def _selector(
     reason: SelectorRejected, kind: str, claims: tuple[str, ...], pods: tuple[str, ...]
 ) -> ReasonReport:
-    saw = dict(reason.attributes)
     return ReasonReport(
         kind=kind,
-        gist=str(reason).partition(" (saw ")[0] if saw else str(reason),
-        values=", ".join(f"{name}={value}" for name, value in saw.items()),
+        gist=str(reason).removesuffix(f" (saw {reason.seen})"),
+        values=reason.seen,
         device_class=reason.of_class,
         index=reason.index,
         expression=reason.expression,
         error=reason.error,
-        saw=saw,
+        saw=dict(reason.attributes),
+        lacks=reason.lacks,
     )
 
 

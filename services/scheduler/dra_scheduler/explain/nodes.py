@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from dra_shared.api.resource import AllocationResult
 
 from dra_scheduler.allocator import DeviceID, Trace
-from dra_scheduler.allocator.reasons import CapacityShort, DeadEnd, InUse, Picked, Reason
-from dra_scheduler.allocator.trace import RequestTrace
+from dra_scheduler.allocator.reasons import CapacityShort, InUse, Picked, Reason
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.details import detail
 from dra_scheduler.explain.report import DeviceReport, NodeReport, PoolReport, ReasonReport, RequestReport
@@ -44,7 +43,8 @@ class NodeReporter:
                 request=request.request,
                 device_class=request.device_class,
                 count=request.count,
-                suitable=_suitable(trace, request),
+                suitable=len(request.suitable),
+                reached=request.reached,
                 devices=tuple(
                     DeviceReport(
                         device=str(device),
@@ -98,13 +98,3 @@ def devices_of(allocation: AllocationResult | None) -> tuple[str, ...]:
         + (f" (share {result.share_id})" if result.share_id else "")
         for result in allocation.devices.results
     )
-
-
-def _suitable(trace: Trace, request: RequestTrace) -> int:
-    """How many devices the request could have if there was nothing else to satisfy."""
-    devices = sum(pool.devices for pool in trace.pools if not pool.incomplete and not pool.invalid)
-    turned_away = sum(
-        any(not isinstance(reason, Picked | DeadEnd) for reason in reasons)
-        for reasons in request.devices.values()
-    )
-    return max(0, devices - turned_away) if request.devices or trace.results is not None else 0

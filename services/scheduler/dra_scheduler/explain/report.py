@@ -19,6 +19,7 @@ class ReasonReport(Struct):
     expression: str = ""
     error: str = ""
     saw: dict[str, str] = field(default_factory=dict)
+    lacks: tuple[str, ...] = ()
     taint: DeviceTaint | None = None
     attribute: str = ""
     value: str = ""
@@ -41,10 +42,11 @@ class DeviceReport(Struct):
 
 
 class RequestReport(Struct):
-    """A claim's request on one node; without devices it was not reached, as what comes before it can't be had.
+    """A claim's request on one node, and why it was not given each of the ``devices``.
 
-    It asks for ``count`` devices (0: for all), of which ``suitable`` are nothing but picked already or no good
-    together with the rest.
+    It asks for ``count`` devices (0: for all). It could have any one of ``suitable`` devices if the claims needed
+    nothing else. If ``reached`` is false the search did not try it: an earlier alternative was taken, or an earlier
+    request could not be satisfied.
     """
 
     claim: str
@@ -52,17 +54,22 @@ class RequestReport(Struct):
     device_class: str = ""
     count: int = 0
     suitable: int = 0
+    reached: bool = False
     devices: tuple[DeviceReport, ...] = ()
 
 
 class PoolReport(Struct):
-    """A pool that the node sees; with ``problem``, why no devices are taken from it."""
+    """A pool that the node sees and from which a request's class might select devices.
+
+    ``problem`` is why no devices are taken from it; ``warning`` is what is wrong with a pool that can be used.
+    """
 
     driver: str
     pool: str
     generation: int = 0
     devices: int = 0
     problem: str = ""
+    warning: str = ""
 
 
 class NodeReport(Struct):
@@ -109,6 +116,14 @@ class ClaimReport(Struct):
     in_flight: bool = False
 
 
+class HeldReport(Struct):
+    """A device that ``claims`` hold and no ResourceSlice publishes any more, and the pods they are reserved for."""
+
+    device: str
+    claims: tuple[str, ...] = ()
+    pods: tuple[str, ...] = ()
+
+
 class MemberReport(Struct):
     """A pod of the group: where it is, or in what state it waits, with the message of its last attempt."""
 
@@ -118,13 +133,29 @@ class MemberReport(Struct):
     message: str = ""
 
 
+class PlaceReport(Struct):
+    """A pod of a gang in a trial: the node and devices that it would get, or why it would get none.
+
+    Without a node and a message there was no time left to try it.
+    """
+
+    pod: str
+    node: str = ""
+    devices: tuple[str, ...] = ()
+    message: str = ""
+
+
 class GroupReport(Struct):
-    """The group that the pod is scheduled with. Without ``min_count`` its pods need not wait for each other."""
+    """The group that the pod is scheduled with. Without ``min_count`` its pods need not wait for each other.
+
+    ``together`` is a trial of the pods of a gang that wait, in the order in which the scheduler tries them.
+    """
 
     group: str
     min_count: int = 0
     placed: int = 0
     members: tuple[MemberReport, ...] = ()
+    together: tuple[PlaceReport, ...] = ()
 
 
 class SelectorReport(Struct):
@@ -151,7 +182,9 @@ class ClassReport(Struct):
 class PodReport(Struct):
     """Why a pod is where it is, or nowhere; ``waits_for`` is why one that has a node does not run.
 
-    ``shortfalls`` are what its claims' selectors ask for and no device of the cluster has.
+    ``shortfalls`` are what its claims and extended resources ask for and nothing in the cluster has; ``unpublished``
+    the devices that claims hold and no ResourceSlice publishes any more. ``not_examined`` counts the nodes for which
+    there was no time, ``not_asked`` names the scheduler extenders that might reject nodes.
     """
 
     pod: str
@@ -167,5 +200,8 @@ class PodReport(Struct):
     closest: str = ""
     change: Change | None = None
     shortfalls: tuple[str, ...] = ()
+    unpublished: tuple[HeldReport, ...] = ()
     nodes: tuple[NodeReport, ...] = ()
     nodes_left_out: int = 0
+    not_examined: int = 0
+    not_asked: tuple[str, ...] = ()

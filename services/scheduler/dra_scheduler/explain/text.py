@@ -8,14 +8,18 @@ from dra_scheduler.explain.report import (
     ClassReport,
     DeviceReport,
     GroupReport,
+    HeldReport,
     NodeReport,
     NodeSummary,
+    PlaceReport,
     PodReport,
     ReasonReport,
     RequestReport,
 )
 
 _MOST_NAMES = 4
+_MOST_PLACES = 8
+_STOPPED = "  stopped for lack of time: {left} of {nodes} nodes were not examined, and a closer one may be among them"
 _OTHERWISE = "; in another try: "
 _MOST_VALUES = 3
 _NUMBERED = re.compile(r"(.*?)(\d+)$")
@@ -43,11 +47,17 @@ def render(report: PodReport) -> str:
     elif report.closest and not any(node.fits for node in report.nodes):
         lines.append("  no single change that was tried would make it fit")
     lines += [f"  {text}" for text in report.shortfalls]
+    lines += _held(report.unpublished)
+    lines += [f"  not asked: extender {name}, which might reject nodes" for name in report.not_asked]
     for group in _sorts(report.nodes):
         names = [node.node for node in group[1:]]
         lines += ["  " + line for line in _node(group[0], names, "has it" if report.node else "fits")]
     if report.nodes_left_out:
         lines.append(f"  and {report.nodes_left_out} more nodes")
+    if report.not_examined:
+        lines.append(
+            _STOPPED.format(left=report.not_examined, nodes=len(report.nodes) + report.nodes_left_out)
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -70,6 +80,28 @@ def _group(group: GroupReport) -> Iterator[str]:
         yield f"    {member.pod}: {member.state}" + (f", {member.message}" if member.message else "")
     if len(waiting) > _MOST_NAMES:
         yield f"    and {len(waiting) - _MOST_NAMES} more that wait"
+    if group.together:
+        placed = sum(bool(place.node) for place in group.together)
+        yield f"    tried together now: {placed} of {len(group.together)} pods that wait would get nodes"
+        shown = sorted(group.together, key=lambda place: bool(place.node))[:_MOST_PLACES]
+        yield from (f"      {_place(place)}" for place in group.together if place in shown)
+        if len(group.together) > len(shown):
+            yield f"      and {len(group.together) - len(shown)} more"
+
+
+def _place(place: PlaceReport) -> str:
+    if place.node:
+        return f"{place.pod}: {place.node}" + (f" ({', '.join(place.devices)})" if place.devices else "")
+    return f"{place.pod}: {place.message or 'not tried, for lack of time'}"
+
+
+def _held(devices: Sequence[HeldReport]) -> Iterator[str]:
+    for held in devices[:_MOST_PLACES]:
+        pods = f" ({', '.join(held.pods)})" if held.pods else ""
+        claims = f"claim{'s' if len(held.claims) > 1 else ''} {', '.join(held.claims)}"
+        yield f"  no ResourceSlice publishes device {held.device} any more, which {claims} holds{pods}"
+    if len(devices) > _MOST_PLACES:
+        yield f"  and {len(devices) - _MOST_PLACES} more such devices"
 
 
 def _claim(claim: ClaimReport) -> Iterator[str]:
@@ -92,7 +124,7 @@ def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
             (request.claim, request.request, request.suitable, tuple(gists(request.devices).items()))
             for request in _gist_only(node.requests)
         )
-        pools = tuple((pool.driver, pool.devices, pool.problem) for pool in node.pools)
+        pools = tuple((pool.driver, pool.devices, pool.problem, bool(pool.warning)) for pool in node.pools)
         key = (node.fits, str(node.objections), str(node.saw), pools, str(requests), len(node.allocated))
         found.setdefault(key, []).append(node)
     return list(found.values())
@@ -120,22 +152,34 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
         yield from (f"    {text}" for text in node.saw.get(plugin, ()))
     for pool in node.pools:
         suffix = f" ({pool.problem})" if pool.problem else ""
-        yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {pool.devices} devices{suffix}"
-    usable = any(pool.devices and not pool.problem for pool in node.pools)
+        yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {_count(pool.devices)}{suffix}"
+        if pool.warning:
+            yield f"    {pool.warning}"
+    usable = not node.pools or any(pool.devices and not pool.problem for pool in node.pools)
     for index, request in enumerate(node.requests):
-        yield from ("  " + line for line in _request(request, usable, first=not index))
+        why = _not_searched(request, usable, first=not index, allocates=bool(node.allocated))
+        yield from ("  " + line for line in _request(request, why))
     if node.allocated:
         yield f"  devices: {', '.join(node.allocated)}"
 
 
-def _request(request: RequestReport, usable: bool, first: bool) -> Iterable[str]:
+def _not_searched(request: RequestReport, usable: bool, *, first: bool, allocates: bool) -> str:
+    """Why the request got no device or was not tried; empty if its devices say so."""
+    if not usable:
+        return "no pool to take devices from"
+    if not request.devices and not request.suitable:
+        return "no device of the class on this node"
+    if request.reached or first:
+        return "" if request.reached else "not tried"
+    return "not tried: " + ("an earlier one is taken" if allocates else "what comes before it cannot be had")
+
+
+def _request(request: RequestReport, why: str) -> Iterable[str]:
     wanted = f"{request.count} of" if request.count else "all of"
     suit = f", {request.suitable} would suit" if request.suitable else ""
     yield f"request {request.request} of claim {request.claim} ({wanted} class {request.device_class}{suit})"
-    if not usable:
-        yield "  no pool to take devices from"
-    elif not request.devices and not request.suitable:
-        yield "  not reached" + ("" if first else ": what comes before it cannot be had")
+    if why:
+        yield f"  {why}"
     for group, devices in gists(request.devices).items():
         parts = [gist + _values(_verb(devices[0], gist), values_of(devices, gist)) for gist in group]
         # A selector is asked once for all tries.

@@ -1,0 +1,68 @@
+"""The verdict on each device for each request by itself, for explanations.
+
+A search ends with its first solution, so it says nothing of the devices and alternatives that come after it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from dra_scheduler.allocator.errors import AllocationError
+from dra_scheduler.allocator.picks import Picks, Recorder
+from dra_scheduler.allocator.pools import Pool, PoolDevice
+from dra_scheduler.allocator.reasons import Reason
+from dra_scheduler.allocator.requests import Request
+from dra_scheduler.allocator.selectors import Candidate
+from dra_scheduler.allocator.trace import Trace
+
+
+class _FirstReason:
+    """Keeps the first reason against a device."""
+
+    def __init__(self) -> None:
+        self.reason: Reason | None = None
+
+    def take(self) -> Reason | None:
+        """Return the reason, and start over."""
+        reason, self.reason = self.reason, None
+        return reason
+
+    def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
+        """Keep the reason if there is none yet."""
+        self.reason = self.reason or reason
+
+
+def judge(
+    trace: Trace,
+    requests: Iterable[Request],
+    candidates: Callable[[Request], Sequence[Candidate]],
+    new_picks: Callable[[Recorder], Picks],
+) -> None:
+    """Count the devices that each request could have by itself, and record why it could not have the others."""
+    for request in requests:
+        recorder = _FirstReason()
+        picks = new_picks(recorder)
+        for device, pool, failing in candidates(request):
+            if failing is not None:
+                continue
+            leaks = picks.leaks
+            if _could_have(picks, request, pool, device):
+                trace.suits(request, device)
+            reason = recorder.take()
+            if reason is not None:
+                trace.not_reached(request, device, reason)
+            if picks.leaks != leaks:
+                # What upstream leaves behind must not count against the next device.
+                picks = new_picks(recorder)
+
+
+def _could_have(picks: Picks, request: Request, pool: Pool, device: PoolDevice) -> bool:
+    try:
+        if not (
+            picks.free(request, pool, device)
+            and picks.fits_capacity(request, pool, device)
+            and picks.take(request, pool, device, 0)
+        ):
+            return False
+    except AllocationError:
+        return False
+    picks.give_back(request.claim_index)
+    return True
