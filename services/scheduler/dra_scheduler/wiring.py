@@ -31,6 +31,8 @@ from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.eventhandlers import EventHandlers
 from dra_scheduler.explain.explainer import Explainer
 from dra_scheduler.explain.groups import GroupExplainer
+from dra_scheduler.explain.shortfalls import Shortfalls
+from dra_scheduler.explain.together import GangTrials
 from dra_scheduler.extenders.chain import EXTENDER, INTERESTS, Extenders
 from dra_scheduler.failurehandler import FailureHandler
 from dra_scheduler.failurereporter import FailureReporter
@@ -344,7 +346,11 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
 
 
 def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
-    groups = GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs_wait(base.config.gates))
+    gangs = gangs_wait(base.config.gates)
+
+    def offered() -> set[str]:
+        return {name for node in base.cache.nodes() for name in node.allocatable}
+
     return Explainer(
         base.cache,
         base.queue,
@@ -352,7 +358,11 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         frameworks,
         base.stopwatch,
         base.newest_pod,
-        groups,
+        GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs),
+        GangTrials(base.groups, base.queue, base.cache, base.manager, frameworks, gangs=gangs),
+        Shortfalls(base.manager, offered, extended=base.enabled("DRAExtendedResource")),
+        # Also in a world in memory, where none of them is asked.
+        Extenders(base.config.extenders),
     )
 
 

@@ -1,12 +1,16 @@
 """Explanations: what they say, and that it is true."""
 
+import itertools
 import random
+import textwrap
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 from dra_scheduler.allocator import Features, Trace
 from dra_scheduler.allocator.reasons import DeadEnd, InUse, SelectorRejected, Tainted
+from dra_scheduler.componentconfig.load import load
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.hint import summarize
@@ -20,7 +24,18 @@ from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 
-from tests.scheduler.objects import DRIVER, allocated, claim, class_json, node, piece, pod
+from tests.scheduler.explain.worlds import explain, simulation, text_of
+from tests.scheduler.objects import (
+    DRIVER,
+    allocated,
+    claim,
+    class_json,
+    node,
+    node_json,
+    piece,
+    pod,
+    pod_json,
+)
 from tests.support.fakeapi import FakeApi, Json
 
 
@@ -324,6 +339,35 @@ def test_each_reason_is_true_and_its_removal_changes_the_verdict(seed: int) -> N
             checked += 1
     others = [reason for reasons in trace.requests[0].devices.values() for reason in reasons]
     assert checked or all(isinstance(reason, DeadEnd) for reason in others)
+
+
+def test_nodes_that_there_was_no_time_for_are_counted() -> None:
+    world = simulation(*(node_json(f"n{number}", unschedulable=True) for number in range(8)), pod_json("p"))
+    explainer = world.scheduler.explainer
+    times = itertools.count()
+    explainer._clock = SimpleNamespace(monotonic=lambda: next(times) * 0.5)
+    report = explainer.pod("default", "p", most_nodes=2)
+    assert report is not None
+    assert (report.not_examined, report.nodes_left_out, report.summary[0].count) == (3, 6, 5)
+    line = "stopped for lack of time: 3 of 8 nodes were not examined, and a closer one may be among them"
+    assert line in text_of(report)
+    world.close()
+
+
+def test_extenders_that_might_reject_nodes_are_named() -> None:
+    configuration = """
+        apiVersion: kubescheduler.config.k8s.io/v1
+        kind: KubeSchedulerConfiguration
+        extenders:
+        - {urlPrefix: "http://all.example", filterVerb: filter}
+        - {urlPrefix: "http://scores.example", prioritizeVerb: score, weight: 1}
+        - {urlPrefix: "http://other.example", filterVerb: filter, managedResources: [{name: example.com/other}]}
+    """
+    gates = FeatureGates()
+    config = SchedulerConfig(gates=gates, loaded=load(textwrap.dedent(configuration), gates))
+    report = explain("p", node_json("n"), pod_json("p"), config=config)
+    assert report.not_asked == ("http://all.example",)
+    assert "not asked: extender http://all.example, which might reject nodes" in text_of(report)
 
 
 def _is_true(manager: DRAManager, device: Any, reason: Any, devices: list[Json]) -> None:

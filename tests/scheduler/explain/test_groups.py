@@ -1,11 +1,18 @@
 """What explanations say of the group that a pod belongs to."""
 
+import itertools
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.text import render
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_36
+from dra_shared.version import V1_36, V1_37, Version
 
-from tests.scheduler.objects import node_json, pod_json
+from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
+from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
@@ -35,7 +42,11 @@ async def _report(*pods: str, wait_for: str, about: str) -> PodReport:
 
 async def test_a_pod_that_would_fit_alone_waits_for_its_gang() -> None:
     report = await _report("p", "q", wait_for="q", about="p")
-    assert any(node.fits for node in report.nodes)
+    [node] = report.nodes
+    assert not node.fits
+    assert node.objections == {
+        "GangScheduling": ("minCount (2) cannot be satisfied: 1 scheduled, 0 remaining",)
+    }
     assert report.group is not None
     assert (report.group.group, report.group.min_count, report.group.placed) == ("default/g", 2, 0)
     (other,) = report.group.members
@@ -46,6 +57,8 @@ async def test_a_pod_that_would_fit_alone_waits_for_its_gang() -> None:
     text = render(report)
     assert "  group default/g: 2 pods, 0 with nodes, at least 2 together or none\n" in text
     assert "    default/q: unschedulable, 0/1 nodes are available: 1 Insufficient cpu." in text
+    assert "    tried together now: 1 of 2 pods that wait would get nodes\n      default/p: a\n" in text
+    assert "      default/q: 0/1 nodes are available: 1 Insufficient cpu.\n" in text
     assert "  it has to wait until at least 2 pods of default/g can have nodes together\n" in text
 
 
@@ -54,3 +67,93 @@ async def test_a_pod_whose_gang_is_not_complete() -> None:
     assert report.state == "pending: gated"
     assert report.message == "waiting for minCount pods from a gang to appear in scheduling queue"
     assert "  group default/g: 1 pods, 0 with nodes, at least 2 together or none\n" in render(report)
+
+
+_CLAIM = claim_json("one")
+
+
+def _member(name: str, node: str = "", **fields: Any) -> Json:
+    selector = {"nodeSelector": {"kubernetes.io/hostname": node}} if node else {}
+    return pod_json(name, claims={"gpu": "one"}, schedulingGroup={"podGroupName": "g"}, **selector, **fields)
+
+
+def _places(report: PodReport) -> list[tuple[str, str]]:
+    assert report.group is not None
+    return [(place.pod, place.node) for place in report.group.together]
+
+
+_WORLD: list[Json] = [
+    node_json("a"),
+    node_json("b"),
+    devices("a", {"name": "g0"}),
+    devices("b", {"name": "g0"}),
+    driver_class("gpu"),
+    _CLAIM,
+    GANG,
+]
+
+
+@pytest.mark.parametrize("version", [V1_36, V1_37])
+@pytest.mark.parametrize("settle", [False, True])
+def test_members_that_share_a_claim_and_need_different_nodes_do_not_fit(
+    version: Version, settle: bool
+) -> None:
+    gates = FeatureGates(version, GangScheduling=True, GenericWorkload=True)
+    config = SchedulerConfig(gates=gates)
+    world = simulation(*_WORLD, _member("p", "a"), _member("q", "b"), config=config, settle=settle)
+    p, q = (world.scheduler.explainer.pod("default", name) for name in ("p", "q"))
+    assert p is not None
+    assert q is not None
+    assert not any(node.fits for node in (*p.nodes, *q.nodes))
+    assert _places(p) == _places(q) == [("default/p", "a"), ("default/q", "")]
+    assert p.group is not None
+    assert p.group.together[0].devices == (f"{DRIVER}/a/g0",)
+    assert "1 resourceclaim not available on the node" in p.group.together[1].message
+    [b] = [node for node in q.nodes if node.node == "b"]
+    assert b.saw["DynamicResources"] == (
+        f"claim default/one has {DRIVER}/a/g0, for nodes with metadata.name In [a] only",
+    )
+    # All is as it was before.
+    claims = world.scheduler.manager.claims
+    assert not claims.in_flight
+    assert not claims.state.dedicated
+    assert not world.scheduler.cache.assumed
+    world.close()
+
+
+def test_members_that_can_be_together_fit() -> None:
+    config = SchedulerConfig(gates=GATES)
+    world = simulation(*_WORLD, _member("p", "a"), _member("q", "a"), config=config)
+    report = world.scheduler.explainer.pod("default", "q")
+    assert report is not None
+    assert [node.node for node in report.nodes if node.fits] == ["a"]
+    assert _places(report) == [("default/p", "a"), ("default/q", "a")]
+    world.close()
+
+
+def test_a_claim_of_another_member_is_not_to_give_its_devices_back() -> None:
+    """One device for two: the other member's claim is no obstacle that could go."""
+    claims = [claim_json("first"), claim_json("second")]
+    pods = [
+        pod_json(name, claims={"gpu": claim}, schedulingGroup={"podGroupName": "g"})
+        for name, claim in (("p", "first"), ("q", "second"))
+    ]
+    world = [node_json("a"), devices("a", {"name": "g0"}), driver_class("gpu"), GANG]
+    report = explain("q", *world, *claims, *pods, config=SchedulerConfig(gates=GATES))
+    [node] = report.nodes
+    assert node.requests[0].devices[0].reasons == ("in use by claim default/first",)
+    assert report.change is None
+
+
+def test_a_member_that_there_is_no_time_for_is_not_called_unplaceable() -> None:
+    config = SchedulerConfig(gates=GATES)
+    world = simulation(*_WORLD, _member("p", "a"), _member("q", "b"), config=config)
+    explainer = world.scheduler.explainer
+    times = itertools.count()
+    explainer._clock = SimpleNamespace(monotonic=lambda: next(times) * 0.9)
+    report = explainer.pod("default", "p")
+    assert report is not None
+    assert _places(report)[1:] == [("default/q", "")]
+    assert "default/q: not tried, for lack of time" in text_of(report)
+    assert not any("GangScheduling" in node.objections for node in report.nodes)
+    world.close()

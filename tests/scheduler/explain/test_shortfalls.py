@@ -3,8 +3,12 @@
 from typing import Any
 
 import pytest
+from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.text import render_class
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_36, V1_37, Version
 
+from tests.scheduler.explain.worlds import alternatives_claim, devices, driver_class, explain
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, running
 from tests.support.fakeapi import FakeApi, Json
@@ -86,3 +90,142 @@ async def test_a_class_by_itself() -> None:
         assert report is not None
         assert (report.selected, report.devices) == (1, 3)
         assert report.selectors[0].shortfalls == ()
+
+
+def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = None) -> tuple[str, ...]:
+    """What the explanation of a pod with the claim says that nothing has, in a world with typical devices."""
+    gpu = {
+        "attributes": {**_ATTRIBUTES, "dra.net/numa": {"int": 0}},
+        "capacity": {"memory": {"value": "40Gi"}},
+    }
+    mig = {"attributes": {"typeName": {"string": "mig"}, "profile": {"string": "1g.5gb"}}}
+    world = [
+        node_json("n"),
+        devices("n", {"name": "g0", **gpu}, {"name": "m0", **mig}),
+        devices("n", {"name": "nic0", "attributes": {"rail": {"int": 1}}}, driver="nic.example.com"),
+        driver_class("gpu", also=f"{_of('typeName')} == 'gpu'"),
+        driver_class("nic", driver="nic.example.com"),
+    ]
+    pod = pod_json("p", claims={"gpu": "c"}, nodeSelector={"no": "where"})
+    return explain("p", *world, claim, pod, *objects, config=config).shortfalls
+
+
+def _selecting(expression: str, device_class: str = "gpu") -> Json:
+    request = {"deviceClassName": device_class, "selectors": [{"cel": {"expression": expression}}]}
+    return claim_json("c", request=request)
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        (
+            "device.attributes['gpu_example_com'].typeName == 'gpu'",
+            'no device has attribute "typeName" of gpu_example_com, nearest domain seen "gpu.example.com"',
+        ),
+        (
+            "device.attributes['dra.nett'].numa == 0",
+            'no device has attribute "numa" of dra.nett, nearest domain seen "dra.net"',
+        ),
+        (
+            "device.driver == 'gpu_example_com'",
+            'no device is of driver "gpu_example_com", nearest seen "gpu.example.com"',
+        ),
+        (
+            f"device.capacity['{DRIVER}'].memroy.compareTo(quantity('1Gi')) > 0",
+            f'no device has capacity "memroy" of {DRIVER}, nearest seen "memory"',
+        ),
+        (
+            f"{_of('profile')} == '1g.5gb'",
+            f'no device of class gpu has attribute "profile" of {DRIVER}, seen numa, productName, typeName',
+        ),
+        (
+            f"{_of('typeName')} == 'mig'",
+            'no device of class gpu has typeName "mig", nearest seen "gpu"',
+        ),
+    ],
+)
+def test_names_that_no_device_has_are_explained_by_the_nearest(expression: str, text: str) -> None:
+    [found] = _shortfalls(_selecting(expression))
+    assert found.startswith(f"request gpu: {text.partition(', seen ')[0]}")
+    assert "nearest" not in text or found.endswith(text.partition(", ")[2])
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        (
+            {"matchAttribute": f"{DRIVER}/typeNam"},
+            f'no device of class gpu has attribute "typeNam" of {DRIVER}, nearest seen "typeName"',
+        ),
+        (
+            {"distinctAttribute": "dra_net/numa"},
+            'no device of class gpu has attribute "numa" of dra_net, nearest domain seen "dra.net"',
+        ),
+        ({"matchAttribute": f"{DRIVER}/typeNam", "requests": ["other"]}, None),
+        ({"matchAttribute": "dra.net/numa"}, None),
+    ],
+)
+def test_a_constraint_on_a_missing_attribute_gets_a_hint(constraint: Json, text: str | None) -> None:
+    found = _shortfalls(claim_json("c", constraints=[constraint]))
+    assert found == ((f"constraint #0 of claim default/c: {text}",) if text else ())
+
+
+def test_a_constraint_that_one_of_two_requests_cannot_meet_names_that_one() -> None:
+    claim = claim_json("c", constraints=[{"matchAttribute": "dra.net/numa"}])
+    exactly = {"deviceClassName": "nic", "allocationMode": "ExactCount", "count": 1}
+    claim["spec"]["devices"]["requests"].append({"name": "nic", "exactly": exactly})
+    [found] = _shortfalls(claim)
+    assert found.startswith(
+        'constraint #0 of claim default/c: no device of class nic has attribute "numa" of dra.net'
+    )
+
+
+def test_alternatives_have_their_shortfalls_by_their_names() -> None:
+    claim = alternatives_claim("c", big="gpu", other="nic")
+    first = claim["spec"]["devices"]["requests"][0]["firstAvailable"]
+    first[0]["selectors"] = [{"cel": {"expression": f"{_of('productName')} == 'H100'"}}]
+    [found] = _shortfalls(claim)
+    assert found.startswith('request r/big: no device has productName "H100", nearest seen')
+
+
+@pytest.mark.parametrize(("version", "names"), [(V1_36, ["memroy", f"{DRIVER}/memory"]), (V1_37, ["memroy"])])
+def test_a_capacity_that_no_device_of_the_class_has(version: Version, names: list[str]) -> None:
+    for name in ("memory", f"{DRIVER}/memory", "memroy"):
+        claim = claim_json("c", request={"capacity": {"requests": {name: "1Gi"}}})
+        config = SchedulerConfig(gates=FeatureGates(version, DRAConsumableCapacity=True))
+        found = _shortfalls(claim, config=config)
+        assert bool(found) == (name in names)
+        if found:
+            assert 'nearest seen "memory"' in found[0]
+
+
+def _extended(resource: str, *objects: Json, gates: FeatureGates | None = None) -> tuple[str, ...]:
+    pod = pod_json("p", requests={resource: "1"})
+    config = SchedulerConfig(gates=gates or FeatureGates(V1_37))
+    return explain("p", node_json("n"), *objects, pod, config=config).shortfalls
+
+
+def test_an_extended_resource_without_a_class_gets_a_hint() -> None:
+    known = class_json("gpu", extendedResourceName="example.com/gpu")
+    [found] = _extended("example.com/gpus", known)
+    assert found == (
+        "extended resource example.com/gpus: no device class has it as its extendedResourceName, "
+        'and no node offers it, nearest seen "example.com/gpu"'
+    )
+    [found] = _extended("deviceclass.resource.kubernetes.io/gpus", known)
+    assert found == (
+        "extended resource deviceclass.resource.kubernetes.io/gpus: there is no device class gpus, "
+        'nearest seen "gpu"'
+    )
+
+
+def test_an_extended_resource_that_a_node_offers_gets_no_hint() -> None:
+    node = node_json("m")
+    node["status"]["allocatable"]["example.com/gpu"] = "0"
+    assert _extended("example.com/gpu", node) == ()
+
+
+def test_an_extended_resource_while_the_feature_is_disabled_gets_a_hint() -> None:
+    known = class_json("gpu", extendedResourceName="example.com/gpu")
+    [found] = _extended("example.com/gpu", known, gates=FeatureGates(V1_36, DRAExtendedResource=False))
+    assert found.endswith("the feature gate DRAExtendedResource is disabled")

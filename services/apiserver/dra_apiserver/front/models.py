@@ -35,6 +35,7 @@ class ReasonReport(Report):
     expression: str = ""
     error: str = ""
     saw: dict[str, str] = Field(default_factory=dict)
+    lacks: list[str] = Field(default_factory=list)
     attribute: str = ""
     value: str = ""
     others: list[str] = Field(default_factory=list)
@@ -56,24 +57,30 @@ class DeviceReport(Report):
 
 
 class RequestReport(Report):
-    """A claim's request on one node."""
+    """A claim's request on one node.
+
+    It could have any one of ``suitable`` devices if the claims needed nothing else. If ``reached`` is false the
+    search did not try it.
+    """
 
     claim: str
     request: str
     device_class: str = ""
     count: int = 0
     suitable: int = 0
+    reached: bool = False
     devices: list[DeviceReport] = Field(default_factory=list)
 
 
 class PoolReport(Report):
-    """A pool that the node sees."""
+    """A pool that the node sees and from which a request's class might select devices."""
 
     driver: str
     pool: str
     generation: int = 0
     devices: int = 0
     problem: str = ""
+    warning: str = ""
 
 
 class NodeReport(Report):
@@ -123,13 +130,31 @@ class MemberReport(Report):
     message: str = ""
 
 
+class PlaceReport(Report):
+    """A pod of a gang in a trial: the node and devices that it would get, or why it would get none."""
+
+    pod: str
+    node: str = ""
+    devices: list[str] = Field(default_factory=list)
+    message: str = ""
+
+
 class GroupReport(Report):
-    """The group that the pod is scheduled with."""
+    """The group that the pod is scheduled with, and a trial of its pods that wait."""
 
     group: str
     min_count: int = 0
     placed: int = 0
     members: list[MemberReport] = Field(default_factory=list)
+    together: list[PlaceReport] = Field(default_factory=list)
+
+
+class HeldReport(Report):
+    """A device that claims hold and no ResourceSlice publishes any more."""
+
+    device: str
+    claims: list[str] = Field(default_factory=list)
+    pods: list[str] = Field(default_factory=list)
 
 
 class PodReport(Report):
@@ -148,8 +173,11 @@ class PodReport(Report):
     closest: str = ""
     change: Change | None = None
     shortfalls: list[str] = Field(default_factory=list)
+    unpublished: list[HeldReport] = Field(default_factory=list)
     nodes: list[NodeReport] = Field(default_factory=list)
     nodes_left_out: int = 0
+    not_examined: int = 0
+    not_asked: list[str] = Field(default_factory=list)
 
 
 class SelectorReport(Report):

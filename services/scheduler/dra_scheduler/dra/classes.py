@@ -3,6 +3,8 @@
 Mirrors upstream's ``plugins/dynamicresources/extended/extendedresourcecache``.
 """
 
+from collections.abc import Callable
+
 from dra_shared.api.resource import DeviceClass
 
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
@@ -14,16 +16,26 @@ class ClassResolver:
     def __init__(self) -> None:
         self._classes: dict[str, DeviceClass] = {}
         self._explicit: dict[str, DeviceClass] | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call the listener after every change of a class."""
+        self._listeners.append(listener)
+
+    def _changed(self) -> None:
+        self._explicit = None
+        for listener in self._listeners:
+            listener()
 
     def set_class(self, device_class: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[device_class.metadata.name] = device_class
-        self._explicit = None
+        self._changed()
 
     def delete_class(self, name: str) -> None:
         """Remove a class."""
         self._classes.pop(name, None)
-        self._explicit = None
+        self._changed()
 
     def get(self, name: str) -> DeviceClass | None:
         """The device class of that name."""

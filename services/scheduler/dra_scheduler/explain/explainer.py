@@ -6,32 +6,30 @@ Upstream has no counterpart. Nothing is reserved or written.
 import heapq
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
-from dra_shared.claims import ClaimReferenceError, claim_name
 from dra_shared.clock import Clock
 
 from dra_scheduler.allocator import AllocationError, Allocator, TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, claims_of
 from dra_scheduler.explain.groups import GroupExplainer, waiting_for
 from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.missing import missing, missing_driver
-from dra_scheduler.explain.nodes import NodeReporter, devices_of
+from dra_scheduler.explain.nodes import NodeReporter
 from dra_scheduler.explain.obstacles import Obstacle, obstacles
+from dra_scheduler.explain.order import distance, summary
+from dra_scheduler.explain.pools import unpublished, with_warnings
 from dra_scheduler.explain.progress import waits_for
-from dra_scheduler.explain.report import (
-    Change,
-    ClaimReport,
-    ClassReport,
-    NodeReport,
-    NodeSummary,
-    PodReport,
-)
+from dra_scheduler.explain.relevance import without_foreign
+from dra_scheduler.explain.report import Change, ClaimReport, ClassReport, NodeReport, PodReport
 from dra_scheduler.explain.shortfalls import Shortfalls
-from dra_scheduler.explain.text import of_other_class
+from dra_scheduler.explain.together import GangTrials, Trial
 from dra_scheduler.explain.whatif import WhatIf
+from dra_scheduler.extenders.chain import Extenders
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
@@ -40,13 +38,27 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _DYNAMIC_RESOURCES = "DynamicResources"
 _INTER_POD_AFFINITY = "InterPodAffinity"
+_GANG_SCHEDULING = "GangScheduling"
 # How many pods are tried, one after the other, for being in the way.
 _MOST_PODS = 200
 # For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
 _TIME_LIMIT = 2.0
+# How much of that a trial of the pod's gang may take.
+_TRIAL_LIMIT = 1.0
+# For how many of the closest nodes single changes are tried.
+_CHANGE_NODES = 3
 # For the short form: how many nodes are looked at, those with the most devices left first, and for how many seconds.
 _HINT_NODES = 4
 _HINT_TIME = 0.02
+
+
+@dataclass(slots=True)
+class _Examined:
+    """A node that the pod was tried on."""
+
+    report: NodeReport
+    trace: Trace
+    node: NodeInfo
 
 
 class Explainer:
@@ -61,16 +73,21 @@ class Explainer:
         clock: Clock,
         find_pod: Callable[[str], Pod | None],
         groups: GroupExplainer,
+        trials: GangTrials,
+        shortfalls: Shortfalls,
+        extenders: Extenders,
     ) -> None:
         self._cache = cache
         self._queue = queue
         self._manager = manager
         self._reporter = NodeReporter(manager)
-        self._shortfalls = Shortfalls(manager)
+        self._shortfalls = shortfalls
         self._frameworks = frameworks
         self._clock = clock
         self._find_pod = find_pod
         self._groups = groups
+        self._trials = trials
+        self._extenders = extenders
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
         """Why the pod is where it is; None if there is no such pod. ``most_nodes`` limits the nodes reported."""
@@ -78,7 +95,7 @@ class Explainer:
         if pod is None:
             return None
         place = pod.spec.node_name or self._cache.place_of(pod.metadata.uid) or ""
-        claims = tuple(self._claim_report(claim) for claim in self._claims(pod))
+        claims = tuple(claim_report(self._manager, claim) for claim in self._claims(pod))
         if place:
             return self._placed(pod, place, claims)
         return self._pending(pod, claims, most_nodes)
@@ -96,7 +113,7 @@ class Explainer:
         for entry in self._queue.waiting_for(claim.key):
             return self.pod(namespace, entry.pod.metadata.name, most_nodes=most_nodes)
         state = "allocated" if claim.status.allocation is not None else "unused"
-        return PodReport(pod="", state=state, claims=(self._claim_report(claim),))
+        return PodReport(pod="", state=state, claims=(claim_report(self._manager, claim),))
 
     def device_class(self, name: str) -> ClassReport | None:
         """What the class selects, and what keeps it from selecting anything; None if there is no such class."""
@@ -126,7 +143,7 @@ class Explainer:
             if self._clock.monotonic() > deadline:
                 break
         shortfalls = self._shortfalls.of_pod(pod, self._claims(pod))
-        return summarize(min(reports, key=_distance), shortfalls) if reports else ""
+        return summarize(min(reports, key=distance), shortfalls) if reports else ""
 
     def _framework(self, pod: Pod) -> Framework:
         return self._frameworks[pod.spec.scheduler_name]
@@ -162,7 +179,9 @@ class Explainer:
                 trace.results = None
             devices = tuple(device for report in claims for device in report.devices)
             report = self._reporter.report(place, True, {}, trace)
-            nodes = (msgspec.structs.replace(report, allocated=devices),)
+            report = msgspec.structs.replace(report, allocated=devices)
+            [report] = without_foreign(self._manager, [report], [report])
+            nodes = (with_warnings(self._manager, report),)
         state, waits = "binding", tuple[str, ...]()
         if not self._cache.is_assumed(pod.metadata.uid):
             state, waits = "placed", waits_for(pod, node.node if node is not None else None)
@@ -176,6 +195,7 @@ class Explainer:
             waits_for=waits,
             group=self._groups.report(pod),
             claims=claims,
+            unpublished=unpublished(self._manager, self._claims(pod), others=False),
             nodes=nodes,
         )
 
@@ -209,39 +229,85 @@ class Explainer:
             # It was tried before, and nothing has happened since that would have it tried again.
             change = change or Change(node="", kind="gate", text=f"until this changes: {gate.message}")
             return msgspec.structs.replace(report, change=change)
-        state, status = self._begin(pod)
-        if state is None:
-            change = self._missing(pod) or Change(node="", kind="pod", text=f"until this changes: {status}")
-            return msgspec.structs.replace(report, message=message or status, change=change)
         started = self._clock.monotonic()
-        examined: list[tuple[NodeReport, Trace, NodeInfo]] = []
-        for node in self._cache.nodes():
-            bare, trace = self._node(state, pod, node)
-            examined.append((self._with_obstacles(bare, state, pod, node), trace, node))
-            if self._clock.monotonic() - started > _TIME_LIMIT:
-                break
-        examined.sort(key=lambda entry: _distance(entry[0]))
-        change = missing_driver(self._manager, self._claims(pod)) or self._change(pod, examined)
+
+        def in_time(limit: float = _TIME_LIMIT) -> bool:
+            return self._clock.monotonic() - started <= limit
+
+        with self._trials.around(pod, lambda: in_time(_TRIAL_LIMIT)) as trial:
+            if group is not None and trial is not None:
+                group = msgspec.structs.replace(group, together=trial.report())
+            report = msgspec.structs.replace(report, group=group)
+            return self._tried(pod, report, trial, most_nodes, in_time)
+
+    def _tried(
+        self,
+        pod: Pod,
+        report: PodReport,
+        trial: Trial | None,
+        most_nodes: int,
+        in_time: Callable[[], bool],
+    ) -> PodReport:
+        """Complete the report with the nodes, after the other pods of a gang have got theirs in the trial."""
+        state, status = self._begin(pod, trial.state if trial is not None else None)
+        if state is None:
+            change: Change | None = self._missing(pod) or Change(
+                node="", kind="pod", text=f"until this changes: {status}"
+            )
+            return msgspec.structs.replace(
+                report,
+                message=report.message or status,
+                change=change,
+                shortfalls=self._shortfalls.of_pod(pod, self._claims(pod)),
+            )
+        examined = self._examine(state, pod, trial, in_time)
+        examined.sort(key=lambda each: distance(each.report))
+        # Explaining what is behind the objections takes long, so only the closest nodes get it.
+        for each in examined[: max(most_nodes, _CHANGE_NODES)]:
+            each.report = self._with_obstacles(each.report, state, pod, each.node)
+        change = missing_driver(self._manager, self._claims(pod)) or self._change(pod, examined, trial)
         if change is not None and change.node:
             # No node is closer than one that a single change would do for.
             best = change.node
-            examined.sort(key=lambda entry: entry[0].node != best)
-        if group is not None and any(entry[0].fits for entry in examined):
-            change = waiting_for(group)
-        shown = tuple(entry[0] for entry in examined[:most_nodes])
+            examined.sort(key=lambda each: each.report.node != best)
+        if report.group is not None and any(_waits_for_gang(each.report) for each in examined):
+            change = waiting_for(report.group)
+        reports = [each.report for each in examined]
+        shown = without_foreign(self._manager, reports[:most_nodes], reports)
+        nodes = len(self._cache.nodes())
         return msgspec.structs.replace(
             report,
-            nodes=shown,
-            summary=_summary(entry[0] for entry in examined),
-            nodes_left_out=len(self._cache.nodes()) - len(shown),
+            nodes=tuple(with_warnings(self._manager, each) for each in shown),
+            summary=summary(reports),
+            nodes_left_out=nodes - len(shown),
+            not_examined=nodes - len(examined),
             closest=shown[0].node if shown else "",
             change=change,
             shortfalls=self._shortfalls.of_pod(pod, self._claims(pod)),
+            unpublished=unpublished(self._manager, self._claims(pod), others=True),
+            not_asked=self._extenders.filtering(pod),
         )
 
-    def _begin(self, pod: Pod) -> tuple[CycleState | None, str]:
+    def _examine(
+        self, state: CycleState, pod: Pod, trial: Trial | None, in_time: Callable[[], bool]
+    ) -> list["_Examined"]:
+        """Try the pod on each node, those with the most free devices first, until time is up."""
+        nodes = sorted(self._cache.nodes(), key=lambda node: self._devices_left(node.name), reverse=True)
+        problem = trial.problem(pod.metadata.uid, fits=True) if trial is not None else ""
+        examined: list[_Examined] = []
+        for node in nodes:
+            report, trace = self._node(state, pod, node)
+            if report.fits and problem:
+                objections = {_GANG_SCHEDULING: (problem,)}
+                report = msgspec.structs.replace(report, fits=False, objections=objections)
+            examined.append(_Examined(report, trace, node))
+            if not in_time():
+                break
+        return examined
+
+    def _begin(self, pod: Pod, group: CycleState | None = None) -> tuple[CycleState | None, str]:
         """What to try the pod on nodes with; None, and why, if no node is in question."""
-        state = CycleState()
+        state = CycleState(group)
         _, status = self._framework(pod).pre_filter(state, pod)
         return (state, "") if status is None else (None, status.message)
 
@@ -256,6 +322,8 @@ class Explainer:
         found = {
             plugin: obstacles(plugin, reasons, pod, node) for plugin, reasons in report.objections.items()
         }
+        if _DYNAMIC_RESOURCES in found:
+            found[_DYNAMIC_RESOURCES] = allocated_elsewhere(self._manager, pod, node)
         if _INTER_POD_AFFINITY in found:
             found[_INTER_POD_AFFINITY] = self._in_the_way(state, pod, node, _INTER_POD_AFFINITY)
         saw = {plugin: tuple(obstacle.saw for obstacle in each) for plugin, each in found.items() if each}
@@ -264,10 +332,12 @@ class Explainer:
             remedies = {}
         return msgspec.structs.replace(report, saw=saw, remedies=tuple(remedies))
 
-    def _change(self, pod: Pod, examined: Sequence[tuple[NodeReport, Trace, NodeInfo]]) -> Change | None:
+    def _change(self, pod: Pod, examined: Sequence["_Examined"], trial: Trial | None) -> Change | None:
         claims = [c for c in self._claims(pod) if c.status.allocation is None and c.spec.devices.requests]
-        what_if = WhatIf(self._manager, self._checker())
-        for report, trace, node in examined[:3]:
+        keep = trial.other_claims(self._manager, pod.metadata.uid) if trial is not None else ()
+        what_if = WhatIf(self._manager, self._checker(), keep)
+        for each in examined[:_CHANGE_NODES]:
+            report, trace, node = each.report, each.trace, each.node
             plugins = set(report.objections)
             if report.fits or node.node is None:
                 continue
@@ -310,26 +380,7 @@ class Explainer:
     # Claims
 
     def _claims(self, pod: Pod) -> list[ResourceClaim]:
-        found = []
-        for entry in pod.spec.resource_claims:
-            try:
-                name, _ = claim_name(pod, entry)
-            except ClaimReferenceError:
-                continue
-            claim = None if name is None else self._manager.claims.get(pod.metadata.namespace, name)
-            if claim is not None:
-                found.append(claim)
-        extended = self._manager.claims.for_extended_resources(pod.metadata.uid)
-        return [*found, extended] if extended is not None else found
-
-    def _claim_report(self, claim: ResourceClaim) -> ClaimReport:
-        pending = self._manager.claims.pending_allocation(claim.metadata.uid)
-        return ClaimReport(
-            claim=claim.key,
-            devices=devices_of(claim.status.allocation or pending),
-            reserved_for=tuple(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for),
-            in_flight=pending is not None,
-        )
+        return claims_of(self._manager, pod)
 
     def _checker(self) -> Callable[[], None]:
         deadline = self._clock.monotonic() + _TIME_LIMIT
@@ -341,34 +392,6 @@ class Explainer:
         return check
 
 
-def _distance(report: NodeReport) -> tuple[int | str, ...]:
-    """How far the node is from taking the pod.
-
-    By objections, then devices of the right class that are missing, then such that are there but won't do; a pool that
-    waits for slices may yet have some, and devices that no claim holds are closer than others.
-    """
-    if not report.requests:
-        return len(report.objections), 1 << 30, 0, 0, 0, report.node
-    usable = sum(pool.devices for pool in report.pools if not pool.problem)
-    foreign, short, idle = 0, 0, 0
-    for request in report.requests:
-        wanted = max(1, request.count)
-        of_class = [device for device in request.devices if not of_other_class(device)]
-        there = usable - len(request.devices) + len(of_class) if request.devices else request.suitable
-        foreign += max(0, wanted - there)
-        short += max(0, wanted - request.suitable)
-        idle += sum(all(part.kind != "inUse" for part in device.details) for device in of_class)
-    problems = sum(bool(pool.problem) for pool in report.pools)
-    return len(report.objections), foreign, short, -problems, -idle, report.node
-
-
-def _summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
-    """Nodes by their objections, the most common first."""
-    found: dict[tuple[str, ...], list[str]] = {}
-    for report in reports:
-        objections = tuple(f"{plugin}: {', '.join(why)}" for plugin, why in report.objections.items())
-        found.setdefault(objections, []).append(report.node)
-    return tuple(
-        NodeSummary(count=len(nodes), objections=objections, nodes=tuple(sorted(nodes)))
-        for objections, nodes in sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
-    )
+def _waits_for_gang(report: NodeReport) -> bool:
+    """True if nothing but the rest of the gang keeps the pod from the node."""
+    return report.fits or report.objections.keys() == {_GANG_SCHEDULING}

@@ -1,7 +1,6 @@
 """What a pod needs and does not exist: claims, templates, classes, drivers."""
 
 import itertools
-import re
 from collections.abc import Iterable, Iterator
 
 from dra_shared.api.pod import Pod
@@ -10,8 +9,7 @@ from dra_shared.claims import ClaimReferenceError, claim_name
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import Change
-
-_DRIVER = re.compile(r"""device\.driver\s*==\s*["']([^"']+)["']""")
+from dra_scheduler.explain.selectors import named_drivers
 
 
 def missing(manager: DRAManager, pod: Pod, claims: Iterable[ResourceClaim]) -> Change | None:
@@ -36,15 +34,15 @@ def missing(manager: DRAManager, pod: Pod, claims: Iterable[ResourceClaim]) -> C
 
 
 def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Change | None:
-    """A driver that a class wants and that has published nothing, if there is one and no other class would do."""
+    """Return a driver that a class selects and that has published nothing, unless another class would do."""
     drivers = {piece.spec.driver for piece in manager.slices.list()}
     for alternatives in _classes(claims):
-        device_class = manager.classes.get(alternatives[0]) if len(alternatives) == 1 else None
-        for selector in device_class.spec.selectors if device_class is not None else ():
-            wanted = _DRIVER.search(selector.cel.expression) if selector.cel is not None else None
-            if wanted is not None and wanted[1] not in drivers:
-                text = f"until driver {wanted[1]}, which device class {alternatives[0]} is for, publishes devices"
-                return Change(node="", kind="driver", text=text)
+        named = [named_drivers(manager.classes.get(name)) for name in alternatives]
+        if all(each and not each & drivers for each in named):
+            wanted = " or ".join(sorted(frozenset.union(*named)))
+            classes = " or ".join(alternatives)
+            text = f"until driver {wanted}, which device class {classes} is for, publishes devices"
+            return Change(node="", kind="driver", text=text)
     return None
 
 

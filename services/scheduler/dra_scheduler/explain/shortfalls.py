@@ -1,69 +1,139 @@
-"""What selectors ask for and no device has: an attribute, or its value; and what comes nearest to it.
+"""Attributes, values, capacities and names that a pod asks for and nothing in the cluster has, with the nearest one.
 
 Upstream has no counterpart. A class that was written for ``NVIDIA A100`` selects no ``NVIDIA A100-SXM4-40GB``.
 """
 
-import difflib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.resource import Device, DeviceAttribute, DeviceClass, ResourceClaim
+from dra_shared.api.resource import (
+    DeviceConstraint,
+    DeviceRequest,
+    DeviceSubRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
-from dra_shared.cel.parser import ParseFailed, parse
-from dra_shared.cel.reads import comparisons, reads
 from dra_shared.quoting import go_quote
 
+from dra_scheduler.allocator.features import Arithmetic
 from dra_scheduler.allocator.programs import cel_features
-from dra_scheduler.allocator.selectors import attribute_text
+from dra_scheduler.dra.classes import IMPLICIT_PREFIX
 from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.lacking import Entry, lacks_attribute, lacks_capacity, shortfalls
+from dra_scheduler.explain.near import nearest
 from dra_scheduler.explain.report import ClassReport, SelectorReport
+from dra_scheduler.explain.selectors import class_expressions, expressions
 from dra_scheduler.framework.resources import extended_requests
 
-# How similar a name has to be to be called near.
-_SIMILAR = 0.5
-_MOST_NAMES = 5
-
-# A device with its driver.
-_Entry = tuple[str, Device]
+_Part = ExactDeviceRequest | DeviceSubRequest
 
 
 class Shortfalls:
-    """Looks for them among all devices that are published; what it found holds until those change."""
+    """Looks for them among all devices that are published; what it found holds until slices or classes change.
 
-    def __init__(self, manager: DRAManager) -> None:
+    ``offered`` returns the resources that nodes offer. ``extended``: device classes stand for extended resources (gate
+    DRAExtendedResource).
+    """
+
+    def __init__(
+        self,
+        manager: DRAManager,
+        offered: Callable[[], Iterable[str]] = tuple,
+        *,
+        extended: bool = True,
+    ) -> None:
         self._manager = manager
-        self._known: dict[str, tuple[str, ...]] = {}
-        manager.slices.add_listener(lambda old, new: self._known.clear())
+        self._offered = offered
+        self._extended = extended
+        self._exact = manager.features.arithmetic is Arithmetic.WRAPPING
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._members: dict[str, list[Entry]] = {}
+        manager.slices.add_listener(lambda old, new: self._forget())
+        manager.classes.add_listener(self._forget)
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._members.clear()
 
     def of_pod(self, pod: Pod, claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
-        """Those of the claims' classes and requests, and of the classes of extended resources."""
+        """Return those of the claims' classes, requests and constraints, and of extended resources."""
         found: dict[str, None] = {}
         for resource in extended_requests(pod):
-            device_class = self._manager.classes.for_resource(resource)
-            for text in self._of(_expressions(device_class)):
-                found[f"class {device_class.metadata.name if device_class is not None else ''}: {text}"] = (
-                    None
-                )
+            found |= dict.fromkeys(self._of_resource(resource))
         for claim in claims:
             for request in claim.spec.devices.requests:
-                # Of alternatives another one may do.
-                if request.exactly is None:
-                    continue
-                device_class = self._manager.classes.get(request.exactly.device_class_name)
-                where = f"class {request.exactly.device_class_name}"
-                for text in self._of(_expressions(device_class)):
-                    found[f"{where}: {text}"] = None
-                own = [each.cel.expression for each in request.exactly.selectors if each.cel is not None]
-                for text in self._of(own):
-                    found[f"request {request.name}: {text}"] = None
+                for name, part in parts_of(request):
+                    found |= dict.fromkeys(self._of_part(name, part))
+            for index, constraint in enumerate(claim.spec.devices.constraints):
+                found |= dict.fromkeys(self._of_constraint(claim, index, constraint))
         return tuple(found)
 
+    def _of_resource(self, resource: str) -> Iterator[str]:
+        """The class behind an extended resource, or that there is none."""
+        device_class = self._manager.classes.for_resource(resource)
+        offered = set(self._offered())
+        if device_class is not None and self._extended:
+            name = device_class.metadata.name
+            yield from (f"class {name}: {text}" for text in self._of("", class_expressions(device_class)))
+        elif resource in offered:
+            return
+        elif device_class is not None:
+            yield (
+                f"extended resource {resource}: device class {device_class.metadata.name} stands for it, "
+                "but the feature gate DRAExtendedResource is disabled"
+            )
+        elif resource.startswith(IMPLICIT_PREFIX):
+            wanted = resource.removeprefix(IMPLICIT_PREFIX)
+            names = [each.metadata.name for each in self._manager.classes.list()]
+            yield f"extended resource {resource}: there is no device class {wanted}{_seen(wanted, names)}"
+        else:
+            names = [each.spec.extended_resource_name or "" for each in self._manager.classes.list()]
+            others = {name for name in (*names, *offered) if "/" in name}
+            text = "no device class has it as its extendedResourceName, and no node offers it"
+            yield f"extended resource {resource}: {text}{_seen(resource, others)}"
+
+    def _of_part(self, name: str, part: _Part) -> Iterator[str]:
+        class_name = part.device_class_name
+        device_class = self._manager.classes.get(class_name)
+        for text in self._of("", class_expressions(device_class)):
+            yield f"class {class_name}: {text}"
+        for text in self._of(class_name, expressions(part.selectors)):
+            yield f"request {name}: {text}"
+        members = self._of_class(class_name)
+        for capacity in part.capacity.requests if part.capacity is not None else ():
+            what = f"device of class {class_name}"
+            text = lacks_capacity(capacity, members, what, exact=self._exact)
+            if text:
+                yield f"request {name}: {text}"
+
+    def _of_constraint(self, claim: ResourceClaim, index: int, constraint: DeviceConstraint) -> Iterator[str]:
+        """Requests none of whose devices has the attribute that the constraint compares."""
+        attribute = constraint.match_attribute or constraint.distinct_attribute
+        if attribute is None:
+            return
+        for request in claim.spec.devices.requests:
+            parts = [
+                part
+                for name, part in parts_of(request)
+                if not constraint.requests
+                or request.name in constraint.requests
+                or name in constraint.requests
+            ]
+            if any(attribute == each.name for part in parts for each in part.derived_attributes):
+                continue
+            classes = dict.fromkeys(part.device_class_name for part in parts)
+            members = [entry for name in classes for entry in self._of_class(name)]
+            text = lacks_attribute(attribute, members, f"device of class {' or '.join(classes)}")
+            if text:
+                yield f"constraint #{index} of claim {claim.key}: {text}"
+
     def device_class(self, name: str) -> ClassReport | None:
-        """What the class selects, and what keeps it from selecting anything; None if there is no such class."""
+        """Return what the class selects, and why it selects nothing; None if there is no such class."""
         device_class = self._manager.classes.get(name)
         if device_class is None:
             return None
-        selectors = tuple(self._selector(text) for text in _expressions(device_class))
+        selectors = tuple(self._selector(text) for text in class_expressions(device_class))
         chosen = set(range(len(self._devices())))
         for selector in selectors:
             chosen &= self._chosen(selector.expression)[0]
@@ -74,7 +144,10 @@ class Shortfalls:
     def _selector(self, expression: str) -> SelectorReport:
         chosen, errors = self._chosen(expression)
         return SelectorReport(
-            expression=expression, selected=len(chosen), errors=errors, shortfalls=self._of([expression])
+            expression=expression,
+            selected=len(chosen),
+            errors=errors,
+            shortfalls=self._of("", [expression]),
         )
 
     def _chosen(self, expression: str) -> tuple[set[int], dict[str, int]]:
@@ -96,95 +169,46 @@ class Shortfalls:
                 errors[text] = errors.get(text, 0) + 1
         return chosen, errors
 
-    def _devices(self) -> list[_Entry]:
+    def _devices(self) -> list[Entry]:
         return [
             (piece.spec.driver, device)
             for piece in self._manager.slices.list()
             for device in piece.spec.devices or ()
         ]
 
-    def _of(self, expressions: Iterable[str]) -> tuple[str, ...]:
+    def _of_class(self, class_name: str) -> list[Entry]:
+        """The devices of the class."""
+        if class_name not in self._members:
+            devices = self._manager.allocator.devices_of(class_name)
+            self._members[class_name] = [(device.id.driver, device.spec) for device in devices]
+        return self._members[class_name]
+
+    def _of(self, class_name: str, selectors: Iterable[str]) -> tuple[str, ...]:
+        """The shortfalls of a request's selectors; of a class's own if ``class_name`` is empty."""
         found: list[str] = []
-        for expression in expressions:
-            if expression not in self._known:
-                self._known[expression] = tuple(_shortfalls(expression, self._devices()))
-            found += self._known[expression]
+        for text in selectors:
+            key = class_name, text
+            if key not in self._known:
+                self._known[key] = tuple(self._work_out(class_name, text))
+            found += self._known[key]
         return tuple(dict.fromkeys(found))
 
-
-def _expressions(device_class: DeviceClass | None) -> list[str]:
-    selectors = device_class.spec.selectors if device_class is not None else ()
-    return [each.cel.expression for each in selectors if each.cel is not None]
-
-
-def _shortfalls(expression: str, devices: Sequence[_Entry]) -> Iterator[str]:
-    try:
-        tree = parse(expression)
-    except ParseFailed:
-        return
-    wanted = comparisons(tree)
-    drivers = {str(value) for path, values in wanted if path == ("driver",) for value in values}
-    entries = [entry for entry in devices if not drivers or entry[0] in drivers]
-    if not entries:
-        return
-    missing = set()
-    read = reads(tree)
-    for domain, name in sorted(read["attributes"] if read is not None else ()):
-        if not any(_attribute(entry, domain, name) is not None for entry in entries):
-            missing.add((domain, name))
-            yield _no_attribute(domain, name, entries)
-    for path, values in wanted:
-        if len(path) == 3 and path[0] == "attributes" and path[1:] not in missing:
-            yield from _no_value(path[1], path[2], values, entries)
+    def _work_out(self, class_name: str, expression: str) -> Sequence[str]:
+        everywhere = shortfalls(expression, self._devices(), "device")
+        members = self._of_class(class_name) if class_name else []
+        if everywhere or not members:
+            return everywhere
+        return shortfalls(expression, members, f"device of class {class_name}")
 
 
-def _attribute(entry: _Entry, domain: str, name: str) -> DeviceAttribute | None:
-    driver, device = entry
-    attributes: Mapping[str, DeviceAttribute] = device.attributes
-    found = attributes.get(f"{domain}/{name}")
-    return attributes.get(name) if found is None and domain == driver else found
+def parts_of(request: DeviceRequest) -> Iterator[tuple[str, _Part]]:
+    """Yield the request, or each of its alternatives, with its full name."""
+    if request.exactly is not None:
+        yield request.name, request.exactly
+    for part in request.first_available:
+        yield f"{request.name}/{part.name}", part
 
 
-def _no_attribute(domain: str, name: str, entries: Iterable[_Entry]) -> str:
-    seen = {
-        attribute.rpartition("/")[2]
-        for driver, device in entries
-        for attribute in device.attributes
-        if (attribute.rpartition("/")[0] or driver) == domain
-    }
-    text = f"no device has attribute {go_quote(name)} of {domain}"
-    if not seen:
-        return text
-    near = _nearest(name, seen)
-    if near:
-        return f"{text}, nearest seen {go_quote(near)}"
-    names = sorted(seen)
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return f"{text}, seen {', '.join(names[:_MOST_NAMES])}{more}"
-
-
-def _no_value(domain: str, name: str, values: Sequence[object], entries: Iterable[_Entry]) -> Iterator[str]:
-    texts = {_text(value) for value in values}
-    found = (_attribute(entry, domain, name) for entry in entries)
-    seen = {attribute_text(attribute) for attribute in found if attribute is not None}
-    if not texts or texts & seen:
-        return
-    wanted = " or ".join(go_quote(text) for text in sorted(texts))
-    nearest = _nearest(min(texts), seen, least=0.0)
-    yield f"no device has {name} {wanted}, nearest seen {go_quote(nearest)}"
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _nearest(wanted: str, seen: Iterable[str], least: float = _SIMILAR) -> str:
-    """The most similar of them, those that contain it or are a part of it first; empty: none is similar enough."""
-
-    def likeness(text: str) -> tuple[bool, float, str]:
-        low, other = wanted.lower(), text.lower()
-        ratio = difflib.SequenceMatcher(None, low, other).ratio()
-        return bool(low) and (low in other or other in low), ratio, text
-
-    contained, ratio, best = max(map(likeness, sorted(seen)))
-    return best if contained or ratio >= least else ""
+def _seen(wanted: str, names: Iterable[str]) -> str:
+    near = nearest(wanted, names)
+    return f", nearest seen {go_quote(near)}" if near else ""

@@ -48,11 +48,15 @@ _Candidate = tuple[str, str, Callable[[], World]]
 
 
 class WhatIf:
-    """Tries changes out on copies; what it is given stays as it is."""
+    """Tries changes out on copies; what it is given stays as it is.
 
-    def __init__(self, manager: DRAManager, check: Callable[[], None]) -> None:
+    ``keep`` are the keys of claims that must not give their devices back: those of the other pods of a gang.
+    """
+
+    def __init__(self, manager: DRAManager, check: Callable[[], None], keep: Iterable[str] = ()) -> None:
         self._manager = manager
         self._check = check
+        self._keep = frozenset(keep)
 
     def single_change(self, node: Node, claims: Sequence[ResourceClaim], trace: Trace) -> Change | None:
         """The first change that makes the claims fit on the node of the trace."""
@@ -95,13 +99,15 @@ class WhatIf:
             for request in trace.requests
             for reasons in request.devices.values()
             for reason in reasons
+            if not (isinstance(reason, InUse) and self._keep.intersection(reason.claims))
         ]
         looked_at.sort(key=lambda entry: entry[0])
         yield from _each(base, (entry[1:] for entry in looked_at if not _of_class(entry[2])))
         # What is short may be short because of others, who hold a part of it.
         for pool in trace.pools:
             for key in base.state.holders((pool.driver, pool.pool)):
-                yield _freed(base, (key,))
+                if key not in self._keep:
+                    yield _freed(base, (key,))
         for pool in trace.pools:
             if pool.incomplete:
                 yield self._completed(base, trace.node, pool)

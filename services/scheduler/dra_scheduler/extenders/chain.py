@@ -50,6 +50,10 @@ class Extenders:
         """Whether one of them scores nodes for the pod."""
         return any(extender.prioritizes and extender.is_interested(pod) for extender in self._all)
 
+    def filtering(self, pod: Pod) -> tuple[str, ...]:
+        """Return the names of those that would be asked which nodes will do for the pod."""
+        return tuple(each.name for each in self._all if each.filters and each.is_interested(pod))
+
     async def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> Passed:
         """Ask one after the other which of the nodes are left.
 

@@ -109,6 +109,20 @@ class ReservePlugin(Plugin, Protocol):
 
 
 @runtime_checkable
+class ForgettingPlugin(ReservePlugin, Protocol):
+    """A Reserve plugin whose reservation a trial can take back: in memory, without a request."""
+
+    def forget(self, state: CycleState) -> None: ...
+
+
+@runtime_checkable
+class NodeStatusPlugin(ReservePlugin, Protocol):
+    """A Reserve plugin that decides what else the pod takes from its node."""
+
+    def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod: ...
+
+
+@runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
     """Does what has to be done before the pod is bound.
 

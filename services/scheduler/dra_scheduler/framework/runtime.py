@@ -17,7 +17,9 @@ from dra_scheduler.framework.plugin import (
     CountingPlugin,
     EnqueueExtensions,
     FilterPlugin,
+    ForgettingPlugin,
     GroupPostFilterPlugin,
+    NodeStatusPlugin,
     NormalizingPlugin,
     Plugin,
     PostFilterPlugin,
@@ -278,6 +280,19 @@ class Framework:
         """Have the plugins give it back, the last one first."""
         for plugin in reversed(self._reserves):
             await plugin.unreserve(state, pod, node_name)
+
+    def forget(self, state: CycleState) -> None:
+        """Undo :meth:`reserve` of a trial, the last plugin first. Writes nothing."""
+        for plugin in reversed(self._reserves):
+            if isinstance(plugin, ForgettingPlugin):
+                plugin.forget(state)
+
+    def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod:
+        """Return the pod with what Reserve decided that it takes from its node."""
+        for plugin in self._reserves:
+            if isinstance(plugin, NodeStatusPlugin):
+                pod = plugin.with_node_statuses(state, pod)
+        return pod
 
     def has_to_prepare(self, state: CycleState, pod: Pod, node_name: str) -> bool:
         """Whether any plugin has something to do before binding, which may take a while."""

@@ -17,17 +17,23 @@ export function Explained({ report }) {
     ${(report.waitsFor ?? []).map((text) => html`<p>waits for ${text}</p>`)}
     ${report.change && html`<p class="change"><b>What would help:</b> ${report.change.text}${report.change.node ? ` (node ${report.change.node})` : ""}</p>`}
     ${(report.shortfalls ?? []).map((text) => html`<p class="change">${text}</p>`)}
+    ${(report.unpublished ?? []).map((held) => html`<p class="bad">No ResourceSlice publishes device ${held.device} any more, which ${held.claims.join(", ")} holds${held.pods?.length ? ` (${held.pods.join(", ")})` : ""}.</p>`)}
+    ${(report.notAsked ?? []).map((name) => html`<p class="note">Not asked: extender ${name}, which might reject nodes.</p>`)}
     ${report.group && html`<${Group} group=${report.group} />`}
     ${(report.summary ?? []).length > 0 && html`<h2>Nodes</h2><ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"}: ${one.objections.join("; ") || "could take it"}</li>`)}</ul>`}
     ${(report.nodes ?? []).map((node) => html`<${Node} key=${node.node} node=${node} closest=${node.node === report.closest} />`)}
     ${report.nodesLeftOut > 0 && html`<p class="note">${report.nodesLeftOut} more nodes are left out.</p>`}
+    ${report.notExamined > 0 && html`<p class="bad">Stopped for lack of time: ${report.notExamined} nodes were not examined.</p>`}
   </div>`;
 }
 
 function Group({ group }) {
   return html`<details open><summary>group ${group.group}: ${group.placed} of at least ${group.minCount} placed</summary>
-    <ul>${group.members.map((one) => html`<li>${one.pod}: ${one.state} ${one.node} ${one.message}</li>`)}</ul></details>`;
+    <ul>${group.members.map((one) => html`<li>${one.pod}: ${one.state} ${one.node} ${one.message}</li>`)}</ul>
+    ${group.together?.length > 0 && html`<p>Tried together now:</p><ul>${group.together.map((one) => html`<li>${one.pod}: ${place(one)}</li>`)}</ul>`}</details>`;
 }
+
+const place = ({ node, devices, message }) => node ? `${node} ${(devices ?? []).join(", ")}` : message || "not tried, for lack of time";
 
 function Node({ node, closest }) {
   const objections = Object.entries(node.objections ?? {});
@@ -36,6 +42,7 @@ function Node({ node, closest }) {
       <ul>${(node.saw?.[plugin] ?? []).map((text) => html`<li>${text}</li>`)}</ul>`)}
     ${(node.remedies ?? []).map((text) => html`<p class="change">${text}</p>`)}
     ${(node.pools ?? []).filter((pool) => pool.problem).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.problem}</p>`)}
+    ${(node.pools ?? []).filter((pool) => pool.warning).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.warning}</p>`)}
     ${(node.requests ?? []).map((one) => html`<${Request} request=${one} />`)}
     ${(node.allocated ?? []).length > 0 && html`<p>would get ${node.allocated.join(", ")}</p>`}
   </details>`;
@@ -43,7 +50,7 @@ function Node({ node, closest }) {
 
 function Request({ request }) {
   return html`<details class="tree" open=${(request.suitable ?? 0) < request.count}><summary>claim ${request.claim}, request ${request.request}
-    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.suitable ?? 0} of ${request.count ?? 0} devices found</summary>
+    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.count || "all"} wanted, ${request.suitable ?? 0} would suit${request.reached ? "" : ", not tried"}</summary>
     ${together(request.devices ?? []).map((devices) => html`<${Devices} devices=${devices} />`)}
   </details>`;
 }
@@ -74,9 +81,10 @@ function Devices({ devices }) {
 
 function Reason({ reason }) {
   const saw = Object.entries(reason.saw ?? {});
-  return html`<div class="reason"><p>${reason.gist}${reason.values && !saw.length ? ` ${reason.values}` : ""}</p>
+  return html`<div class="reason"><p>${reason.gist}${reason.values && !saw.length && !reason.lacks?.length ? ` ${reason.values}` : ""}</p>
     ${reason.expression && html`<pre><code>${reason.expression}</code></pre>`}
     ${reason.error && html`<p class="bad">${reason.error}</p>`}
     ${saw.length > 0 && html`<table>${saw.map(([name, value]) => html`<tr><th scope="row">${name}</th><td>${value}</td></tr>`)}</table>`}
+    ${(reason.lacks ?? []).map((name) => html`<p>no attribute ${name}</p>`)}
   </div>`;
 }

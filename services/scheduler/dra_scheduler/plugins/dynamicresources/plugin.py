@@ -310,6 +310,12 @@ class DynamicResources:
         if memory is not None and memory.claims:
             await self._release.all_claims(memory, self._group_memory(state), pod)
 
+    def forget(self, state: CycleState) -> None:
+        """Take the pending allocations of a trial back."""
+        memory = state.read(self.name, AttemptMemory)
+        if memory is not None and memory.reserved is not None:
+            self._release.pending_claims(memory, self._group_memory(state))
+
     # The binding cycle
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:

@@ -138,6 +138,14 @@ class Release:
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
 
+    def pending_claims(self, memory: AttemptMemory, group: GroupMemory | None) -> None:
+        """Forget what Reserve has in flight for a pod that was only tried; nothing of it was stored."""
+        for claim in memory.claims.user:
+            if self._manager.claims.remove_pending(claim.metadata.uid, stored=False) and group is not None:
+                group.pending.discard(claim.metadata.uid)
+        if memory.claims.extended is not None:
+            self._manager.claims.remove_pending(memory.claims.initial_extended_uid, stored=False)
+
     def _consumer(self, memory: AttemptMemory, index: int, pod: Pod) -> str:
         """The uid of whom the claim is no longer for, if the pod isn't going to be bound; empty: of none."""
         claim = memory.claims[index]

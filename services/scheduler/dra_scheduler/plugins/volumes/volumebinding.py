@@ -124,6 +124,10 @@ class VolumeBinding:
         return None
 
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
+        self.forget(state)
+
+    def forget(self, state: CycleState) -> None:
+        """Take back what Reserve assumed."""
         memory = state.read(self.name, _Memory)
         if memory is not None and memory.assumed is not None:
             self._committer.revert(memory.assumed)

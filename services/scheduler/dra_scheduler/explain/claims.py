@@ -1,0 +1,57 @@
+"""The claims of a pod, and their part of an explanation."""
+
+from dra_shared.api.node import NodeSelectorTerm
+from dra_shared.api.pod import Pod
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.claims import ClaimReferenceError, claim_name
+from dra_shared.nodeselector import matches
+
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.nodes import devices_of
+from dra_scheduler.explain.obstacles import Obstacle, requirement_text
+from dra_scheduler.explain.report import ClaimReport
+from dra_scheduler.framework.nodeinfo import NodeInfo
+
+
+def claims_of(manager: DRAManager, pod: Pod) -> list[ResourceClaim]:
+    """Return the pod's claims that exist, the one for extended resources last."""
+    found = []
+    for entry in pod.spec.resource_claims:
+        try:
+            name, _ = claim_name(pod, entry)
+        except ClaimReferenceError:
+            continue
+        claim = None if name is None else manager.claims.get(pod.metadata.namespace, name)
+        if claim is not None:
+            found.append(claim)
+    extended = manager.claims.for_extended_resources(pod.metadata.uid)
+    return [*found, extended] if extended is not None else found
+
+
+def claim_report(manager: DRAManager, claim: ResourceClaim) -> ClaimReport:
+    """Return the claim's devices, also those that are not stored yet."""
+    pending = manager.claims.pending_allocation(claim.metadata.uid)
+    return ClaimReport(
+        claim=claim.key,
+        devices=devices_of(claim.status.allocation or pending),
+        reserved_for=tuple(f"{ref.resource}/{ref.name}" for ref in claim.status.reserved_for),
+        in_flight=pending is not None,
+    )
+
+
+def allocated_elsewhere(manager: DRAManager, pod: Pod, node: NodeInfo) -> list[Obstacle]:
+    """Return the pod's claims whose devices the node cannot use, as their node selectors have it."""
+    found = []
+    for claim in claims_of(manager, pod):
+        allocation = claim.status.allocation or manager.claims.pending_allocation(claim.metadata.uid)
+        if allocation is None or allocation.node_selector is None or node.node is None:
+            continue
+        if not matches(allocation.node_selector, node.node):
+            where = " or ".join(map(_term_text, allocation.node_selector.node_selector_terms))
+            devices = ", ".join(devices_of(allocation))
+            found.append(Obstacle(f"claim {claim.key} has {devices}, for nodes with {where} only"))
+    return found
+
+
+def _term_text(term: NodeSelectorTerm) -> str:
+    return ", ".join(map(requirement_text, (*term.match_fields, *term.match_expressions)))

@@ -1,0 +1,135 @@
+"""Compares what a selector or constraint reads with what a set of devices has."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from dra_shared.api.resource import Device, DeviceAttribute
+from dra_shared.cel.parser import ParseFailed, parse
+from dra_shared.cel.reads import comparisons, reads
+from dra_shared.quoting import go_quote
+
+from dra_scheduler.allocator.selectors import attribute_text
+from dra_scheduler.explain.near import nearest
+
+# A device with its driver.
+Entry = tuple[str, Device]
+_Values = Mapping[str, Any]
+
+_MOST_NAMES = 5
+
+
+def shortfalls(expression: str, devices: Sequence[Entry], what: str) -> list[str]:
+    """Return what the expression asks for and none of the devices has; ``what`` names such a device."""
+    return list(_shortfalls(expression, devices, what))
+
+
+def _shortfalls(expression: str, devices: Sequence[Entry], what: str) -> Iterator[str]:
+    try:
+        tree = parse(expression)
+    except ParseFailed:
+        return
+    wanted = comparisons(tree)
+    drivers = {str(value) for path, values in wanted if path == ("driver",) for value in values}
+    entries = [entry for entry in devices if not drivers or entry[0] in drivers]
+    if not entries:
+        if drivers and devices:
+            seen = _nearest_seen(min(drivers), {driver for driver, _ in devices})
+            yield f"no {what} is of driver {' or '.join(map(go_quote, sorted(drivers)))}{seen}"
+        return
+    missing = set()
+    read = reads(tree)
+    if read is not None:
+        for domain, name in sorted(read["attributes"]):
+            text = _lacks("attribute", domain, name, entries, what)
+            if text:
+                missing.add((domain, name))
+                yield text
+        for domain, name in sorted(read["capacity"]):
+            text = _lacks("capacity", domain, name, entries, what)
+            if text:
+                yield text
+    for path, values in wanted:
+        if len(path) == 3 and path[0] == "attributes" and path[1:] not in missing:
+            yield from _no_value(path[1], path[2], values, entries, what)
+
+
+def lacks_attribute(qualified: str, devices: Sequence[Entry], what: str) -> str:
+    """Return that no device has the fully qualified attribute; empty if one has it or there are no devices."""
+    domain, _, name = qualified.partition("/")
+    return _lacks("attribute", domain, name, devices, what)
+
+
+def lacks_capacity(name: str, devices: Sequence[Entry], what: str, *, exact: bool) -> str:
+    """Return that no device has the capacity that a request names; empty if one has it or there are no devices.
+
+    ``exact``: the name has to be spelled as the device spells it, with or without the domain (until 1.36).
+    """
+    if not devices or any(name in device.capacity for _, device in devices):
+        return ""
+    domain, slash, own = name.rpartition("/")
+    if not exact:
+        domains = (domain,) if slash else tuple(sorted({driver for driver, _ in devices}))
+        texts = [_lacks("capacity", each, own, devices, what) for each in domains]
+        return texts[0] if all(texts) else ""
+    near = _nearest_seen(name, {each for _, device in devices for each in device.capacity})
+    return f"no {what} has capacity {go_quote(name)}{near}"
+
+
+def _of_kind(kind: str, device: Device) -> _Values:
+    return device.attributes if kind == "attribute" else device.capacity
+
+
+def _lacks(kind: str, domain: str, name: str, entries: Sequence[Entry], what: str) -> str:
+    if not entries or any(_value(kind, entry, domain, name) is not None for entry in entries):
+        return ""
+    text = f"no {what} has {kind} {go_quote(name)} of {domain}"
+    by_domain: dict[str, set[str]] = {}
+    for driver, device in entries:
+        for qualified in _of_kind(kind, device):
+            own, _, identifier = qualified.rpartition("/")
+            by_domain.setdefault(own or driver, set()).add(identifier)
+    seen = by_domain.get(domain, set())
+    if not seen:
+        near = nearest(_plain(domain), map(_plain, by_domain))
+        spelled = next((each for each in sorted(by_domain) if _plain(each) == near), "")
+        return f"{text}, nearest domain seen {go_quote(spelled)}" if spelled else text
+    near = nearest(name, seen)
+    if near:
+        return f"{text}, nearest seen {go_quote(near)}"
+    names = sorted(seen)
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return f"{text}, seen {', '.join(names[:_MOST_NAMES])}{more}"
+
+
+def _plain(domain: str) -> str:
+    """Return the domain with dots for the separators that CEL users often write instead."""
+    return domain.replace("_", ".").replace("-", ".")
+
+
+def _value(kind: str, entry: Entry, domain: str, name: str) -> Any:
+    driver, device = entry
+    values = _of_kind(kind, device)
+    found = values.get(f"{domain}/{name}")
+    return values.get(name) if found is None and domain == driver else found
+
+
+def _no_value(
+    domain: str, name: str, values: Sequence[object], entries: Sequence[Entry], what: str
+) -> Iterator[str]:
+    texts = {_text(value) for value in values}
+    found: Iterable[DeviceAttribute | None] = (_value("attribute", each, domain, name) for each in entries)
+    seen = {attribute_text(attribute) for attribute in found if attribute is not None}
+    if not texts or texts & seen:
+        return
+    wanted = " or ".join(go_quote(text) for text in sorted(texts))
+    nearest_text = nearest(min(texts), seen, least=0.0)
+    yield f"no {what} has {name} {wanted}, nearest seen {go_quote(nearest_text)}"
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _nearest_seen(wanted: str, names: Iterable[str]) -> str:
+    near = nearest(wanted, names)
+    return f", nearest seen {go_quote(near)}" if near else ""

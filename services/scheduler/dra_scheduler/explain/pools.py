@@ -1,0 +1,97 @@
+"""Pools and devices whose ResourceSlices do not agree with each other, or with what claims hold."""
+
+from collections.abc import Iterable
+
+import msgspec
+from dra_shared.api.resource import DeviceRequest, ResourceClaim
+
+from dra_scheduler.allocator import DeviceID
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.report import HeldReport, NodeReport, PoolReport
+from dra_scheduler.explain.selectors import drivers_of, expressions, named_drivers
+from dra_scheduler.explain.shortfalls import parts_of
+from dra_scheduler.explain.text import names_text
+from dra_scheduler.explain.whatif import claim_key
+
+_replace = msgspec.structs.replace
+
+
+def with_warnings(manager: DRAManager, node: NodeReport) -> NodeReport:
+    """Return the report with a warning at each pool that other nodes publish with devices of the same names."""
+    pools = tuple(_replace(pool, warning=_warning(manager, node.node, pool)) for pool in node.pools)
+    return _replace(node, pools=pools)
+
+
+def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
+    mine: set[str] = set()
+    others: dict[str, set[str]] = {}
+    for piece in manager.snapshot.slices_of((pool.driver, pool.pool)):
+        names = {device.name for device in piece.spec.devices}
+        if piece.spec.node_name == node_name:
+            mine |= names
+        elif piece.spec.node_name:
+            others.setdefault(piece.spec.node_name, set()).update(names)
+    shared = {name: names & mine for name, names in others.items() if names & mine}
+    if not shared:
+        return ""
+    devices = sorted(set().union(*shared.values()))
+    nodes = f"node{'s' if len(shared) > 1 else ''} {names_text(sorted(shared))}"
+    return (
+        f"the same pool with the same device names ({names_text(devices)}) is published for {nodes}, too: "
+        "a claim that holds such a device holds it on all of them"
+    )
+
+
+def unpublished(
+    manager: DRAManager, claims: Iterable[ResourceClaim], *, others: bool
+) -> tuple[HeldReport, ...]:
+    """Return the devices that claims hold and no ResourceSlice publishes any more.
+
+    Those of the given claims, and with ``others`` of all claims, as far as the requests might select the driver.
+    """
+    claims = list(claims)
+    own = {claim.key for claim in claims}
+    requests = [request for claim in claims for request in claim.spec.devices.requests]
+    drivers = _drivers(manager, requests) if others else frozenset[str]()
+    published: dict[tuple[str, str], set[str]] = {}
+    found: dict[DeviceID, list[str]] = {}
+    for claim in sorted(manager.claims, key=lambda claim: claim.key):
+        if claim.status.allocation is None:
+            continue
+        for result in claim.status.allocation.devices.results:
+            is_wanted = others and (drivers is None or result.driver in drivers)
+            if claim.key not in own and (not is_wanted or result.admin_access):
+                continue
+            pool = result.driver, result.pool
+            if pool not in published:
+                slices = manager.snapshot.slices_of(pool)
+                published[pool] = {device.name for piece in slices for device in piece.spec.devices}
+            if result.device not in published[pool]:
+                found.setdefault(DeviceID(*pool, result.device), []).append(claim.key)
+    return tuple(
+        HeldReport(device=str(device), claims=tuple(keys), pods=_users(manager, keys))
+        for device, keys in found.items()
+    )
+
+
+def _drivers(manager: DRAManager, requests: Iterable[DeviceRequest]) -> frozenset[str] | None:
+    """The drivers whose devices the requests might select; None: any."""
+    found: set[str] = set()
+    for request in requests:
+        for _, part in parts_of(request):
+            named = set(named_drivers(manager.classes.get(part.device_class_name)))
+            named.update(*map(drivers_of, expressions(part.selectors)))
+            if not named:
+                return None
+            found |= named
+    return frozenset(found)
+
+
+def _users(manager: DRAManager, keys: Iterable[str]) -> tuple[str, ...]:
+    """The pods that the claims are reserved for."""
+    users: list[str] = []
+    for key in keys:
+        namespace, _, name = claim_key(key).partition("/")
+        claim = manager.claims.get(namespace, name)
+        users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
+    return tuple(users)

@@ -1,0 +1,93 @@
+"""Leaves out pools and devices that no class of the pod's requests can select."""
+
+import functools
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+import msgspec
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+
+from dra_scheduler.allocator.programs import cel_features
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.report import NodeReport, PoolReport, RequestReport
+from dra_scheduler.explain.selectors import class_expressions, named_drivers
+
+_replace = msgspec.structs.replace
+_IsRelevant = Callable[[RequestReport, PoolReport], bool]
+
+
+def without_foreign(
+    manager: DRAManager, shown: Iterable[NodeReport], examined: Iterable[NodeReport]
+) -> list[NodeReport]:
+    """Return the shown reports without the pools that no request's class can select.
+
+    If a class selects no device of any examined node, the pools of its driver stay: their devices show why.
+    """
+    selecting = {
+        (request.claim, request.request)
+        for node in examined
+        for request in node.requests
+        if any(_selects(request, pool) for pool in node.pools)
+    }
+    is_foreign = functools.cache(functools.partial(_is_foreign, manager))
+
+    def is_relevant(request: RequestReport, pool: PoolReport) -> bool:
+        if (request.claim, request.request) in selecting and not pool.problem:
+            return _selects(request, pool)
+        return not is_foreign(request.device_class, pool.driver)
+
+    return [_trim(node, is_relevant) for node in shown]
+
+
+def _trim(node: NodeReport, is_relevant: _IsRelevant) -> NodeReport:
+    pools: list[PoolReport] = []
+    dropped: dict[int, set[str]] = {}
+    for pool in node.pools:
+        irrelevant = [index for index, each in enumerate(node.requests) if not is_relevant(each, pool)]
+        if len(irrelevant) < len(node.requests):
+            pools.append(pool)
+        for index in irrelevant:
+            dropped.setdefault(index, set()).add(f"{pool.driver}/{pool.pool}")
+    requests = [
+        _replace(
+            request,
+            devices=tuple(
+                device
+                for device in request.devices
+                if device.device.rpartition("/")[0] not in dropped.get(index, ())
+            ),
+        )
+        for index, request in enumerate(node.requests)
+    ]
+    return _replace(node, pools=tuple(pools), requests=tuple(requests))
+
+
+def _selects(request: RequestReport, pool: PoolReport) -> bool:
+    """True if the request's class does not reject every device of the pool."""
+    return _rejected(request)[f"{pool.driver}/{pool.pool}"] < pool.devices
+
+
+def _rejected(request: RequestReport) -> Counter[str]:
+    """Count the devices that the class rejects, by pool; a selector that fails may yet select them."""
+    return Counter(
+        device.device.rpartition("/")[0]
+        for device in request.devices
+        if any(part.device_class and not part.error for part in device.details)
+    )
+
+
+def _is_foreign(manager: DRAManager, class_name: str, driver: str) -> bool:
+    """True if the class names other drivers only and rejects a device of this driver."""
+    device_class = manager.classes.get(class_name)
+    named = named_drivers(device_class)
+    if not named or driver in named:
+        return False
+    return any(_rejects(manager, text, driver) for text in class_expressions(device_class))
+
+
+def _rejects(manager: DRAManager, expression: str, driver: str) -> bool:
+    try:
+        program = compile_expression(expression, features=cel_features(manager.features))
+        return not program.matches(CelDevice(driver, {}, {}, None))
+    except (CompileError, EvaluationError):
+        return False

@@ -1,0 +1,71 @@
+"""Pools that nodes publish twice, and devices that no slice publishes any more."""
+
+from tests.scheduler.explain.worlds import devices, driver_class, explain, text_of
+from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
+from tests.support.fakeapi import Json
+
+_POD = pod_json("p", claims={"gpu": "c"})
+
+
+def _holder(name: str, pool: str, device: str, driver: str = DRIVER) -> Json:
+    claim = claim_json(name)
+    result = {"request": "gpu", "driver": driver, "pool": pool, "device": device}
+    claim["status"] = {
+        "allocation": {"devices": {"results": [result]}},
+        "reservedFor": [{"resource": "pods", "name": f"pod-of-{name}", "uid": "u"}],
+    }
+    return claim
+
+
+def _nics(node: str, *names: str) -> Json:
+    return devices(node, *({"name": name} for name in names), pool="nics")
+
+
+def test_two_nodes_that_publish_one_pool_with_equal_device_names_are_noticed() -> None:
+    world = [node_json("a"), node_json("b"), driver_class("gpu"), claim_json("c", request={"count": 3})]
+    report = explain("p", *world, _nics("a", "nic0", "nic1"), _nics("b", "nic0", "nic1"), _POD)
+    warning = (
+        "the same pool with the same device names (nic0..1) is published for node b, too: "
+        "a claim that holds such a device holds it on all of them"
+    )
+    [a] = [node for node in report.nodes if node.node == "a"]
+    assert a.pools[0].warning == warning
+    assert warning in text_of(report)
+
+
+def test_nodes_that_publish_different_devices_of_one_pool_get_no_warning() -> None:
+    world = [node_json("a"), node_json("b"), driver_class("gpu"), claim_json("c", request={"count": 3})]
+    report = explain("p", *world, _nics("a", "nic0"), _nics("b", "nic1"), _POD)
+    assert [pool.warning for node in report.nodes for pool in node.pools] == ["", ""]
+
+
+def test_a_held_device_that_is_not_published_any_more_is_named() -> None:
+    world = [node_json("a"), devices("a", {"name": "g0"}), driver_class("gpu")]
+    gone = [_holder("one", "a", "g1"), _holder("two", "left", "g0")]
+    other = _holder("nic", "a", "nic0", "nic.example.com")
+    report = explain("p", *world, *gone, other, claim_json("c", request={"count": 2}), _POD)
+    assert [(held.device, held.claims, held.pods) for held in report.unpublished] == [
+        (f"{DRIVER}/a/g1", ("default/one",), ("pod-of-one",)),
+        (f"{DRIVER}/left/g0", ("default/two",), ("pod-of-two",)),
+    ]
+    line = "no ResourceSlice publishes device gpu.example.com/a/g1 any more, which claim default/one holds (pod-of-one)"
+    assert line in text_of(report)
+
+
+def test_a_placed_pod_names_its_own_devices_that_are_not_published_any_more() -> None:
+    world = [node_json("a"), devices("a", {"name": "g0"}), driver_class("gpu")]
+    pod = pod_json("p", claims={"gpu": "mine"}, nodeName="a")
+    report = explain("p", *world, _holder("mine", "a", "g7"), _holder("other", "a", "g8"), pod)
+    assert [held.device for held in report.unpublished] == [f"{DRIVER}/a/g7"]
+
+
+def test_a_claim_that_is_allocated_elsewhere_says_where() -> None:
+    claim = _holder("c", "a", "g0")
+    field = {"key": "metadata.name", "operator": "In", "values": ["a"]}
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    world = [node_json("a", unschedulable=True), node_json("b"), devices("a", {"name": "g0"})]
+    report = explain("p", *world, driver_class("gpu"), claim, _POD)
+    [b] = [node for node in report.nodes if node.node == "b"]
+    assert b.saw["DynamicResources"] == (
+        "claim default/c has gpu.example.com/a/g0, for nodes with metadata.name In [a] only",
+    )
