@@ -51,10 +51,11 @@ def _file(folder: Path) -> Path:
 
 
 def _build(file: Path) -> list[JsonObject]:
+    from dra_shared.boundedfiles import read_text
     from dra_shared.yamltext import YamlError, load
 
     try:
-        wanted = load(file.read_text()).value
+        wanted = load(read_text(file)).value
     except (OSError, YamlError) as error:
         raise CommandError(f"{file}: {error}") from error
     if not isinstance(wanted, dict):

@@ -64,6 +64,10 @@ def _text(error: Exception) -> str:
     Raises:
         Exception: it is none that a user can act on.
     """
+    if isinstance(error, RecursionError):
+        return "an object has too many levels"
+    if isinstance(error, MemoryError):
+        return "it needs more memory than there is"
     import httpx
     from dra_shared.client.errors import ApiError
 

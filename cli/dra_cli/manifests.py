@@ -1,11 +1,11 @@
 """Reading manifests: YAML or JSON, one document or many, from files, folders or standard input."""
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from dra_shared.boundedfiles import read_standard_input, read_text
 from dra_shared.repeatedkeys import RepeatedKeys
 from dra_shared.yamltext import Repeated, YamlError, load_all
 
@@ -65,20 +65,20 @@ def parse(name: str, text: str) -> list[Manifest]:
 
 
 def _texts(source: str) -> Iterator[tuple[str, str]]:
-    if source == "-":
-        yield "standard input", sys.stdin.read()
-        return
     path = Path(source)
     try:
-        if path.is_dir():
+        if source == "-":
+            yield "standard input", read_standard_input().decode()
+        elif path.is_dir():
             for file in sorted(path.iterdir()):
                 if file.suffix in _SUFFIXES:
-                    yield str(file), file.read_text()
+                    yield str(file), read_text(file)
         else:
-            yield source, path.read_text()
+            yield source, read_text(path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise CommandError(f"cannot read {source}: {reason}") from error
+        name = "standard input" if source == "-" else source
+        raise CommandError(f"cannot read {name}: {reason}") from error
 
 
 def _objects(name: str, text: str) -> Iterator[Manifest]:

@@ -6,8 +6,9 @@ kubectl/pkg/cmd/get/customcolumn.go.
 
 import json
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
+
+from dra_shared.boundedfiles import read_text
 
 from dra_cli.errors import CommandError
 from dra_cli.jsonpath import PathError, Template, path
@@ -161,6 +162,6 @@ def _cell(template: Template, obj: JsonObject) -> str:
 
 def _read(name: str, what: str) -> str:
     try:
-        return Path(name).read_text()
+        return read_text(name)
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{what} {name}, {error}", 2) from error

@@ -14,10 +14,11 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import msgspec
 from dra_shared.api.resources import NODES, PODS
+from dra_shared.boundedfiles import read_all
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 
@@ -29,6 +30,7 @@ _SUFFIX = ".json.gz"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _ITEMS = b'"items":['
 _HEAD = 1 << 16
+_MOST = 1 << 30
 _POLL = 0.02
 _PATH = "/snapshot"
 _OVER = ("Succeeded", "Failed")
@@ -234,7 +236,8 @@ def content(file: Path) -> bytes:
         CommandError: it cannot be read, or is none.
     """
     try:
-        body = gzip.decompress(file.read_bytes())
+        with gzip.open(file) as packed:
+            body = read_all(cast("IO[bytes]", packed), _MOST)
         _saved(body)
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise CommandError(f"cannot read the snapshot {file}: {error}") from error

@@ -12,10 +12,11 @@ def read_yaml(path: Path) -> Any:
     Raises:
         CommandError: it cannot be read, or is no YAML; the message names it.
     """
+    from dra_shared.boundedfiles import read_file
     from dra_shared.yamltext import YamlError, load
 
     try:
-        return load(path.read_bytes()).value
+        return load(read_file(path)).value
     except OSError as error:
         raise CommandError(f"cannot read {path}: {error.strerror}") from error
     except YamlError as error:

@@ -27,7 +27,7 @@ from dra_cli.main import main
         ("console --port 99999", "dralab: argument --port: 99999 is not between 0 and 65535; "),
         ("conformance nothing", "dralab: unknown subject 'nothing': choose alloc, "),
         ("up --images none.yaml", "dralab: cannot read none.yaml: No such file or directory\n"),
-        ("up --scheduler-config /", "dralab: cannot read /: Is a directory\n"),
+        ("up --scheduler-config /", "dralab: cannot read /: it is a folder\n"),
         ("up --listen 192.0.2.1", "dralab: argument --listen: '192.0.2.1' is no address of this machine: "),
         ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
     ],

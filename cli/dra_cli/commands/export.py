@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from dra_shared.jsontext import dumps
+
 from dra_cli.commandline import Parser
 from dra_cli.wholefile import whole_file
 
@@ -46,7 +48,7 @@ def _write(objects: Iterable[dict[str, Any]], file: IO[bytes]) -> None:
 
     between = b'{\n  "apiVersion": "v1",\n  "kind": "List",\n  "items": ['
     for obj in objects:
-        text = orjson.dumps(obj, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n    ")
+        text = dumps(obj, option=orjson.OPT_INDENT_2).replace(b"\n", b"\n    ")
         file.write(between + b"\n    " + text)
         between = b","
     file.write(b"\n  ]\n}\n" if between == b"," else between + b"]\n}\n")

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dra_shared.boundedfiles import open_file
 from dra_shared.retention import parse_retention
 
 from dra_cli.access import data_option, default_data
@@ -319,7 +320,7 @@ def _refuse_unreadable(chosen: argparse.Namespace) -> None:
     for file in (*chosen.images, chosen.scheduler_config, chosen.device_plugin_config):
         try:
             if file is not None:
-                file.open("rb").close()
+                open_file(file).close()
         except OSError as error:
             raise CommandError(f"cannot read {file}: {error.strerror}", 2) from error
 

@@ -2,16 +2,19 @@
 
 import gzip
 import importlib
-import sys
+import io
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import IO, Any, Protocol, cast
 
 import orjson
+from dra_shared.boundedfiles import read_all, read_file, read_standard_input
 
 from dra_cli.errors import CommandError
 from dra_cli.progress import Progress
+
+_MOST = 1 << 30
 
 
 class Subject(Protocol):
@@ -125,8 +128,10 @@ def _versioned(
 def _data(path: Path) -> bytes:
     """What the file has, or standard input for -, unpacked."""
     try:
-        data = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
-        return gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data
+        data = read_standard_input(_MOST) if str(path) == "-" else read_file(path, _MOST)
+        if not data.startswith(b"\x1f\x8b"):
+            return data
+        return read_all(cast("IO[bytes]", gzip.open(io.BytesIO(data))), _MOST)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise CommandError(f"cannot read {path}: {reason}", 2) from error

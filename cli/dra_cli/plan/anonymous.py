@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import orjson
+from dra_shared.jsontext import dumps
 
 Json = dict[str, Any]
 
@@ -41,7 +42,7 @@ def anonymized(objects: Iterable[Json]) -> Iterator[Json]:
     names, kept = _Names(), []
     for obj in objects:
         names.learn(obj)
-        kept.append(orjson.dumps(_shortened(obj)))
+        kept.append(dumps(_shortened(obj)))
     return (names.renamed(orjson.loads(text)) for text in kept)
 
 

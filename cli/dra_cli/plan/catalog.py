@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from dra_node_agent.kubelet.node import NodeShape
-from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.purchase.recorded import RecordedNode
 from dra_scheduler.plan.purchase.trials import Typed
@@ -15,7 +14,7 @@ from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
 from dra_cli import fleet
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import NodeKind
-from dra_cli.plan.reading import read as read_dump
+from dra_cli.plan.reading import from_source, world
 from dra_cli.yamlfile import read_yaml
 
 _OWN = ("from", "node", "limit")
@@ -83,7 +82,7 @@ def _taint(text: str) -> Taint:
 def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:
     """A node of a dump, and the dump's device classes."""
     problems: list[str] = []
-    objects: Objects = read_dump(str(path), problems)
+    objects = world(from_source(str(path), problems), problems)
     nodes = objects.of(NODES)
     if name is not None and name not in nodes:
         raise CommandError(f'{where}.node: there is no node "{name}" in {path}')

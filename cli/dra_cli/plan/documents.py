@@ -11,6 +11,8 @@ from dataclasses import dataclass
 
 import msgspec
 import orjson
+from dra_shared.boundedfiles import MOST, size_text
+from dra_shared.jsontext import MAX_DEPTH, dumps
 
 from dra_cli.plan.files import Text
 from dra_cli.plan.yamllists import values
@@ -20,17 +22,25 @@ from dra_cli.plan.yamllists import values
 _BEGIN = re.compile(rb"^\{\r?$", re.MULTILINE)
 _END = b"\n}"
 _BOM = b"\xef\xbb\xbf"
-_START = re.compile(rb"\s*([{\[])?")
+# A bracket may be that of a prompt.
+_START = re.compile(rb"\s*(\{|\[(?=\s*[{\]]))?")
 _SPACE = re.compile(r"[\s,]*")
 
 # A list as kubectl and jq write it. Its items are one level below, each from a line of its own to another.
 _INDENTED_LIST = re.compile(rb'\{\r?\n( +)"[a-z]')
-_ITEMS = re.compile(r'"items"\s*:\s*\[')
+# The start of a list or array, up to its first item. Fields of an object may be called items too.
+_LIST_START = re.compile(
+    r'(?:\{\s*(?:"(?:apiVersion|kind)"\s*:\s*"[^"]*"\s*,\s*|"metadata"\s*:\s*\{[^{}]*\}\s*,\s*)*"items"\s*:\s*)?\['
+)
 _KIND = re.compile(r'"kind"\s*:\s*"(\w+)"')
 _VERSION = re.compile(r'"apiVersion"\s*:\s*"([^"]+)"')
 # How much of a file is in memory at a time, and how much of it a list's own fields take.
 _RELEASED = 16 << 20
 _HEAD = 4 << 10
+_IN_PARTS = 1 << 30
+_TOO_DEEP = f"an object in it has more than {MAX_DEPTH} levels"
+_COUNTED = 256
+_NO_BRACKETS = bytes(set(range(256)) - set(b"{}[]"))
 
 
 class _Meta(msgspec.Struct, gc=False):
@@ -75,6 +85,9 @@ def documents(where: str, text: Text, problems: list[str]) -> Iterator[Document]
         text = text[:].decode("utf-16", errors="replace").encode()
     elif text[:3] == _BOM:
         text = text[3:]
+    if b"\0" in text[:_HEAD]:
+        problems.append(f"{where}: it is not text; nothing of it is used")
+        return iter(())
     found = _documents(where, text, problems)
     return _releasing(found, text) if isinstance(text, mmap.mmap) else found
 
@@ -117,7 +130,7 @@ def _large_list(where: str, text: mmap.mmap, indent: int, problems: list[str]) -
             problems.append(f"{where}: it ends within an object; that one is missing")
             return
         head = _indented_head(item, own)
-        if head is not None:
+        if head is not None and not _is_too_deep(item):
             yield Document(*head, where)
         else:
             yield from _checked(where, item, listed, problems)
@@ -134,6 +147,8 @@ def _indented_items(text: mmap.mmap, indent: bytes) -> Iterator[bytes | None]:
             ended = closed + len(end)
             yield part[start:ended]
         part = part[ended:]
+        if len(part) > MOST:
+            break
     if begin in part:
         yield None
 
@@ -161,50 +176,63 @@ def _json(where: str, text: Text, bare: bool, problems: list[str]) -> Iterator[D
             for raw in msgspec.json.decode(text, type=list[msgspec.Raw]):
                 yield from _checked(where, raw, None, problems)
         else:
-            yield from _objects(where, text, None)
+            yield from _objects(where, text, None, problems)
     except msgspec.ValidationError:
         # JSON, but no object of the API.
         return
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         if _BEGIN.search(text):
             yield from _pieces(where, text, problems)
         else:
-            yield from _one_by_one(where, text[:].decode(errors="replace"), problems)
+            yield from _one_by_one(where, text, problems)
 
 
 def _pieces(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     """Objects one after the other, with other text such as logs between them."""
-    position = 0
-    while (begin := _BEGIN.search(text, position)) is not None:
-        end = text.find(_END, begin.start())
-        if end < 0:
-            problems.append(f"{where}: it ends within an object; that one is missing")
-            return
-        position = end + len(_END)
-        found = len(problems)
-        yield from _checked(where, text[begin.start() : position], None, problems)
-        if len(problems) > found:
-            # A log may have a brace that nothing closes; what follows counts.
-            position = begin.end()
+    begin, missing = _BEGIN.search(text), 0
+    while begin is not None:
+        following = _BEGIN.search(text, begin.end())
+        stop = len(text) if following is None else following.start()
+        end = text.find(_END, begin.start(), stop)
+        if end >= 0:
+            yield from _checked(where, text[begin.start() : end + len(_END)], None, problems)
+        elif _LIST_START.match(
+            text[begin.start() : min(stop, begin.start() + _HEAD)].decode(errors="replace")
+        ):
+            yield from _one_by_one(where, text[begin.start() : stop], problems)
+        else:
+            # A log may have a brace that nothing closes.
+            missing += 1
+        begin = following
+    if missing:
+        more = f" and {missing - 1} more are" if missing > 1 else " is"
+        problems.append(f"{where}: it ends within an object; that one{more} missing")
 
 
-def _one_by_one(where: str, text: str, problems: list[str]) -> Iterator[Document]:
-    """Compact JSON: values one after the other, or a list that ends early or is broken, as far as it can be read."""
+def _one_by_one(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
+    """JSON values one after the other, or a list that ends early or is broken, as far as it can be read."""
+    if len(text) > _IN_PARTS:
+        problems.append(f"{where}: it is broken, and too large to be read in parts")
+        return
+    yield from _values(where, text[:].decode(errors="replace"), problems)
+
+
+def _values(where: str, text: str, problems: list[str]) -> Iterator[Document]:
     position, listed = 0, None
     scan = json.JSONDecoder().raw_decode
     while (position := _end_of_space(text, position)) < len(text):
         try:
             value, position = scan(text, position)
         except (ValueError, RecursionError) as error:
-            items = _ITEMS.search(text, position) if listed is None else None
-            if items is None:
+            start = _LIST_START.match(text, position) if listed is None else None
+            if start is None:
                 problems.append(f"{where}: {_how_it_ends(error, text)}")
                 return
-            kind, version = (found.search(text, position, items.start()) for found in (_KIND, _VERSION))
+            kind, version = (found.search(start[0]) for found in (_KIND, _VERSION))
             listed = _Head(kind[1] if kind else "List", version[1] if version else "v1")
-            position = items.end()
+            position = start.end()
         else:
-            yield from _checked(where, orjson.dumps(value), listed, problems)
+            yield from _checked(where, dumps(value), listed, problems)
 
 
 def _end_of_space(text: str, position: int) -> int:
@@ -213,6 +241,8 @@ def _end_of_space(text: str, position: int) -> int:
 
 
 def _how_it_ends(error: Exception, text: str) -> str:
+    if isinstance(error, RecursionError):
+        return f"{_TOO_DEEP}; what comes after it is not used"
     if isinstance(error, json.JSONDecodeError):
         unfinished = error.msg.startswith("Unterminated") or error.pos >= len(text.rstrip())
         if unfinished:
@@ -222,7 +252,7 @@ def _how_it_ends(error: Exception, text: str) -> str:
 
 def _yaml(where: str, text: Text, problems: list[str]) -> Iterator[Document]:
     for value, listed in values(where, text, problems):
-        yield from _checked(where, orjson.dumps(value), _Head(*listed) if listed else None, problems)
+        yield from _checked(where, dumps(value), _Head(*listed) if listed else None, problems)
 
 
 def _checked(
@@ -230,31 +260,59 @@ def _checked(
 ) -> Iterator[Document]:
     """As :func:`_objects`; what is no object of the API is left out, what is broken is named."""
     try:
-        yield from _objects(where, data, listed)
+        yield from _objects(where, data, listed, problems)
     except msgspec.ValidationError:
         return
     except msgspec.DecodeError as error:
         problems.append(f"{where}: an object in it is broken: {_reason(error)}")
+    except RecursionError:
+        problems.append(f"{where}: {_TOO_DEEP}")
 
 
-def _objects(where: str, data: Text | msgspec.Raw, listed: _Head | None) -> Iterator[Document]:
+def _objects(
+    where: str, data: Text | msgspec.Raw, listed: _Head | None, problems: list[str]
+) -> Iterator[Document]:
     head = _heads.decode(data)
     kind, version = head.kind, head.api_version
     if listed is not None and not kind and listed.kind is not None:
         # Items of a list of one kind do not say theirs.
         kind, version = listed.kind.removesuffix("List"), listed.api_version
     if not kind or not version:
+        if kind and head.metadata is not None:
+            problems.append(f"{where}: a {kind} without apiVersion is not used")
         return
     if head.items is not None and kind.endswith("List"):
         for raw in head.items:
-            try:
-                yield from _objects(where, raw, head)
-            except msgspec.ValidationError:
-                continue
+            yield from _checked(where, raw, head, problems)
+        return
+    if len(memoryview(data)) > MOST:
+        problems.append(f"{where}: a {kind} is larger than {size_text(MOST)} and not used")
+        return
+    own = data[:] if isinstance(data, mmap.mmap) else data
+    if _is_too_deep(bytes(own)):
+        problems.append(f"{where}: {_TOO_DEEP}")
         return
     stored = head.metadata is not None and bool(head.metadata.uid)
-    own = data[:] if isinstance(data, mmap.mmap) else data
     yield Document(version, kind, own, stored, where)
+
+
+def _is_too_deep(data: bytes) -> bool:
+    """True if an object has more levels than an API server accepts."""
+    # Brackets in strings count too, so that the sum is an estimate, which is fast.
+    brackets, depth = data.translate(None, _NO_BRACKETS), 0
+    for start in range(0, len(brackets), _COUNTED):
+        part = brackets[start : start + _COUNTED]
+        opened = part.count(b"{") + part.count(b"[")
+        if depth + opened > MAX_DEPTH:
+            break
+        depth = max(0, depth + 2 * opened - len(part))
+    else:
+        return False
+    try:
+        dumps(orjson.loads(data))
+    except ValueError:
+        return True
+    return False
 
 
 def _reason(error: Exception) -> str:

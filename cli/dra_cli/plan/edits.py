@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import orjson
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import without_nodes
+from dra_shared.jsontext import dumps
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described
@@ -89,7 +89,7 @@ def _manifests(given: Any, where: str, folder: Path) -> tuple[Iterable[Document]
             found += from_source(str(folder / each), problems)
         elif isinstance(each, dict):
             kind, version = str(each.get("kind")), str(each.get("apiVersion"))
-            found.append(Document(version, kind, orjson.dumps(each), False, where))
+            found.append(Document(version, kind, dumps(each), False, where))
         else:
             raise CommandError(f"{where}.objects: must be files or objects")
     if problems:

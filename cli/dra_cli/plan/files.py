@@ -1,24 +1,23 @@
 """The files that a dump consists of: one file, a folder, a zip or tar archive, compressed or not.
 
-What is broken or ends early is named, and what was read until then is used.
+What is broken or ends early is named, and what was read until then is used. Memory, disk space and the work of
+unpacking are bounded, whatever the source is.
 """
 
-import bz2
-import gzip
 import io
-import lzma
 import mmap
 import os
-import sys
-import tarfile
+import shutil
 import tempfile
 import zipfile
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, cast
+
+from dra_shared.boundedfiles import TooLarge, open_file, open_standard_input
 
 from dra_cli.errors import CommandError
+from dra_cli.plan.unpacking import BROKEN, TooMuch, Unpacking, is_tar
 
 _SUFFIXES = (".json", ".yaml", ".yml")
 _PACKED = (".gz", ".bz2", ".xz")
@@ -27,14 +26,8 @@ _ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.bz2", ".tar.xz")
 _DEPTH = 3
 # Larger texts are mapped instead of read; what comes out of an archive lies in a temporary file meanwhile.
 _LARGE = 16 << 20
+_MOST = 4 << 30
 _PART = 1 << 20
-
-_UNPACKERS: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ": lzma.open,
-}
-_BROKEN = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 
 Text = bytes | mmap.mmap
 
@@ -45,100 +38,126 @@ def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
     Raises:
         CommandError: the source cannot be read.
     """
-    if source == "-":
-        yield from _contents("standard input", _spooled(sys.stdin.buffer), 1, problems)
-        return
-    path = Path(source)
-    if not path.exists():
+    path, reader = Path(source), _Reader(problems)
+    if source != "-" and not path.exists():
         raise CommandError(f"cannot read {source}: there is no such file or folder")
-    if not path.is_dir():
-        try:
-            file = path.open("rb")
-        except OSError as error:
-            raise CommandError(f"cannot read {source}: {error.strerror}") from error
-        with file:
-            yield from _contents(source, file, 1, problems)
+    if source != "-" and path.is_dir():
+        for part in sorted(path.rglob("*")):
+            if part.is_file() and _counts(part.name):
+                try:
+                    with open_file(part) as file:
+                        yield from reader.contents(str(part), file)
+                except OSError as error:
+                    problems.append(f"{part}: {_reason(error)}")
         return
-    for part in sorted(path.rglob("*")):
-        if part.is_file() and _counts(part.name):
-            try:
-                with part.open("rb") as file:
-                    yield from _contents(str(part), file, 1, problems)
-            except OSError as error:
-                problems.append(f"{part}: {_reason(error)}")
-
-
-def _contents(where: str, file: IO[bytes], depth: int, problems: list[str]) -> Iterator[tuple[str, Text]]:
-    """What is in a file that can be read from any place: itself, or the parts of an archive."""
-    if depth > _DEPTH:
-        problems.append(f"{where}: an archive in {depth - 1} others; nothing of it is used")
-        return
+    where = "standard input" if source == "-" else source
     try:
-        start = file.read(8)
-        file.seek(0)
-        if start.startswith(b"PK\x03\x04"):
-            yield from _zip(where, file, depth, problems)
-            return
-        archive = tarfile.is_tarfile(file)
-        file.seek(0)
-        if archive:
-            yield from _tar(where, file, depth, problems)
-            return
-        unpack = next((made for magic, made in _UNPACKERS.items() if start.startswith(magic)), None)
-        yield where, _text(where, file if unpack is None else unpack(file), problems)
-    except _BROKEN as error:
-        problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
+        file = open_standard_input() if source == "-" else open_file(path)
+        if not file.seekable():
+            with file as pipe:
+                file = reader.spooled(pipe)
+    except (OSError, TooMuch) as error:
+        raise CommandError(f"cannot read {where}: {_reason(error)}") from error
+    with file:
+        yield from reader.contents(where, file)
 
 
-def _zip(where: str, file: IO[bytes], depth: int, problems: list[str]) -> Iterator[tuple[str, Text]]:
-    with zipfile.ZipFile(file) as archive:
-        for name in sorted(filter(_counts, archive.namelist())):
-            try:
-                with archive.open(name) as part:
-                    yield from _part(f"{where}:{name}", part, depth, problems)
-            except (*_BROKEN, RuntimeError, NotImplementedError) as error:
-                problems.append(f"{where}:{name}: {_reason(error)}")
+class _Reader:
+    """Reads the files of one source, and counts what it copies to memory or disk."""
 
+    def __init__(self, problems: list[str]) -> None:
+        self._problems = problems
+        self._copied = 0
+        self._unpacking = Unpacking(0)
+        # The other half of the disk is for others.
+        self._room = min(_MOST, shutil.disk_usage(tempfile.gettempdir()).free // 2)
 
-def _tar(where: str, file: IO[bytes], depth: int, problems: list[str]) -> Iterator[tuple[str, Text]]:
-    with tarfile.open(fileobj=file) as archive:
-        for member in archive:
-            part = archive.extractfile(member) if member.isfile() and _counts(member.name) else None
-            if part is not None:
-                yield from _part(f"{where}:{member.name}", part, depth, problems)
-
-
-def _part(where: str, part: IO[bytes], depth: int, problems: list[str]) -> Iterator[tuple[str, Text]]:
-    if where.endswith((*_ARCHIVES, *_PACKED)):
-        yield from _contents(where, part, depth + 1, problems)
-    else:
-        yield where, _text(where, part, problems)
-
-
-def _text(where: str, file: IO[bytes], problems: list[str]) -> Text:
-    """What is left of the file, as far as it can be read."""
-    if type(file) is io.BufferedReader and os.fstat(file.fileno()).st_size > _LARGE:
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    with tempfile.SpooledTemporaryFile(_LARGE) as copy:
+    def contents(self, where: str, file: IO[bytes]) -> Iterator[tuple[str, Text]]:
+        """Names and contents of what may hold objects in a seekable file: itself, or the parts of an archive."""
+        file.seek(0, os.SEEK_END)
+        self._unpacking = Unpacking(file.tell())
+        problem = ""
         try:
-            while part := file.read(_PART):
-                copy.write(part)
-        except _BROKEN as error:
-            problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
-        if copy.tell() > _LARGE:
-            copy.flush()
-            return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
-        copy.seek(0)
-        return copy.read()
+            yield from self._contents(where, file, 1)
+        except TooMuch as error:
+            problem = str(error)
+        except MemoryError:
+            problem = "it needs more memory than there is"
+        if problem:
+            self._problems.append(f"{where}: {problem}; what comes after it is missing")
 
+    def spooled(self, file: IO[bytes]) -> IO[bytes]:
+        """Copy the rest of a file, so that it can be read from any place.
 
-def _spooled(file: IO[bytes]) -> IO[bytes]:
-    """The rest of a file, for reading from any place."""
-    copy = tempfile.SpooledTemporaryFile(_LARGE)  # noqa: SIM115  # who reads it lets go of it
-    while part := file.read(_PART):
+        Raises:
+            TooMuch: it is too large.
+        """
+        copy = tempfile.SpooledTemporaryFile(_LARGE)  # noqa: SIM115  # who reads it lets go of it
+        while part := file.read(_PART):
+            self._copy(cast("IO[bytes]", copy), part)
+        return cast("IO[bytes]", copy)
+
+    def _copy(self, copy: IO[bytes], part: bytes) -> None:
+        self._copied += len(part)
+        if self._copied > self._room:
+            raise TooMuch(f"it takes more than {self._room >> 20} MiB")
         copy.write(part)
-    copy.seek(0)
-    return copy
+
+    def _contents(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
+        if depth > _DEPTH:
+            self._problems.append(f"{where}: an archive in {depth - 1} others; nothing of it is used")
+            return
+        try:
+            file.seek(0)
+            if file.read(4) == b"PK\x03\x04":
+                yield from self._zip(where, file, depth)
+            elif is_tar(file):
+                yield from self._tar(where, file, depth)
+            else:
+                yield where, self._text(where, self._unpacking.unpacked(file))
+        except BROKEN as error:
+            self._problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
+
+    def _zip(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
+        with zipfile.ZipFile(file) as archive:
+            for name in sorted(filter(_counts, archive.namelist())):
+                try:
+                    with archive.open(name) as part:
+                        yield from self._part(f"{where}:{name}", self._unpacking.stream(part), depth)
+                except (*BROKEN, RuntimeError, NotImplementedError) as error:
+                    self._problems.append(f"{where}:{name}: {_reason(error)}")
+
+    def _tar(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
+        with self._unpacking.tar(file) as archive:
+            for member in archive:
+                part = archive.extractfile(member) if member.isfile() and _counts(member.name) else None
+                if part is not None:
+                    yield from self._part(f"{where}:{member.name}", part, depth)
+
+    def _part(self, where: str, part: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:
+        if where.endswith((*_ARCHIVES, *_PACKED)):
+            with self.spooled(part) as copy:
+                yield from self._contents(where, copy, depth + 1)
+        else:
+            yield where, self._text(where, part)
+
+    def _text(self, where: str, file: IO[bytes]) -> Text:
+        """What is left of the file, as far as it can be read."""
+        if type(file) is io.BufferedReader and (size := os.fstat(file.fileno()).st_size) > _LARGE:
+            if size > _MOST:
+                raise TooLarge(_MOST)
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        with tempfile.SpooledTemporaryFile(_LARGE) as copy:
+            try:
+                while part := file.read(_PART):
+                    self._copy(cast("IO[bytes]", copy), part)
+            except BROKEN as error:
+                self._problems.append(f"{where}: {_reason(error)}; what comes after it is missing")
+            if copy.tell() > _LARGE:
+                copy.flush()
+                return mmap.mmap(copy.fileno(), 0, access=mmap.ACCESS_READ)
+            copy.seek(0)
+            return copy.read()
 
 
 def _counts(name: str) -> bool:

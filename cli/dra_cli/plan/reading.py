@@ -15,6 +15,7 @@ from dra_shared.api.resources import Resource
 
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
+from dra_cli.plan.implied import with_implied_nodes
 from dra_cli.plan.sharing import Shared
 
 
@@ -24,7 +25,7 @@ def read(source: str, problems: list[str]) -> Objects:
     Raises:
         CommandError: the source cannot be read at all.
     """
-    return world(from_source(source, problems), problems)
+    return with_implied_nodes(world(from_source(source, problems), problems), problems)
 
 
 def from_source(source: str, problems: list[str]) -> Iterator[Document]:

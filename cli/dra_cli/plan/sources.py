@@ -49,6 +49,7 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     Raises:
         CommandError: it cannot be read, or the options contradict each other.
     """
+    from dra_cli.plan.implied import with_implied_nodes
     from dra_cli.plan.reading import world
 
     problems: list[str] = []
@@ -57,6 +58,8 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
         return Source(objects)
     found, running = _read(chosen, problems)
     objects = world(found, problems)
+    if running is None:
+        objects = with_implied_nodes(objects, problems)
     if not len(objects):
         reasons = f": {problems[0]}" if problems else ""
         raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")

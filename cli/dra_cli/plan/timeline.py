@@ -10,7 +10,6 @@ from itertools import chain
 from typing import Any
 
 import msgspec
-import orjson
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
@@ -26,6 +25,7 @@ from dra_shared.api.resource import (
 )
 from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dra_shared.clock import parse_rfc3339
+from dra_shared.jsontext import dumps
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.documents import Document, documents
@@ -185,7 +185,7 @@ def _watched(where: str, text: bytes) -> Iterator[Document]:
         if isinstance(obj, dict) and isinstance(obj.get("metadata"), dict):
             last[str(obj["metadata"].get("uid") or len(last))] = obj
     for obj in last.values():
-        yield Document(str(obj.get("apiVersion")), str(obj.get("kind")), orjson.dumps(obj), True, where)
+        yield Document(str(obj.get("apiVersion")), str(obj.get("kind")), dumps(obj), True, where)
 
 
 def _from_dump(found: Objects, objects: Objects) -> Timeline:

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.plan.setup import Setup, chosen_gates
+from dra_shared.boundedfiles import read_text
 from dra_shared.features import FeatureGates
 from dra_shared.log import configure
 from dra_shared.version import DEFAULT, Version
@@ -123,6 +124,6 @@ class Settings:
 
 def _loaded(config: Path, gates: FeatureGates) -> Loaded:
     try:
-        return load(config.read_text(), gates)
+        return load(read_text(config), gates)
     except (OSError, ValueError) as error:
         raise CommandError(f"{config}: {error}") from error

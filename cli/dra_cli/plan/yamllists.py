@@ -9,11 +9,23 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from dra_shared.boundedfiles import MOST, size_text
 from dra_shared.yamltext import YamlError, load_all
 
 from dra_cli.plan.files import Text
 
-_SEPARATOR = re.compile(rb"^---[^\n]*\n?", re.MULTILINE)
+# A line at the first column that can begin nothing in YAML, or is a prompt of a shell: people paste whole sessions.
+_SEPARATOR = re.compile(
+    rb"^(?:---[^\n]*"
+    rb"|(?P<foreign>(?![\s#%{}\[\]\"'?&!*|>@`,-]|\.\.\.|[^\s:]+[ \t]*:\s|[^\s:]+[ \t]*:$)[^\n]+"
+    rb"|\[\w[^\]\n,\"']*@[^\]\n,\"']*\][$#%>] [^\n]*"
+    rb"|[%>] ?(?:kubectl|oc) [^\n]*"
+    rb"|# (?:kubectl|oc) [^\n]*(?=\n(?:apiVersion:|\{)))"
+    rb")\n?",
+    re.MULTILINE,
+)
+_SHOWN = 60
+_HEAD = {"apiVersion", "kind", "metadata"}
 # What may come before a list's items, and how far these are indented.
 _LIST = re.compile(
     rb"\s*(?:(?:apiVersion|kind): [^\n]*\n|metadata:[^\n]*\n(?: [^\n]*\n)*+)*+items:[ \r]*\n( *)- "
@@ -28,12 +40,18 @@ Listed = tuple[str, str]
 
 
 def values(where: str, text: Text, problems: list[str]) -> Iterator[tuple[Any, Listed | None]]:
-    """The documents' values, of lists each item's; ``problems`` gets what is broken."""
-    start = 0
+    """Yield each document's value, and of lists each item's. Append errors and skipped lines to ``problems``."""
+    start, skipped, first = 0, 0, b""
     for found in _SEPARATOR.finditer(text):
         yield from _document(where, text, start, found.start(), problems)
         start = found.end()
+        if found["foreign"] is not None:
+            skipped, first = skipped + 1, first or found["foreign"]
     yield from _document(where, text, start, len(text), problems)
+    if skipped:
+        shown = first[:_SHOWN].decode(errors="replace").strip()
+        more = f" and {skipped - 1} more" if skipped > 1 else ""
+        problems.append(f"{where}: lines that are not YAML are skipped: {shown!r}{more}")
 
 
 def _document(
@@ -41,6 +59,9 @@ def _document(
 ) -> Iterator[tuple[Any, Listed | None]]:
     head = _LIST.match(text, start, end)
     if head is None:
+        if end - start > MOST:
+            problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is not used")
+            return
         for value in _loaded(where, text[start:end], problems):
             if isinstance(value, dict):
                 yield value, None
@@ -50,15 +71,36 @@ def _document(
     after = text.rfind(b"\nkind: ", head.end(), end)
     listed = _listed(head[0] + (text[after:end] if after >= 0 else b""))
     position = head.start(1) - 1
+    keys: dict[str, set[str]] = {}
     while (following := text.find(begin, position + 1, end)) >= 0:
-        yield from _item(where, text[position:following], listed, problems)
+        for value, of in _item(where, text[position:following], listed, problems):
+            keys[str(value.get("kind"))] = set(value)
+            yield value, of
         position = following
-    if listed is None:
-        problems.append(f"{where}: it ends within an object; that one is missing")
-        return
     last = text[position:end]
     tail = _TAIL.search(last)
-    yield from _item(where, last[: tail.start()] if tail is not None else last, listed, problems)
+    if listed is not None:
+        yield from _item(where, last[: tail.start()] if tail is not None else last, listed, problems)
+    else:
+        yield from _last(where, last, keys, problems)
+
+
+def _last(
+    where: str, text: bytes, keys: dict[str, set[str]], problems: list[str]
+) -> Iterator[tuple[Any, Listed | None]]:
+    """Yield the last item of a list without an end, unless it is shorter than others of its kind in ``keys``."""
+    found = [item for item in _item(where, text, None, []) if _is_whole(item[0], keys)]
+    if found:
+        problems.append(f"{where}: the list has no end; its last object may be incomplete")
+    else:
+        problems.append(f"{where}: it ends within an object; that one is missing")
+    yield from found
+
+
+def _is_whole(value: dict[str, Any], keys: dict[str, set[str]]) -> bool:
+    """True if an object has what others of its kind have, or at least more than its name."""
+    others = keys.get(str(value.get("kind")))
+    return others <= value.keys() if others is not None else bool(value.keys() - _HEAD)
 
 
 def _listed(text: bytes) -> Listed | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dra_cli.errors import CommandError
+from dra_cli.plan.unpacking import TooMuch, check_tar, is_tar
 
 _ROOT = "dralab-bundle"
 _BEGIN, _HISTORY = f"{_ROOT}/begin/", f"{_ROOT}/history/"
@@ -22,9 +23,10 @@ def past(source: str, data: Path) -> Path | None:
         CommandError: it cannot be read or written.
     """
     path = Path(source)
-    if not path.is_file() or not tarfile.is_tarfile(path):
+    if not path.is_file() or not _is_tar(path):
         return None
     try:
+        check_tar(path)
         with tarfile.open(path) as archive:
             names = set(archive.getnames())
             if f"{_ROOT}/begin.json" not in names:
@@ -34,9 +36,14 @@ def past(source: str, data: Path) -> Path | None:
             with made.open("w") as file:
                 for line in _lines(archive, sorted(names)):
                     file.write(json.dumps(line) + "\n")
-    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError) as error:
+    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TooMuch) as error:
         raise CommandError(f"cannot read the history in {source}: {error}") from error
     return made
+
+
+def _is_tar(path: Path) -> bool:
+    with path.open("rb") as file:
+        return is_tar(file)
 
 
 def _lines(archive: tarfile.TarFile, names: list[str]) -> Iterator[dict[str, Any]]:

@@ -14,6 +14,7 @@ from dra_shared.version import release
 from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool
 from dra_cli.plan.documents import Document
+from dra_cli.plan.implied import with_implied_nodes
 from dra_cli.plan.live import listed
 from dra_cli.plan.reading import from_source, world
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
@@ -54,6 +55,8 @@ def restored(source: str, data: Path) -> Restored:
     problems: list[str] = []
     documents = list(_documents(source, problems))
     objects = world(documents, problems)
+    if not is_kubeconfig(source):
+        objects = with_implied_nodes(objects, problems)
     made = pools(objects, data.absolute() / "restored")
     if not made:
         reason = f": {problems[0]}" if problems else ""

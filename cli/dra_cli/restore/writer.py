@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import orjson
 from dra_shared.api.resources import (
     NAMESPACES,
     POD_GROUPS,
@@ -15,6 +14,7 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.jsontext import dumps
 from dra_shared.podgroups import pod_groups
 from dra_shared.version import DEFAULT, Version
 
@@ -70,7 +70,7 @@ class Writer:
     async def _ensure(self, resource: Resource[Any], obj: Json) -> None:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         path = resource.path(obj["metadata"].get("namespace"))
-        response = await self._client.raw("POST", path, content=orjson.dumps(body))
+        response = await self._client.raw("POST", path, content=dumps(body))
         if response.status_code not in (201, 409):
             self._problems.append(f"{resource.kind} {obj['metadata']['name']}: {_message(response)}")
 
@@ -80,7 +80,7 @@ class Writer:
         status = obj.get("status")
         body = {**obj, "metadata": self._metadata(resource, meta)}
         body.pop("status", None)
-        response = await self._client.raw("POST", resource.path(space), content=orjson.dumps(body))
+        response = await self._client.raw("POST", resource.path(space), content=dumps(body))
         path = f"{resource.path(space)}/{name}"
         if response.status_code == 409:
             response = await self._client.raw("GET", path)
@@ -106,7 +106,7 @@ class Writer:
     async def _status(self, resource: Resource[Any], path: str, status: Any, name: str) -> None:
         body = {"status": self._mapped(status)}
         response = await self._client.raw(
-            "PATCH", f"{path}/status", content=orjson.dumps(body), content_type=PatchType.MERGE
+            "PATCH", f"{path}/status", content=dumps(body), content_type=PatchType.MERGE
         )
         if response.status_code not in (200, 404):
             self._problems.append(f"status of {resource.kind} {name}: {_message(response)}")

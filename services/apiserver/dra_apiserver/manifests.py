@@ -4,8 +4,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
 from dra_shared.api import resources
+from dra_shared.jsontext import dumps
 
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.kinds.kind import Kind
@@ -23,7 +23,7 @@ def converted(registry: Registry, known: Kind, version: str, obj: Json, wanted: 
     """
     # As a request's body, which may have a number where a quantity is meant.
     try:
-        obj = decode(registry, known, version, orjson.dumps(obj), field_validation="Ignore").obj
+        obj = decode(registry, known, version, dumps(obj), field_validation="Ignore").obj
     except DecodeError as error:
         raise ValueError(str(error)) from error
     default(known, version, obj)

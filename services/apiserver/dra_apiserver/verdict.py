@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, cast
 
-import orjson
 from dra_shared.features import FeatureGates
+from dra_shared.jsontext import dumps
 from dra_shared.version import VERSIONS
 
 from dra_apiserver.admission import Chain
@@ -132,7 +132,7 @@ class Judge:
         kind = self._every.kind(group, version, obj["kind"])
         assert kind is not None
         try:
-            decoded = decode(self._every, kind, version, orjson.dumps(obj), field_validation="Warn")
+            decoded = decode(self._every, kind, version, dumps(obj), field_validation="Warn")
         except DecodeError as error:
             return Verdict((str(error),))
         wanted = _named(kind, decoded.obj)

@@ -5,6 +5,7 @@ import gc
 import sys
 from pathlib import Path
 
+from dra_shared.boundedfiles import read_text
 from dra_shared.client.identity import unique_identity
 from dra_shared.features import FeatureGates
 from dra_shared.service import Options, boolean, connect, features, guard, run, serving
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _load(file: Path, gates: FeatureGates) -> Loaded:
     try:
-        text = file.read_text()
+        text = read_text(file)
     except OSError as problem:
         raise ValueError(f"open {file}: {(problem.strerror or str(problem)).lower()}") from problem
     return load(text, gates)

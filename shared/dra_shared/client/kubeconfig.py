@@ -109,11 +109,12 @@ _CREDENTIALS = ("token", "tokenFile", "client-certificate-data", "client-certifi
 
 
 def _read(path: Path) -> "_File":
+    from dra_shared.boundedfiles import read_file
     from dra_shared.yamltext import YamlError
     from dra_shared.yamltext import load as load_yaml
 
     try:
-        document = load_yaml(path.read_bytes()).value
+        document = load_yaml(read_file(path)).value
     except OSError as error:
         raise KubeconfigError(f"cannot read kubeconfig {path}: {error.strerror}") from error
     except YamlError as error:

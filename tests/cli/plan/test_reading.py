@@ -203,8 +203,9 @@ def test_yaml_lists_are_read_item_by_item(tmp_path: Path) -> None:
     assert len(_read(path).of(PODS)) == 2
     broken = good.replace("- apiVersion: v1\n", '- "apiVersion: v1\n', 1)
     path.write_text(broken)
-    found = {"deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1, "pods": 1}
-    assert len(_problems(path, found)) == 1
+    # The broken node is implied by its slice.
+    found = {"deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1, "pods": 1, "nodes": 1}
+    assert len(_problems(path, found)) == 2
     path.write_text(good[: good.index("    namespace: default\n    uid: uid-holder")])
     found = {"nodes": 1, "deviceclasses": 1, "resourceslices": 1, "resourceclaims": 1}
     assert _problems(path, found) == [f"{path}: it ends within an object; that one is missing"]
@@ -258,4 +259,98 @@ def test_gaps_are_named(tmp_path: Path) -> None:
         "allocated from a pool that is unknown: default/c (gpu.example.com/node-0); what it has left is uncertain",
         "pods whose claim is missing: default/q (nothing); what they use is unknown",
         "pods on a node that is missing: default/p (node-9); they count nowhere",
+    ]
+
+
+_NODES: list[Json] = [
+    {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"n{number}"}, "spec": {}}
+    for number in range(3)
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2, 4])
+@pytest.mark.parametrize("bare", [False, True])
+def test_json_that_is_cut_off_keeps_its_whole_items(indent: int | None, bare: bool, tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    text = json.dumps(_NODES if bare else _list(*_NODES), indent=indent)
+    path.write_text(text[: text.index('"n2"')])
+    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that one is missing"]
+
+
+def test_a_list_that_is_cut_off_does_not_take_the_next_one_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    text = json.dumps(_list(*_NODES), indent=4)
+    path.write_text(text[: text.index('"n2"')] + "\n" + json.dumps(_list(pod("p")), indent=4))
+    assert len(_problems(path, {"nodes": 2, "pods": 1})) == 1
+
+
+def test_items_of_a_volume_are_not_objects(tmp_path: Path) -> None:
+    path = tmp_path / "cut.json"
+    volume = {"configMap": {"items": [{"key": "a", "path": "b"}], "name": "last"}}
+    text = json.dumps({**pod("p"), "spec": {"volumes": [volume]}}, indent=4)
+    path.write_text(text[: text.index('"last"')])
+    assert _problems(path, {}) == [f"{path}: it ends within an object; that one is missing"]
+
+
+def test_a_yaml_list_without_its_end_keeps_its_last_item(tmp_path: Path) -> None:
+    path = tmp_path / "list.yaml"
+    text = yaml.safe_dump(_list(*_NODES))
+    path.write_text(text[: text.index("kind: List")])
+    assert _problems(path, {"nodes": 3}) == [
+        f"{path}: the list has no end; its last object may be incomplete"
+    ]
+    path.write_text(text[: text.index("    name: n2") + len("    name: n2\n")])
+    assert _problems(path, {"nodes": 2}) == [f"{path}: it ends within an object; that one is missing"]
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        "$ ",
+        "user@host:~/work$ ",
+        "[root@bastion ~]# ",
+        "me@mac ~ % ",
+        "PS C:\\Users\\me> ",
+        "> ",
+        "% ",
+        "❯ ",
+    ],
+)
+def test_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path) -> None:
+    path = tmp_path / "session.txt"
+    parts = [yaml.safe_dump(_list(*_NODES)), yaml.safe_dump(pod("p"))]
+    path.write_text("".join(f"{prompt}kubectl get something -o yaml\n{part}" for part in parts))
+    assert _problems(path, {"nodes": 3, "pods": 1}) == [
+        f"{path}: lines that are not YAML are skipped: {f'{prompt}kubectl get something -o yaml'!r} and 1 more"
+    ]
+    path.write_text(f"{prompt}kubectl get nodes -o json\n{json.dumps(_list(*_NODES))}\n")
+    assert len(_problems(path, {"nodes": 3})) == 1
+
+
+def test_comments_are_no_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "commented.yaml"
+    path.write_text(
+        "# kubectl apply -f this\nkind: Node\n# kubectl x\nmetadata: {name: a} # b: c\napiVersion: v1\n"
+    )
+    assert _problems(path, {"nodes": 1}) == []
+
+
+def test_an_object_without_api_version_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "pod.yaml"
+    path.write_text("kind: Pod\nmetadata: {name: p}\n")
+    assert _problems(path, {}) == [f"{path}: a Pod without apiVersion is not used"]
+
+
+def test_slices_alone_imply_their_nodes(tmp_path: Path) -> None:
+    path = tmp_path / "slices.json"
+    slices = [obj for obj in cluster() if obj["kind"] == "ResourceSlice"]
+    path.write_text(json.dumps(_list(*slices)))
+    problems: list[str] = []
+    objects = read(str(path), problems)
+    (node,) = objects.of(NODES).values()
+    assert node.metadata.name == slices[0]["spec"]["nodeName"]
+    assert node.status.allocatable["pods"] == "110"
+    assert problems == [
+        "there are no nodes: 1 node is implied by the ResourceSlices, with room for any CPU and memory, "
+        "and without labels and taints"
     ]

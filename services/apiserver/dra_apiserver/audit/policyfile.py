@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dra_shared.boundedfiles import read_file
 from dra_shared.names import dns_subdomain
 from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
@@ -46,7 +47,7 @@ def load_policy(path: Path) -> Policy:
         ValueError: it is no policy.
     """
     try:
-        return _policy(load_yaml(path.read_bytes()).value)
+        return _policy(load_yaml(read_file(path)).value)
     except (YamlError, ValueError) as error:
         raise ValueError(f"loading audit policy file: {error}: from file {path}") from error
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import dataclass_transform
 
 import msgspec
+from dra_shared.boundedfiles import read_file
 from dra_shared.yamltext import YamlError, load
 
 _DATA = Path(__file__).parent / "models"
@@ -126,7 +127,7 @@ def load_model_file(path: Path) -> GpuModel:
         ModelError: the file cannot be read or says something that no GPU can be.
     """
     try:
-        model = msgspec.convert(load(path.read_bytes()).value, GpuModel)
+        model = msgspec.convert(load(read_file(path)).value, GpuModel)
     except OSError as error:
         raise ModelError(f"cannot read GPU model {path}: {error.strerror}") from error
     except (YamlError, msgspec.ValidationError) as error:

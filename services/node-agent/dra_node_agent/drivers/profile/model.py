@@ -6,6 +6,7 @@ from typing import Any, dataclass_transform
 
 import msgspec
 from dra_shared.api.resource import DeviceClassSpec
+from dra_shared.boundedfiles import read_file
 from dra_shared.yamltext import YamlError, load
 
 from dra_node_agent.driverkit.errors import DriverConfigError
@@ -260,7 +261,7 @@ def load_profile(name: str) -> Profile:
     """
     path, variant = _locate(name)
     try:
-        profile = msgspec.convert(load(path.read_bytes()).value, Profile)
+        profile = msgspec.convert(load(read_file(path)).value, Profile)
     except OSError as error:
         raise DriverConfigError(f"cannot read driver profile {path}: {error.strerror}") from error
     except (YamlError, msgspec.ValidationError) as error:

@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 import msgspec
+from dra_shared.boundedfiles import read_file
 from dra_shared.yamltext import YamlError, load
 
 _DATA = Path(__file__).parent / "data"
@@ -85,7 +86,7 @@ def _packaged() -> tuple[ImageBehaviour, ...]:
 
 def _read(path: Path) -> tuple[ImageBehaviour, ...]:
     try:
-        return msgspec.convert(load(path.read_bytes()).value, _File).images
+        return msgspec.convert(load(read_file(path)).value, _File).images
     except OSError as error:
         raise ImagesError(f"cannot read images {path}: {error.strerror}") from error
     except (YamlError, msgspec.ValidationError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_shared.boundedfiles import read_file
 from dra_shared.log import logger
 from dra_shared.yamltext import YamlError, load
 
@@ -136,7 +137,7 @@ def from_environment(environment: Mapping[str, str]) -> Mapping[str, str]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = load(path.read_bytes()).value or {}
+        content = load(read_file(path)).value or {}
     except OSError as error:
         raise DriverConfigError(f"error opening config file: {path}: {error.strerror}") from error
     except YamlError as error:
