@@ -5,6 +5,7 @@ from typing import Any
 
 from dra_apiserver.patch.fieldset import SELF, FieldSet
 from dra_apiserver.patch.typed import item_step
+from dra_apiserver.schema.semantic import equal
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct, is_whole
 
 _ABSENT = object()
@@ -20,14 +21,21 @@ class Comparison:
     literal: bool = False
     """Whether an empty list or map on the new side is one, as in what is applied, and not left out."""
 
+    native: bool = True
+    """Whether the objects have Go types, which leave empty values out when they are encoded."""
+
     def below(self) -> "Comparison":
-        """One for what is below a path."""
-        return Comparison(literal=self.literal)
+        """Return an empty comparison for the fields below a path."""
+        return Comparison(literal=self.literal, native=self.native)
+
+    def differs(self, node: Node, old: Any, new: Any) -> bool:
+        """True if two values that are owned as one differ, given that they are not identical."""
+        return self.literal or not self.native or not equal(node, old, new)
 
 
 def compare(node: Struct, old: dict[str, Any], new: dict[str, Any], literal: bool = False) -> Comparison:
     """What ``new`` adds to, changes in and lacks of ``old``."""
-    result = Comparison(literal=literal)
+    result = Comparison(literal=literal, native=node.native)
     _compare_members(node, old, new, result)
     return result
 
@@ -52,7 +60,8 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
             result.added[member.step] = {} if member.whole else _everything(member.node, value)
         elif before != value:
             if member.whole:
-                result.modified[member.step] = {}
+                if result.differs(member.node, before, value):
+                    result.modified[member.step] = {}
             else:
                 _compare(member.node, before, value, member.step, result)
     for key, value in old.items():
@@ -122,7 +131,8 @@ def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> N
     shape = list if isinstance(node, ListNode) else dict
     comparable = (old is None or isinstance(old, shape)) and (new is None or isinstance(new, shape))
     if is_whole(node) or not comparable or not (old or new):
-        result.modified[step] = {}
+        if not is_whole(node) or result.differs(node, old, new):
+            result.modified[step] = {}
         return
     below = result.below()
     if isinstance(node, Struct):

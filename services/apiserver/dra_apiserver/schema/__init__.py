@@ -12,6 +12,9 @@
     Sets upstream's defaults in place and brings the object to the form that Kubernetes encodes.
 ``strip(object_type(kind, version), obj, stored) -> None``
     Removes what is empty and not encoded: after validation, before an object is stored.
+``same(type_name, left, right) -> bool``
+    True if two values of a type did not change in upstream's eyes. ``same_members`` compares members of a struct and
+    ``same_items`` a list; ``equal`` and ``equal_fields`` take the type itself.
 ``decode_as(registry, group, version, kind, type_of(group, version, kind), body, …) -> Decoded``
     The same for a body that is no resource: a Binding, a Scale, an Eviction, DeleteOptions (group ``""`` and kind; pass
     ``None`` for the type to take any fields).
@@ -26,6 +29,14 @@ from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
 from dra_apiserver.schema.defaults import apply_defaults
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.reader import complete, strip
+from dra_apiserver.schema.semantic import (
+    equal,
+    equal_fields,
+    same,
+    same_items,
+    same_members,
+    struct_fields,
+)
 from dra_apiserver.schema.types import object_type, type_of
 
 
@@ -51,8 +62,14 @@ __all__ = [
     "decode",
     "decode_as",
     "default",
+    "equal",
+    "equal_fields",
     "object_type",
+    "same",
+    "same_items",
+    "same_members",
     "sanitize",
     "strip",
+    "struct_fields",
     "type_of",
 ]

@@ -146,6 +146,16 @@ class Struct:
             name: _field(name, spec, self.native, self._kubernetes) for name, spec in self._properties.items()
         }
 
+    @functools.cached_property
+    def known(self) -> dict[str, Field]:
+        """The members by name, with those that only other versions of Kubernetes have."""
+        others = {
+            name: _field(name, spec, self.native, self._kubernetes)
+            for name, spec in self._raw.get("properties", {}).items()
+            if name not in self.fields
+        }
+        return self.fields | others if others else self.fields
+
     def embedding(self, member: str) -> tuple[str, ...]:
         """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
         found = EMBEDDED.get(self.name.rpartition(".")[2])

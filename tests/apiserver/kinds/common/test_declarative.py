@@ -105,7 +105,9 @@ def test_a_rule_names_its_stage_and_what_it_applies_to() -> None:
 
 def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     field = structs.Field("size", structs.Shape.NUMBER, rules=(Rule("multipleOf", value="2"),))
-    monkeypatch.setattr("dra_apiserver.kinds.common.declarative.rules.fields", lambda _: (field,))
+    rules = "dra_apiserver.kinds.common.declarative.rules"
+    monkeypatch.setattr(f"{rules}.fields", lambda _: (field,))
+    monkeypatch.setattr(f"{rules}.struct_fields", lambda _: {"size": None})
     with pytest.raises(ValueError, match="size declares a rule that is not known: multipleOf"):
         DeclaredRules("Sized")
 

@@ -23,8 +23,11 @@ from dra_apiserver.kinds.admissionregistration.rules import (
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.labelselectors import check_label_selector
 from dra_apiserver.kinds.common.lists import repeated
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
+# The members that are compared have the same types in mutating policies.
+_POLICY_SPEC = "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec"
 
 _MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -92,8 +95,7 @@ def _check_policy(
             errors.append(required("spec.matchConstraints.resourceRules"))
         if "mutations" in spec or "reinvocationPolicy" in spec:
             errors += _mutable_only(match, "spec.matchConstraints")
-    same = ("paramKind", "matchConditions")
-    if old is None or any(spec.get(key) != old["spec"].get(key) for key in same):
+    if old is None or not same_members(_POLICY_SPEC, spec, old["spec"], "paramKind", "matchConditions"):
         errors += check_conditions(
             spec.get("matchConditions") or (), "spec.matchConditions", params is not None
         )

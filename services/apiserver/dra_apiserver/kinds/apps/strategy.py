@@ -17,6 +17,7 @@ from dra_apiserver.kinds.pods import gates
 from dra_apiserver.kinds.pods.spec import check_template
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]
 
@@ -58,11 +59,11 @@ class WorkloadStrategy(GenericStrategy):
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if self._fixed_rest:
             errors += self._validate_spec(spec, before)
-            if _fixed(spec) != _fixed(before):
+            if not same("io.k8s.api.apps.v1.StatefulSetSpec", _fixed(spec), _fixed(before)):
                 errors.append(forbidden_field("spec", _SET_FIXED))
             return errors
         fixed = []
-        if spec.get("selector") != before.get("selector"):
+        if not same_members("io.k8s.api.apps.v1.DeploymentSpec", spec, before, "selector"):
             fixed.append(invalid("spec.selector", shown_selector(spec.get("selector")), IMMUTABLE))
         found = self._validate_spec(spec)
         return errors + (fixed + found if self._word == "daemonset" else found + fixed)
@@ -180,7 +181,8 @@ class DaemonSetStrategy(WorkloadStrategy):
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource == "status":
             return
-        changed = (obj.get("spec") or {}).get("template") != (old.get("spec") or {}).get("template")
+        spec, before = obj.get("spec"), old.get("spec")
+        changed = not same_members("io.k8s.api.apps.v1.DaemonSetSpec", spec, before, "template")
         _count_template(obj, _template_generation(old) + (1 if changed else 0))
 
 

@@ -16,8 +16,8 @@ from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods import gates
-from dra_apiserver.kinds.pods.update import same
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
 
@@ -85,11 +85,9 @@ class JobStrategy(GenericStrategy):
         if redirected:
             before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
         for name in _JOB_FIXED:
-            if spec.get(name) == before.get(name):
+            if same_members("io.k8s.api.batch.v1.JobSpec", spec, before, name):
                 continue
             if name == "template" and redirected:
-                if same(spec.get(name), before.get(name)):
-                    continue
                 shown = (spec.get("template") or {}).get("spec")
                 errors.append(invalid("spec.template.spec", shown, IMMUTABLE))
             else:

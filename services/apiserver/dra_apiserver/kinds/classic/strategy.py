@@ -6,10 +6,10 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, invalid, not_supported, required, too_many
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import equal_fields, object_type
 
 JsonObject = dict[str, Any]
 
@@ -29,13 +29,13 @@ class ClassicStrategy(CustomStrategy):
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """The metadata's and the schema's errors, then the kind's own."""
         errors = super().validate_update(obj, old, ctx)
-        return errors if ctx.subresource else errors + self.check(obj) + self.check_change(obj, old)
+        return errors if ctx.subresource else errors + self.check(obj) + self.check_change(obj, old, ctx)
 
     def check(self, obj: JsonObject) -> list[FieldError]:
         """What is wrong with an object."""
         return []
 
-    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
+    def check_change(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
         """What may not have changed."""
         return []
 
@@ -68,8 +68,8 @@ class ResourceClaimStrategy(ClassicStrategy):
     def check(self, obj: JsonObject) -> list[FieldError]:
         return _check_claim(obj.get("spec") or {}, "spec")
 
-    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return _check_same(obj, old)
+    def check_change(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        return _check_same(obj, old, ctx)
 
 
 class ResourceClaimTemplateStrategy(ClassicStrategy):
@@ -88,8 +88,8 @@ class ResourceClaimTemplateStrategy(ClassicStrategy):
     def check(self, obj: JsonObject) -> list[FieldError]:
         return _check_claim((obj.get("spec") or {}).get("spec") or {}, "spec.spec")
 
-    def check_change(self, obj: JsonObject, old: JsonObject) -> list[FieldError]:
-        return _check_same(obj, old)
+    def check_change(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
+        return _check_same(obj, old, ctx)
 
 
 class PodSchedulingContextStrategy(ClassicStrategy):
@@ -107,9 +107,10 @@ def _default_mode(spec: Any) -> None:
         spec.setdefault("allocationMode", "WaitForFirstConsumer")
 
 
-def _check_same(obj: JsonObject, old: JsonObject) -> list[FieldError]:
+def _check_same(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
     spec = obj.get("spec") or {}
-    return [invalid("spec", spec, _IMMUTABLE)] if differs(spec, old.get("spec") or {}) else []
+    field = object_type(ctx.kind, ctx.kind.storage_version).known["spec"]
+    return [] if equal_fields(field, spec, old.get("spec")) else [invalid("spec", spec, _IMMUTABLE)]
 
 
 def _check_claim(spec: JsonObject, path: str) -> list[FieldError]:

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import orjson
-from dra_shared.jsontext import dumps
-
 from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
@@ -17,7 +14,7 @@ from dra_apiserver.kinds.common.objectmeta import (
     validate_metadata_update,
 )
 from dra_apiserver.kinds.strategy import Context
-from dra_apiserver.schema import object_type, strip
+from dra_apiserver.schema import equal, object_type
 
 JsonObject = dict[str, Any]
 # In characters: what becomes of a long warning among many, and twice what an answer's headers hold of them.
@@ -29,13 +26,11 @@ def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
 
 
 def _changes(obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
-    """Whether more than metadata and status differ; where objects have types, an empty list is none."""
+    """True if more than metadata and status differ. Custom resources have no types: an empty list differs from none."""
     new, before = _payload(obj), _payload(old)
-    if ctx.kind.unstructured or not differs(new, before):
+    if ctx.kind.unstructured:
         return differs(new, before)
-    new = orjson.loads(dumps(new))
-    strip(object_type(ctx.kind, ctx.kind.storage_version), new)
-    return differs(new, before)
+    return not equal(object_type(ctx.kind, ctx.kind.storage_version), new, before)
 
 
 def _payload(obj: JsonObject) -> JsonObject:
@@ -83,8 +78,12 @@ class GenericStrategy:
                 obj["status"] = old["status"]
             else:
                 obj.pop("status", None)
-        if ctx.kind.counts_generation and _changes(obj, old, ctx):
+        if ctx.kind.counts_generation and self.is_new_generation(obj, old, ctx):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
+
+    def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
+        """True if the generation of a changed object is one higher."""
+        return _changes(obj, old, ctx)
 
     def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:
         for key in [key for key in obj if key not in {"metadata", "status", "apiVersion", "kind"}]:

@@ -14,8 +14,10 @@ from dra_apiserver.kinds.kubelets import references
 from dra_apiserver.kinds.kubelets.identity import NODES, node_of
 from dra_apiserver.kinds.kubelets.labels import forbidden_changes
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 NAME = "NodeRestriction"
 _MIRROR = "kubernetes.io/config.mirror"
@@ -169,7 +171,7 @@ def _check_pod_status(node: str, obj: JsonObject, old: JsonObject, operation: st
     if _claims(status) != _claims(before):
         # The misspelling is upstream's.
         raise _Refused(f"node {quote(node)} cannot update resource claim statues")
-    if status.get("extendedResourceClaimStatus") != before.get("extendedResourceClaimStatus"):
+    if not same_members("io.k8s.api.core.v1.PodStatus", status, before, "extendedResourceClaimStatus"):
         raise _Refused(f"node {quote(node)} cannot update extended resource claim status")
 
 
@@ -193,13 +195,15 @@ def _check_node(node: str, obj: JsonObject | None, old: JsonObject | None, opera
             )
         return
     before, known = old["metadata"], old.get("spec") or {}
-    if spec.get("configSource") is not None and spec["configSource"] != known.get("configSource"):
+    if spec.get("configSource") is not None and not same_members(
+        "io.k8s.api.core.v1.NodeSpec", spec, known, "configSource"
+    ):
         raise _Refused(
             f"node {quote(node)} is not allowed to update configSource to a new non-nil configSource"
         )
-    if (spec.get("taints") or []) != (known.get("taints") or []):
+    if not same_members("io.k8s.api.core.v1.NodeSpec", spec, known, "taints"):
         raise _Refused(f"node {quote(node)} is not allowed to modify taints")
-    if (meta.get("ownerReferences") or []) != (before.get("ownerReferences") or []):
+    if not same_members(_META, meta, before, "ownerReferences"):
         raise _Refused(f"node {quote(node)} is not allowed to modify ownerReferences")
     if names := forbidden_changes(meta.get("labels"), before.get("labels")):
         raise _Refused(f"is not allowed to modify labels: {', '.join(names)}")
@@ -212,7 +216,8 @@ def _check_claim(
         raise _Refused("may only update PVC status")
     if operation != "UPDATE":
         raise _Refused(f"unexpected operation {quote(operation)}")
-    if _unresized(obj or {}) != _unresized(old or {}):
+    unresized = (_unresized(one) if one is not None else None for one in (obj, old))
+    if not same("io.k8s.api.core.v1.PersistentVolumeClaim", *unresized):
         raise _Refused(
             f"node {quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
         )

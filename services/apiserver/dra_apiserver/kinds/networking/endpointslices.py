@@ -10,13 +10,28 @@ from dra_shared.names import dns_subdomain, label_value
 from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, not_supported, required, too_many
 from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.addresses import check_endpoint_address, check_legacy_address, parse_address
+from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE, validate_labels
+from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _VERSIONS = {"IPv4": 4, "IPv6": 6}
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS, _MOST_LABELS = 1000, 100, 20000, 8, 16
+
+
+class EndpointSliceStrategy(CheckedStrategy):
+    """A slice, whose labels count for its generation too: they say which service it is for."""
+
+    def __init__(self) -> None:
+        super().__init__(check_endpoint_slice)
+
+    def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
+        """True if more than the metadata changed, or the labels."""
+        labels, before = obj["metadata"].get("labels") or {}, old["metadata"].get("labels") or {}
+        return labels != before or super().is_new_generation(obj, old, ctx)
 
 
 def check_endpoint_slice(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
@@ -28,7 +43,7 @@ def check_endpoint_slice(obj: JsonObject, old: JsonObject | None) -> list[FieldE
     elif kind not in _TYPES:
         errors.append(not_supported("addressType", kind, _TYPES))
     errors += _check_ports(obj.get("ports") or (), "ports")
-    if old is None or endpoints != (old.get("endpoints") or []):
+    if old is None or not same_members("io.k8s.api.discovery.v1.EndpointSlice", obj, old, "endpoints"):
         errors += _check_endpoints(endpoints, kind, "endpoints")
     if old is not None and kind != old.get("addressType", ""):
         errors.append(invalid("addressType", json_value(kind), IMMUTABLE))

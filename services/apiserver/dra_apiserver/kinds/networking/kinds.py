@@ -58,7 +58,7 @@ KINDS = (
     builtin(
         "discovery.k8s.io",
         "endpointslices",
-        strategy=CheckedStrategy(endpointslices.check_endpoint_slice),
+        strategy=endpointslices.EndpointSliceStrategy(),
         default=defaults.endpoint_slice,
         printer=printer("Name|AddressType|Ports|Endpoints|Age", columns.endpoint_slice),
         warnings={"": warnings.endpoint_slice},

@@ -7,9 +7,10 @@ from typing import Any
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import FieldError, forbidden_field
-from dra_apiserver.kinds.pods.update import same
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
+_CONTAINER = "io.k8s.api.core.v1.Container"
 _MUTABLE = ("cpu", "memory")
 _FIXED = "only cpu and memory resources are mutable"
 _FIELDS = ("containers", "initContainers")
@@ -38,7 +39,7 @@ def check_resize(
         for index, container in enumerate(before.get(field) or ()):
             errors += _check_kept(spec[field][index], container, f"{path}.{field}[{index}].resources")
     for container, known in zip(spec.get("containers") or (), before.get("containers") or (), strict=True):
-        if not same(_munged(container, known), known):
+        if not same(_CONTAINER, _munged(container, known), known):
             errors.append(forbidden_field(path, _FIXED))
     for index, known in enumerate(before.get("initContainers") or ()):
         errors += _check_init(spec["initContainers"][index], known, f"{path}.initContainers[{index}]")
@@ -65,7 +66,7 @@ def _check_pod_level(spec: JsonObject, before: JsonObject, path: str) -> list[Fi
             text = f"pod-level resource {kind} cannot be removed"
             errors.append(forbidden_field(f"{path}.resources.{kind}", text))
     kept = _with_old_amounts(new or {}, old or {}) | {"claims": (new or {}).get("claims")}
-    if not same(kept, old or {}):
+    if not same("io.k8s.api.core.v1.ResourceRequirements", kept, old):
         errors.append(forbidden_field(path, "only cpu and memory resources are mutable at pod-level"))
     return errors
 
@@ -99,10 +100,10 @@ def _check_kept(container: JsonObject, old: JsonObject, path: str) -> list[Field
 
 def _check_init(container: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
     errors = []
-    if not same(_munged(container, old), old):
+    if not same(_CONTAINER, _munged(container, old), old):
         text = "only cpu and memory resources for init or sidecar containers are mutable"
         errors.append(forbidden_field(path, text))
-    if not same(container, old) and container.get("restartPolicy") != "Always":
+    if not same(_CONTAINER, container, old) and container.get("restartPolicy") != "Always":
         text = "non-sidecar init containers with a resize policy of RestartContainer cannot be resized"
         errors += [
             forbidden_field(path, text)

@@ -14,8 +14,9 @@ from dra_apiserver.kinds.pods.gates import IN_SPEC, IN_STATUS, POD, POD_STATUS
 from dra_apiserver.kinds.pods.resize import check_resize
 from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
-from dra_apiserver.kinds.pods.update import check_ephemeral_update, check_spec_update, same
+from dra_apiserver.kinds.pods.update import check_ephemeral_update, check_spec_update
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 
@@ -216,7 +217,7 @@ def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
     """Give ``obj`` the old object's fields, and of its spec those that changed."""
     generation = old["metadata"].get("generation", 0)
     spec = {name: value for name, value in {**old["spec"], **changed}.items() if value is not None}
-    if not same(spec, old["spec"]):
+    if not same("io.k8s.api.core.v1.PodSpec", spec, old["spec"]):
         generation += 1
     obj["metadata"] = {**old["metadata"], "managedFields": obj["metadata"].get("managedFields") or []}
     obj["metadata"]["generation"] = generation

@@ -9,6 +9,7 @@ from dra_apiserver.kinds.common.godiff import godiff
 from dra_apiserver.kinds.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.kinds.pods.containers import check_image
 from dra_apiserver.kinds.pods.scheduling import check_tolerations
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 _LONGEST = 2**31 - 1
@@ -18,18 +19,6 @@ _FIXED = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-
-
-def same(left: Any, right: Any) -> bool:
-    """Whether two values mean the same: what is empty is as good as absent."""
-    return bool(left == right or _pruned(left) == _pruned(right))
-
-
-def _pruned(value: Any) -> Any:
-    if isinstance(value, dict):
-        inner = ((key, _pruned(item)) for key, item in value.items())
-        return {key: item for key, item in inner if item is not None and item != {} and item != []}
-    return [_pruned(item) for item in value] if isinstance(value, list) else value
 
 
 def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
@@ -58,12 +47,9 @@ def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> 
         errors += _check_node_selector(munged, old, f"{path}.nodeSelector")
         errors += _check_node_affinity(munged, old, f"{path}.affinity.nodeAffinity.{_REQUIRED}")
         # A pod that is not to be scheduled yet may still get its node selector.
-        affinity = {
-            **(munged.get("affinity") or {}),
-            "nodeAffinity": (old.get("affinity") or {}).get("nodeAffinity"),
-        }
+        affinity = _with_node_affinity_of(old.get("affinity"), munged.get("affinity"))
         munged |= {"nodeSelector": old.get("nodeSelector"), "affinity": affinity}
-    if not same(munged, old):
+    if not same("io.k8s.api.core.v1.PodSpec", munged, old):
         errors.append(forbidden_field(path, f"{_FIXED}\n{godiff(old, munged, 'PodSpec')}"))
     return errors
 
@@ -140,6 +126,17 @@ def _only_added(term: JsonObject, known: JsonObject) -> bool:
     )
 
 
+def _with_node_affinity_of(old: JsonObject | None, affinity: JsonObject | None) -> JsonObject | None:
+    """Return the affinity with the node affinity of the old one. None is not the same as an empty struct."""
+    known = (old or {}).get("nodeAffinity")
+    if affinity is None:
+        return None if known is None else {"nodeAffinity": known}
+    others = [field for field in affinity if field != "nodeAffinity" and affinity[field] is not None]
+    if old is None and not others and affinity.get("nodeAffinity") is not None:
+        return None
+    return {**affinity, "nodeAffinity": known}
+
+
 def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
     """The new spec with the old one's values where those may change."""
     munged = dict(spec)
@@ -163,7 +160,7 @@ def check_ephemeral_update(spec: JsonObject, old: JsonObject, path: str = "spec"
         if name not in now:
             text = f"existing ephemeral containers {quote(name)} may not be removed\n"
             errors.append(forbidden_field(f"{path}.ephemeralContainers", text))
-        elif not same(now[name], before):
+        elif not same("io.k8s.api.core.v1.EphemeralContainer", now[name], before):
             difference = godiff(before, now[name], "EphemeralContainer")
             text = f"existing ephemeral containers {quote(name)} may not be changed\n{difference}"
             errors.append(forbidden_field(f"{path}.ephemeralContainers", text))

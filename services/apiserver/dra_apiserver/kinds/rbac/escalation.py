@@ -10,10 +10,17 @@ from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
 from dra_apiserver.authorization.rules import Rule, missing, shown
 from dra_apiserver.errors import GroupResource, StatusError, forbidden, not_found, quote
 from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
+from dra_apiserver.schema import same
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]
 
+_KINDS = {
+    "clusterrolebindings": "ClusterRoleBinding",
+    "clusterroles": "ClusterRole",
+    "rolebindings": "RoleBinding",
+    "roles": "Role",
+}
 _EVERYTHING: tuple[Rule, ...] = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
@@ -38,7 +45,7 @@ def check_escalation(
     Raises:
         StatusError: 403, it gives more; 404, it gives a role that there isn't.
     """
-    if PRIVILEGED in user.groups or (old is not None and _without(obj) == _without(old)):
+    if PRIVILEGED in user.groups or (old is not None and _is_same(plural, obj, old)):
         return
     name = obj["metadata"].get("name") or ""
     if plural in ("roles", "clusterroles"):
@@ -100,6 +107,10 @@ def _check_rules(
     if absent:
         text += f"; resolution errors: [{problems(absent, resource)}]"
     raise forbidden(resource, name, text)
+
+
+def _is_same(plural: str, obj: JsonObject, old: JsonObject) -> bool:
+    return same(f"io.k8s.api.rbac.v1.{_KINDS[plural]}", _without(obj), _without(old))
 
 
 def _without(obj: JsonObject) -> JsonObject:

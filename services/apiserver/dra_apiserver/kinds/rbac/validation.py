@@ -8,6 +8,7 @@ from dra_shared.names import dns_subdomain, path_segment
 
 from dra_apiserver.errors import FieldError, invalid, not_supported, required
 from dra_apiserver.kinds.common.labelselectors import check_label_selector
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 
@@ -83,7 +84,7 @@ def _check_binding(
     errors += [invalid("roleRef.name", name, text) for text in path_segment(name) if name]
     for index, subject in enumerate(obj.get("subjects") or ()):
         errors += _check_subject(subject, f"subjects[{index}]", namespaced)
-    if old is not None and role != (old.get("roleRef") or {}):
+    if old is not None and not same("io.k8s.api.rbac.v1.RoleRef", role, old.get("roleRef")):
         shown = {"APIGroup": group, "Kind": kind, "Name": name}
         errors.append(invalid("roleRef", shown, "cannot change roleRef"))
     return errors

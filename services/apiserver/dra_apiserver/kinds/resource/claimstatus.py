@@ -31,6 +31,7 @@ from dra_apiserver.kinds.resource.opaque import check_configuration, check_objec
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.skips import check_skips
 from dra_apiserver.kinds.resource.taints import check_toleration
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 _RESERVED_FOR = limit("ResourceClaimStatus", "reservedFor")
@@ -85,7 +86,7 @@ def check_status(
     if allocation is not None:
         if before.get("allocation") is None:
             errors += _check_allocation(allocation, f"{path}.allocation", known, kubernetes)
-        elif before["allocation"] != allocation:
+        elif not same("io.k8s.api.resource.v1.AllocationResult", before["allocation"], allocation):
             errors.append(
                 invalid(f"{path}.allocation", show(allocation, allocation_shape(kubernetes)), IMMUTABLE)
             )

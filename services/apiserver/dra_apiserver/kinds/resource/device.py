@@ -25,8 +25,10 @@ from dra_apiserver.kinds.resource.goshapes import device_attribute
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.taints import TAINTS, check_taint
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
+_DEVICE = "io.k8s.api.resource.v1.Device"
 _ATTRIBUTES_AND_CAPACITIES = 32
 _ATTRIBUTE_VALUES = 48
 _VALUE_LENGTH = 64
@@ -94,7 +96,11 @@ def _check(
     )
     first, second = too_many_values, bad_attributes
     errors += first + second if _counts_are_first(kubernetes) else second + first
-    if old is None or not _unchanged_capacity_stays(kubernetes) or (old.get("capacity") or {}) != capacity:
+    if (
+        old is None
+        or not _unchanged_capacity_stays(kubernetes)
+        or not same_members(_DEVICE, device, old, "capacity")
+    ):
         check = (
             functools.partial(check_shared_capacity, gates=gates)
             if device.get("allowMultipleAllocations")
@@ -102,7 +108,7 @@ def _check(
         )
         errors += lists.check_map(capacity, None, names.KEY_LENGTH, qualified_name, check, f"{path}.capacity")
     taints = device.get("taints") or []
-    if old is None or kubernetes < V1_35 or (old.get("taints") or []) != taints:
+    if old is None or kubernetes < V1_35 or not same_members(_DEVICE, device, old, "taints"):
         errors += lists.check_list(
             taints, TAINTS, lambda taint, at: check_taint(taint, at, kubernetes), f"{path}.taints"
         )

@@ -12,8 +12,10 @@ from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
+_SPEC = "io.k8s.api.resource.v1.DeviceClassSpec"
 _CONFIGS = limit("DeviceClassSpec", "config")
 
 
@@ -28,9 +30,9 @@ def check_class(
 ) -> list[FieldError]:
     """The spec of a class; selectors and configuration that did not change count as stored."""
     selectors, configs = spec.get("selectors") or [], spec.get("config") or []
-    stored = old is not None and selectors == (old.get("selectors") or [])
+    stored = old is not None and same_members(_SPEC, spec, old, "selectors")
     errors = check_selectors(selectors, f"{path}.selectors", gates, stored)
-    config_stored = old is not None and configs == (old.get("config") or [])
+    config_stored = old is not None and same_members(_SPEC, spec, old, "config")
     errors += Lists(gates.version).check_list(
         configs,
         _CONFIGS,

@@ -11,6 +11,7 @@ from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.goshapes import pool_status
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 
@@ -20,5 +21,7 @@ def check_request_status(
 ) -> list[FieldError]:
     """The status, which is written once."""
     if old:
-        return [] if status == old else [invalid(path, show(status, pool_status(kubernetes)), IMMUTABLE)]
+        if same("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", status, old):
+            return []
+        return [invalid(path, show(status, pool_status(kubernetes)), IMMUTABLE)]
     return check_conditions((status or {}).get("conditions"), f"{path}.conditions")

@@ -12,16 +12,18 @@ from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same, same_members
 from dra_apiserver.user import service_account
 
 JsonObject = dict[str, Any]
+_DEVICE = "io.k8s.api.resource.v1.AllocatedDeviceStatus"
 _CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 def check_binding(status: JsonObject, old: JsonObject, ctx: Context, path: str) -> list[FieldError]:
     """A changed allocation or reservation needs permission for `resourceclaims/binding` in all namespaces."""
-    if all((status.get(name) or None) == (old.get(name) or None) for name in ("allocation", "reservedFor")):
+    if same_members("io.k8s.api.resource.v1.ResourceClaimStatus", status, old, "allocation", "reservedFor"):
         return []
     problem = _refusal(ctx.verb, "binding", "", "", ctx)
     if problem is None:
@@ -65,7 +67,7 @@ def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Contex
 def _changed_drivers(status: JsonObject, old: JsonObject) -> list[str]:
     before, after = _by_identity(old), _by_identity(status)
     changed = before.keys() ^ after.keys() | {
-        key for key in before.keys() & after if before[key] != after[key]
+        key for key in before.keys() & after if not same(_DEVICE, before[key], after[key])
     }
     return sorted({key[0] for key in changed})
 

@@ -8,7 +8,6 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
-from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
 from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
 from dra_apiserver.kinds.common.gates import drop_disabled
@@ -36,8 +35,11 @@ from dra_apiserver.kinds.resource.gates import (
 from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
+_CLAIM_SPEC = "io.k8s.api.resource.v1.ResourceClaimSpec"
+_TEMPLATE_SPEC = "io.k8s.api.resource.v1.ResourceClaimTemplateSpec"
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"
 _ADMIN_TEXT = f"admin access to devices requires the `{_ADMIN_LABEL}: true` label on the containing namespace"
 
@@ -83,7 +85,7 @@ class ResourceClaimStrategy(GenericStrategy):
         spec = obj.get("spec") or {}
         again = requests.check_claim_spec(spec, "spec", ctx.features) if _checks_again(ctx) else []
         errors = super().validate_create(obj, ctx) + again + super().validate_update(obj, old, ctx)
-        if differs(spec, old.get("spec") or {}):
+        if not same(_CLAIM_SPEC, spec, old.get("spec")):
             errors.append(invalid("spec", show(spec, claim_spec(ctx.features.version)), IMMUTABLE))
         return with_declared(errors + again, obj, old, ctx)
 
@@ -166,7 +168,7 @@ class ResourceClaimTemplateStrategy(GenericStrategy):
         errors = [] if _stored_specs_stay(kubernetes) else self._check(obj, ctx)
         errors += super().validate_update(obj, old, ctx)
         spec = obj.get("spec") or {}
-        if differs(spec, old.get("spec") or {}):
+        if not same(_TEMPLATE_SPEC, spec, old.get("spec")):
             errors.append(invalid("spec", show(spec, claim_template_spec(kubernetes)), IMMUTABLE))
         if _checks_again(ctx):
             errors += self._check_spec(spec, ctx)

@@ -11,6 +11,7 @@ from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_taint
+from dra_apiserver.schema import same_items
 
 JsonObject = dict[str, Any]
 _CONDITIONS = 8
@@ -34,7 +35,7 @@ def check_rule(
             errors += check(selector[name], f"{at}.{name}")
     before = ((old or {}).get("deviceSelector") or {}).get("selectors") or []
     selectors = selector.get("selectors") or []
-    stored = old is not None and selectors == before
+    stored = old is not None and same_items("io.k8s.api.resource.v1.DeviceSelector", selectors, before)
     errors += check_selectors(selectors, f"{at}.selectors", gates, stored)
     old_taint = (old.get("taint") or {}) if old is not None else None
     return errors + check_taint(spec.get("taint") or {}, f"{path}.taint", gates.version, old_taint)

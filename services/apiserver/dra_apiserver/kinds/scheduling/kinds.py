@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dra_apiserver.kinds.common import objectcells
 from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.pods import priority
 from dra_apiserver.kinds.scheduling import columns, defaults, grouppriority, podgroupadmission, priorityclass
@@ -42,7 +41,7 @@ KINDS = (
     builtin(
         "scheduling.k8s.io",
         "priorityclasses",
-        strategy=CheckedStrategy(priorityclass.check_priority_class),
+        strategy=priorityclass.PriorityClassStrategy(),
         default=defaults.priority_class,
         printer=printer("Name|Value#|Global-Default?|Age|PreemptionPolicy", columns.priority_class),
         mutating_admission=(("Priority", priority.priority),),

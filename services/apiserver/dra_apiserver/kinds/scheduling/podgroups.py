@@ -24,9 +24,11 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
-from dra_apiserver.kinds.pods.update import same
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
+_PACKAGE = "io.k8s.api.scheduling.v1alpha2"
+_GROUP_SPEC, _WORKLOAD_SPEC = f"{_PACKAGE}.PodGroupSpec", f"{_PACKAGE}.WorkloadSpec"
 TOPOLOGY = "TopologyAwareWorkloadScheduling"
 PREEMPTION = "WorkloadAwarePreemption"
 CLAIMS = "DRAWorkloadResourceClaims"
@@ -43,7 +45,7 @@ def check_pod_group(obj: JsonObject, old: JsonObject | None, gates: FeatureGates
     spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
     errors: list[FieldError] = []
     reference = spec.get("podGroupTemplateRef")
-    if before is not None and not same(reference, before.get("podGroupTemplateRef")):
+    if before is not None and not same_members(_GROUP_SPEC, spec, before, "podGroupTemplateRef"):
         errors.append(_immutable("spec.podGroupTemplateRef"))
     elif before is None and reference is not None:
         errors += _check_reference(reference, "spec.podGroupTemplateRef")
@@ -61,7 +63,7 @@ def check_pod_group_status(obj: JsonObject, old: JsonObject) -> list[FieldError]
             text = "must match the name of an entry in `spec.resourceClaims`"
             errors.append(invalid(f"{path}[{index}].name", claim.get("name", ""), text))
     before = (old.get("status") or {}).get("resourceClaimStatuses") or []
-    if same(claims, before):
+    if same_members(f"{_PACKAGE}.PodGroupStatus", status, old.get("status"), "resourceClaimStatuses"):
         return errors
     if len(claims) > _CLAIMS:
         return [*errors, too_many(path, len(claims), _CLAIMS)]
@@ -78,12 +80,12 @@ def check_workload(obj: JsonObject, old: JsonObject | None, gates: FeatureGates)
     spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
     errors: list[FieldError] = []
     owner = spec.get("controllerRef")
-    if before is not None and not same(owner, before.get("controllerRef")):
+    if before is not None and not same_members(_WORKLOAD_SPEC, spec, before, "controllerRef"):
         errors.append(_immutable("spec.controllerRef"))
     elif before is None and owner is not None:
         errors += _check_owner(owner, "spec.controllerRef")
     templates, path = spec.get("podGroupTemplates") or [], "spec.podGroupTemplates"
-    if before is not None and same(templates, before.get("podGroupTemplates") or []):
+    if before is not None and same_members(_WORKLOAD_SPEC, spec, before, "podGroupTemplates"):
         return errors
     refused = [] if before is None else [_immutable(path)]
     if len(templates) > _TEMPLATES:
@@ -134,7 +136,7 @@ class _Change:
 
     def kept(self, field: str) -> bool:
         """Whether the field is what it was."""
-        return self.before is not None and same(self.spec.get(field), self.before.get(field))
+        return self.before is not None and same_members(_GROUP_SPEC, self.spec, self.before, field)
 
     def frozen(self, field: str) -> list[FieldError]:
         """What is wrong with another value: nothing in a new spec."""

@@ -11,13 +11,26 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
+from dra_apiserver.kinds.common.checked import CheckedStrategy
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
+from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 
 _HIGHEST_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTION = ("PreemptLowerPriority", "Never")
+
+
+class PriorityClassStrategy(CheckedStrategy):
+    """A class, whose generation is always 1: upstream sets it only when a class is created."""
+
+    def __init__(self) -> None:
+        super().__init__(check_priority_class)
+
+    def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
+        """No change counts."""
+        return False
 
 
 def check_priority_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:

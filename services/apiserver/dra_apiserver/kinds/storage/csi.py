@@ -22,6 +22,7 @@ from dra_apiserver.kinds.common.labelselectors import check_label_selector, show
 from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.storage.volumes import driver_name
+from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]
 _LONGEST_ID = 256
@@ -46,7 +47,7 @@ def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     for before in ((old or {}).get("spec") or {}).get("drivers") or ():
         for driver in by_name.get(before.get("name", ""), ()):
             known, now = ({**one, "allocatable": None} for one in (before, driver))
-            if show(known, _DRIVER) != show(now, _DRIVER):
+            if not same("io.k8s.api.storage.v1.CSINodeDriver", known, now):
                 errors.append(invalid("spec.drivers", show(now, _DRIVER), IMMUTABLE))
     return errors
 
@@ -81,7 +82,7 @@ def check_storage_capacity(obj: JsonObject, old: JsonObject | None) -> list[Fiel
     if capacity is not None and Quantity.parse(str(capacity)) < Quantity.parse("0"):
         errors.append(invalid("capacity", str(capacity), "must be greater than or equal to 0"))
     if old is not None:
-        if topology != old.get("nodeTopology"):
+        if not same_members("io.k8s.api.storage.v1.CSIStorageCapacity", obj, old, "nodeTopology"):
             errors.append(invalid("nodeTopology", shown_selector(topology), IMMUTABLE))
         if name != old.get("storageClassName", ""):
             errors.append(invalid("storageClassName", name, IMMUTABLE))

@@ -13,7 +13,7 @@ from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import limits
 from dra_apiserver.kinds.storage import admission, claimstatus, columns, csi, defaults, volumes, warnings
-from dra_apiserver.kinds.storage.strategy import ClaimStrategy, VolumeStrategy
+from dra_apiserver.kinds.storage.strategy import ClaimStrategy, DriverStrategy, VolumeStrategy
 
 KINDS = (
     builtin(
@@ -48,7 +48,7 @@ KINDS = (
     builtin(
         "storage.k8s.io",
         "csidrivers",
-        strategy=CheckedStrategy(volumes.check_csi_driver),
+        strategy=DriverStrategy(),
         default=defaults.csi_driver,
         printer=printer(
             "Name|AttachRequired?|PodInfoOnMount?|StorageCapacity?|TokenRequests|RequiresRepublish?|Modes|Age",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.storage.volumes import check_claim, check_volume
+from dra_apiserver.kinds.storage.volumes import check_claim, check_csi_driver, check_volume
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
 
@@ -30,6 +31,19 @@ class VolumeStrategy(CheckedStrategy):
         changed = status.get("phase") != before.get("phase")
         if changed and status.get("lastPhaseTransitionTime") == before.get("lastPhaseTransitionTime"):
             status["lastPhaseTransitionTime"] = ctx.now
+
+
+class DriverStrategy(CheckedStrategy):
+    """A CSI driver, whose generation is not set before its first change."""
+
+    def __init__(self) -> None:
+        super().__init__(check_csi_driver)
+
+    def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
+        """Count the changes of the spec."""
+        super().prepare_for_update(obj, old, ctx)
+        if not same("io.k8s.api.storage.v1.CSIDriverSpec", obj.get("spec"), old.get("spec")):
+            obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
 
 _KNOWN_SOURCES = {("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.storage.k8s.io")}

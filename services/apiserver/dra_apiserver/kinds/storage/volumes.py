@@ -29,6 +29,7 @@ from dra_apiserver.kinds.pods.volumeclaims import (
     check_positive,
 )
 from dra_apiserver.kinds.resource.selectors import check_node_selector
+from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]
 _RECLAIM = ("Delete", "Recycle", "Retain")
@@ -71,8 +72,7 @@ def check_claim(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
             "requests": {key: value for key, value in requests.items() if value is not None},
         }
         now["volumeAttributesClassName"] = before.get("volumeAttributesClassName")
-    now = {key: value for key, value in now.items() if value is not None or before.get(key) is not None}
-    if now != before:
+    if not same("io.k8s.api.core.v1.PersistentVolumeClaimSpec", now, before):
         text = (
             "spec is immutable after creation except resources.requests and volumeAttributesClassName "
             "for bound claims"
@@ -136,7 +136,8 @@ def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         errors.append(required("spec.volumeAttributesClassName", "an empty string is disallowed"))
     if old is not None:
         before = old.get("spec") or {}
-        if any(spec.get(key) != before.get(key) for key in (spec.keys() | before.keys()) - _NO_SOURCE):
+        either = (spec.keys() | before.keys()) - _NO_SOURCE
+        if not same_members("io.k8s.api.core.v1.PersistentVolumeSpec", spec, before, *either):
             difference = godiff(before, spec, "PersistentVolumeSource")
             text = f"spec.persistentvolumesource is immutable after creation\n{difference}"
             errors.append(forbidden_field("spec.persistentvolumesource", text))
@@ -286,6 +287,6 @@ def check_attachment(obj: JsonObject, old: JsonObject | None) -> list[FieldError
         errors += [
             invalid("spec.source.persistentVolumeName", volume, text) for text in dns_subdomain(volume)
         ]
-    if old is not None and spec != (old.get("spec") or {}):
+    if old is not None and not same("io.k8s.api.storage.v1.VolumeAttachmentSpec", spec, old.get("spec")):
         errors.append(FieldError(ErrorType.INVALID, "spec", spec, IMMUTABLE))
     return errors

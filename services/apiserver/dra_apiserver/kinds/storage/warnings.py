@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.equality import differs
 from dra_apiserver.kinds.common.nodelabels import DEPRECATED, selector_warnings, term_warnings
 from dra_apiserver.kinds.common.warnings import annotations_of, spec_of
 from dra_apiserver.kinds.pods.volumewarnings import claim_warnings, persistent_source_warnings
+from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
 
@@ -60,5 +60,8 @@ def csi_driver(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     spec = spec_of(obj)
     wanted = spec.get("tokenRequests")
     in_secrets = spec.get("serviceAccountTokenInSecrets") is not None
-    if wanted and not in_secrets and (old is None or differs(wanted, spec_of(old).get("tokenRequests"))):
+    kept = old is not None and same_members(
+        "io.k8s.api.storage.v1.CSIDriverSpec", spec, spec_of(old), "tokenRequests"
+    )
+    if wanted and not in_secrets and not kept:
         yield _TOKEN_IN_SECRETS

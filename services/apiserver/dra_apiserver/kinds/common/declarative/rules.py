@@ -12,11 +12,12 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
-from dra_apiserver.equality import differs
 from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.kinds.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
 from dra_apiserver.kinds.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
 from dra_apiserver.kinds.common.goshapes import show
+from dra_apiserver.schema import equal, equal_fields, struct_fields
+from dra_apiserver.schema import types as schema
 
 JsonObject = dict[str, Any]
 ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
@@ -71,12 +72,12 @@ class _Compiler:
         return self._made[name]
 
     def _struct(self, name: str) -> Check | None:
-        known = fields(name)
+        known, typed = fields(name), struct_fields(name)
         members = [field for field in known if any(rule.name == "unionMember" for rule in self._asked(field))]
         checks = [
             (field.name, field.zero, _is_idle(field, asked), check)
             for field in known
-            if (check := self._field(field, asked := self._asked(field))) is not None
+            if (check := self._field(field, typed[field.name], asked := self._asked(field))) is not None
         ]
         if not members and not checks:
             return None
@@ -112,9 +113,9 @@ class _Compiler:
                 found.append(rule)
         return found
 
-    def _field(self, field: Field, asked: list[Rule]) -> Check | None:
+    def _field(self, field: Field, member: schema.Field, asked: list[Rule]) -> Check | None:
         inner = self.struct(field.inner) if field.inner else None
-        return _field(field, asked, inner)
+        return _field(field, member, asked, inner)
 
 
 def _is_idle(field: Field, rules: list[Rule]) -> bool:
@@ -142,14 +143,14 @@ def _union(members: list[Field]) -> Check:
     return validate
 
 
-def _field(field: Field, rules: list[Rule], inner: Check | None) -> Check | None:
+def _field(field: Field, member: schema.Field, rules: list[Rule], inner: Check | None) -> Check | None:
     """The rules of a field and of the struct in it, where it changed."""
     first = [SHORT_CIRCUIT[rule.name](rule, field) for rule in rules if rule.name in SHORT_CIRCUIT]
     rest = list(_others(field, rules))
     if field.shape is Shape.LIST:
-        rest += _list_checks(field, rules, inner)
+        rest += _list_checks(field, member, rules, inner)
     elif field.shape is Shape.MAP and inner is not None:
-        rest.append(_each_value(inner))
+        rest.append(_each_value(member, inner))
     elif inner is not None:
         rest.append(inner)
     optional = any(rule.name == "optional" for rule in rules)
@@ -160,7 +161,7 @@ def _field(field: Field, rules: list[Rule], inner: Check | None) -> Check | None
     stops = optional or field.pointer
 
     def validate(value: Any, old: Any, site: Site) -> list[FieldError]:
-        if site.update and site.known and not differs(value, old):
+        if site.update and site.known and equal_fields(member, value, old):
             return []
         errors: list[FieldError] = []
         for check in first:
@@ -186,7 +187,7 @@ def _others(field: Field, rules: list[Rule]) -> Iterable[Check]:
         elif rule.name not in (*SHORT_CIRCUIT, *_LIST_RULES, "optional", "unionMember"):
             raise ValueError(f"{field.name} declares a rule that is not known: {rule.name}")
     for name, inner in subfields.items():
-        found = _field(Field(name, _SUBFIELD), inner, None)
+        found = _field(Field(name, _SUBFIELD), schema.Field(name, schema.Scalar.STRING, ""), inner, None)
         if found is not None:
             yield _subfield(Field(name, _SUBFIELD), found)
 
@@ -211,12 +212,15 @@ def _each_key(check: Check) -> Check:
     return validate
 
 
-def _each_value(check: Check) -> Check:
+def _each_value(member: schema.Field, check: Check) -> Check:
+    assert isinstance(member.node, schema.MapNode)
+    node = member.node.value
+
     def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
         errors: list[FieldError] = []
         for key, one in value.items():
             before = (old or {}).get(key)
-            if not (site.update and before is not None and not differs(one, before)):
+            if not (site.update and before is not None and equal(node, one, before)):
                 errors += check(one, before, Site(f"{site.path}[{key}]", site.update, before is not None))
         return errors
 
@@ -226,7 +230,9 @@ def _each_value(check: Check) -> Check:
 _Key = Callable[[Any], Any]
 
 
-def _list_checks(field: Field, rules: list[Rule], inner: Check | None) -> Iterable[Check]:
+def _list_checks(
+    field: Field, member: schema.Field, rules: list[Rule], inner: Check | None
+) -> Iterable[Check]:
     kinds = {rule.value for rule in rules if rule.name in ("listType", "unique")}
     names = [rule.value for rule in rules if rule.name == "listMapKey"]
     key: _Key | None = None
@@ -237,7 +243,7 @@ def _list_checks(field: Field, rules: list[Rule], inner: Check | None) -> Iterab
     if key is not None:
         yield _unique(field, key)
     if inner is not None:
-        yield _each_item(inner, key)
+        yield _each_item(member, inner, key)
 
 
 def _map_key(keys: list[Field]) -> _Key:
@@ -265,15 +271,17 @@ def _unique(field: Field, key: _Key) -> Check:
     return validate
 
 
-def _each_item(check: Check, key: _Key | None) -> Check:
+def _each_item(member: schema.Field, check: Check, key: _Key | None) -> Check:
     """Every item; with a key those alone that are new or changed."""
+    assert isinstance(member.node, schema.ListNode)
+    node = member.node.item
 
     def validate(value: list[Any], old: list[Any] | None, site: Site) -> list[FieldError]:
         before = {key(item): item for item in reversed(old)} if key is not None and old else {}
         errors: list[FieldError] = []
         for index, item in enumerate(value):
             earlier = before.get(key(item)) if key is not None else None
-            if not (site.update and earlier is not None and not differs(item, earlier)):
+            if not (site.update and earlier is not None and equal(node, item, earlier)):
                 errors += check(
                     item, earlier, Site(f"{site.path}[{index}]", site.update, earlier is not None)
                 )

@@ -1,0 +1,112 @@
+"""Compare values as upstream does where it asks if they changed (apimachinery's `equality.Semantic`).
+
+An absent list or map equals an empty one. A member that is no pointer in Go equals its zero value. Quantities are equal
+if their amounts are. A pointer that is set differs from one that is not, even if it points to an empty struct.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import orjson
+from dra_shared.jsontext import dumps
+from dra_shared.quantity import Quantity
+
+from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, definition
+
+_EMPTY: Mapping[str, Any] = {}
+_NOTHING: Sequence[Any] = ()
+_ABSENT: tuple[Any, ...] = (None, [], {}, "")
+
+
+def same(type_name: str, left: Any, right: Any) -> bool:
+    """True if two values of the type are semantically equal. A struct may be None, which is its zero value."""
+    return equal(definition(type_name), left, right)
+
+
+def same_items(type_name: str, left: Sequence[Any] | None, right: Sequence[Any] | None) -> bool:
+    """True if two lists of the type are semantically equal."""
+    return equal(_list_of(type_name), left, right)
+
+
+def same_members(
+    type_name: str, left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, *names: str
+) -> bool:
+    """True if the named members of two structs of the type are semantically equal."""
+    node = definition(type_name)
+    assert isinstance(node, Struct)
+    return all(_same_member(node, left or _EMPTY, right or _EMPTY, name) for name in names)
+
+
+def struct_fields(type_name: str) -> Mapping[str, Field]:
+    """Return the members of a struct by name."""
+    node = definition(type_name)
+    return node.known if isinstance(node, Struct) else {}
+
+
+@functools.cache
+def _list_of(type_name: str) -> ListNode:
+    return ListNode(definition(type_name))
+
+
+def equal(node: Node, left: Any, right: Any) -> bool:
+    """True if two values of a type are semantically equal."""
+    # Most values do not change, and comparing their bytes takes no walk through their types.
+    return left is right or _bytes(left) == _bytes(right) or _equal(node, left, right)
+
+
+def _equal(node: Node, left: Any, right: Any) -> bool:
+    if left is right:
+        return True
+    if isinstance(node, Scalar):
+        return _same_scalar(node, left, right)
+    if isinstance(node, ListNode):
+        first, second = left or _NOTHING, right or _NOTHING
+        return len(first) == len(second) and all(
+            _equal(node.item, one, other) for one, other in zip(first, second, strict=True)
+        )
+    one, other = left or _EMPTY, right or _EMPTY
+    if isinstance(node, MapNode):
+        return one.keys() == other.keys() and all(_equal(node.value, one[key], other[key]) for key in one)
+    return all(_same_member(node, one, other, name) for name in one.keys() | other.keys())
+
+
+def equal_fields(field: Field, left: Any, right: Any) -> bool:
+    """True if two values of a struct's member are semantically equal. None stands for an absent one."""
+    return left is right or _bytes(left) == _bytes(right) or _equal_fields(field, left, right)
+
+
+def _equal_fields(field: Field, left: Any, right: Any) -> bool:
+    if field.pointer:
+        return (left is None) == (right is None) and _equal(field.node, left, right)
+    if isinstance(field.node, Scalar):
+        zero = field.zero()
+        left, right = (zero if value is None else value for value in (left, right))
+    return _equal(field.node, left, right)
+
+
+def _same_member(node: Struct, left: Mapping[str, Any], right: Mapping[str, Any], name: str) -> bool:
+    field = node.known.get(name)
+    one, other = left.get(name), right.get(name)
+    return _same_unknown(one, other) if field is None else _equal_fields(field, one, other)
+
+
+def _same_scalar(node: Scalar, left: Any, right: Any) -> bool:
+    if node is Scalar.QUANTITY and left is not None and right is not None:
+        return Quantity.parse(str(left)).compare(Quantity.parse(str(right))) == 0
+    if node is Scalar.BYTES:
+        return (left or "") == (right or "")
+    if node is Scalar.ANY:
+        # Python takes True, 1 and 1.0 for equal.
+        return _bytes(left) == _bytes(right)
+    return bool(left == right)
+
+
+def _same_unknown(left: Any, right: Any) -> bool:
+    return _bytes(left) == _bytes(right) or (left in _ABSENT and right in _ABSENT)
+
+
+def _bytes(value: Any) -> bytes:
+    return dumps(value, option=orjson.OPT_SORT_KEYS)
