@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from dra_scheduler.plan.amounts import check_amounts
 from dra_scheduler.plan.manifests import Manifests, Typed
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert, decode
@@ -48,13 +49,24 @@ def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
             continue
         try:
             obj = _typed(resource, document)
+            check_amounts(resource, obj)
         except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
-            problems.append(f"{document.where}: a {document.kind} cannot be read: {error}")
+            problems.append(f"{document.where}: {_named(document)} cannot be read: {error}")
             continue
         if not obj.metadata.name and not obj.metadata.generate_name:
             problems.append(f"{document.where}: a {document.kind} without a name is left out")
             continue
         yield resource, shared.of(obj)
+
+
+def _named(document: Document) -> str:
+    """Return the object's kind, and its name if it has one."""
+    try:
+        meta = orjson.loads(bytes(document.data)).get("metadata") or {}
+        name = "/".join(filter(None, (meta.get("namespace"), meta.get("name"))))
+    except (ValueError, AttributeError, TypeError):
+        name = ""
+    return f"{document.kind} {name}" if name else f"a {document.kind}"
 
 
 def _typed(resource: Resource[Any], document: Document) -> Object:

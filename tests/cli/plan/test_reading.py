@@ -9,11 +9,12 @@ import secrets
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 from dra_cli.errors import CommandError
-from dra_cli.plan.reading import read
+from dra_cli.plan.reading import from_source, read, world
 from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import convert
@@ -354,3 +355,49 @@ def test_slices_alone_imply_their_nodes(tmp_path: Path) -> None:
         "there are no nodes: 1 node is implied by the ResourceSlices, with room for any CPU and memory, "
         "and without labels and taints"
     ]
+
+
+@pytest.mark.parametrize(
+    ("index", "path", "value", "text"),
+    [
+        (
+            0,
+            ("status", "allocatable", "cpu"),
+            "many",
+            "Node node-0 cannot be read: status.allocatable[cpu]: 'many'",
+        ),
+        (0, ("status", "allocatable", "cpu"), 4, "Node node-0 cannot be read: Expected `str`, got `int`"),
+        (
+            4,
+            ("spec", "containers", 0, "resources", "requests"),
+            {"cpu": "1 core"},
+            "Pod default/holder cannot be read: spec.containers[0].resources.requests[cpu]: '1 core'",
+        ),
+    ],
+)
+def test_objects_with_unreadable_quantities_are_named(
+    tmp_path: Path, index: int, path: tuple[Any, ...], value: Any, text: str
+) -> None:
+    items = cluster()
+    at: Any = items[index]
+    for name in path[:-1]:
+        at = at[name]
+    at[path[-1]] = value
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(_list(*items)))
+    problems: list[str] = []
+    found = world(from_source(str(file), problems), problems)
+    assert len(found) == len(items) - 1
+    (problem,) = problems
+    assert text in problem
+
+
+def test_unreadable_capacities_of_devices_are_named(tmp_path: Path) -> None:
+    piece = cluster()[1]
+    device = {"name": "gpu-0", "capacity": {"memory": {"value": "9 GB"}}}
+    piece |= {"apiVersion": "resource.k8s.io/v1", "spec": {**piece["spec"], "devices": [device]}}
+    file = tmp_path / "dump.json"
+    file.write_text(json.dumps(_list(piece)))
+    problems: list[str] = []
+    assert len(read(str(file), problems)) == 0
+    assert "ResourceSlice slice cannot be read: spec.devices[0].capacity[memory].value: '9 GB'" in problems[0]

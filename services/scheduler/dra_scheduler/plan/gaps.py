@@ -1,28 +1,80 @@
 """What a world lacks, and what that makes uncertain."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceSlice
 from dra_shared.api.resources import (
+    DAEMON_SETS,
     DEVICE_CLASSES,
+    JOBS,
+    NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    POD_GROUPS,
     PODS,
+    REPLICA_SETS,
+    REPLICATION_CONTROLLERS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+    Resource,
 )
 from dra_shared.version import Version
 
+from dra_scheduler.plan.holdings import held_twice, overdrawn
 from dra_scheduler.plan.neededgates import Found, needs, newer
-from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.objects import RESOURCES, Objects
+from dra_scheduler.plan.references import Reference, references
 
 _MOST_NAMES = 3
+_MADE_AGAIN = "their pods count as made again, and nothing is spread by their selectors"
+# What is assumed of objects whose kind is absent.
+_ABSENT: Mapping[Resource[Any], str] = {
+    RESOURCE_CLAIMS: "devices that they hold count as free",
+    RESOURCE_CLAIM_TEMPLATES: "pods of theirs get no claims when they are made again",
+    PODS: "what runs on the nodes is unknown and counts as nothing",
+    NAMESPACES: "selectors of namespaces match none",
+    PERSISTENT_VOLUME_CLAIMS: "pods that use one cannot be placed",
+    PERSISTENT_VOLUMES: "where their volumes can be reached is unknown",
+    STORAGE_CLASSES: "their volumes cannot be provisioned",
+    POD_GROUPS: "their pods are not scheduled together",
+    REPLICA_SETS: _MADE_AGAIN,
+    STATEFUL_SETS: _MADE_AGAIN,
+    DAEMON_SETS: _MADE_AGAIN,
+    REPLICATION_CONTROLLERS: _MADE_AGAIN,
+    JOBS: "their pods count as made again",
+}
+_ORDER = (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, *RESOURCES)
+# Absence of these kinds has a line of its own.
+_KNOWN_WITHOUT = (NODES, DEVICE_CLASSES)
+# Single objects that make a difference.
+_SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
+    RESOURCE_CLAIMS: ("pods whose claim is missing", "what they use is unknown"),
+    RESOURCE_CLAIM_TEMPLATES: (
+        "pods whose claim template is missing",
+        "they get no claims when they are made again",
+    ),
+    DEVICE_CLASSES: ("claims whose device class is missing", "their requests cannot be judged"),
+    NODES: ("pods on a node that is missing", "they count nowhere"),
+    PODS: ("claims reserved for pods that are missing", "their devices count as in use"),
+    PERSISTENT_VOLUME_CLAIMS: ("pods whose volume claim is missing", "they cannot be placed"),
+}
 
 
 def gaps(objects: Objects) -> list[str]:
-    """One line for each thing that is missing."""
-    return [*_kinds(objects), *_allocations(objects), *_references(objects), *_pools(objects)]
+    """One line for each thing that is missing or contradicts itself."""
+    return [
+        *_kinds(objects),
+        *_allocations(objects),
+        *_missing(objects),
+        *_slices(objects),
+        *_contradictions(objects),
+        *_pools(objects),
+    ]
 
 
 def gate_gaps(found: Found, chosen: Mapping[str, bool], version: Version) -> list[str]:
@@ -46,6 +98,9 @@ def gate_gaps(found: Found, chosen: Mapping[str, bool], version: Version) -> lis
 def _kinds(objects: Objects) -> Iterator[str]:
     if not objects.of(NODES):
         yield "there are no nodes: nothing fits anywhere"
+    empty = [name for name, node in objects.of(NODES).items() if not node.status.allocatable]
+    if empty:
+        yield line("nodes without status.allocatable", empty, "nothing fits on them")
     asks = any(pod.spec.resource_claims for pod in objects.of(PODS).values())
     asks = asks or bool(objects.of(RESOURCE_CLAIMS))
     if not objects.of(RESOURCE_SLICES) and asks:
@@ -67,9 +122,9 @@ def _allocations(objects: Objects) -> Iterator[str]:
             elif device not in names[driver, pool]:
                 devices.append(f"{claim.key} ({driver}/{pool}/{device})")
     if pools:
-        yield _line("allocated from a pool that is unknown", pools, "what it has left is uncertain")
+        yield line("allocated from a pool that is unknown", pools, "what it has left is uncertain")
     if devices:
-        yield _line("allocated a device that its pool does not have", devices, "what it uses is uncertain")
+        yield line("allocated a device that its pool does not have", devices, "what it uses is uncertain")
 
 
 def _results(claim: ResourceClaim) -> Iterator[tuple[str, str, str]]:
@@ -78,28 +133,40 @@ def _results(claim: ResourceClaim) -> Iterator[tuple[str, str, str]]:
             yield result.driver, result.pool, result.device
 
 
-def _references(objects: Objects) -> Iterator[str]:
-    claims, templates = objects.of(RESOURCE_CLAIMS), objects.of(RESOURCE_CLAIM_TEMPLATES)
-    no_claim, no_template, no_node = [], [], []
+def _slices(objects: Objects) -> Iterator[str]:
     nodes = objects.of(NODES)
-    for pod in objects.of(PODS).values():
-        space = pod.metadata.namespace
-        if pod.spec.node_name and pod.spec.node_name not in nodes and not _done(pod):
-            no_node.append(f"{pod.key} ({pod.spec.node_name})")
-        for entry in pod.spec.resource_claims:
-            name = entry.resource_claim_name
-            template = entry.resource_claim_template_name
-            if name is not None and f"{space}/{name}" not in claims:
-                no_claim.append(f"{pod.key} ({name})")
-            unmade = not pod.spec.node_name and not pod.status.resource_claim_statuses
-            if template is not None and unmade and f"{space}/{template}" not in templates:
-                no_template.append(f"{pod.key} ({template})")
-    if no_claim:
-        yield _line("pods whose claim is missing", no_claim, "what they use is unknown")
-    if no_template:
-        yield _line("pods whose claim template is missing", no_template, "they cannot be placed")
-    if no_node:
-        yield _line("pods on a node that is missing", no_node, "they count nowhere")
+    lost = [
+        f"{piece.key} ({piece.spec.node_name})"
+        for piece in objects.of(RESOURCE_SLICES).values()
+        if piece.spec.node_name and piece.spec.node_name not in nodes
+    ]
+    if nodes and lost:
+        yield line("slices of a node that is missing", lost, "their devices count nowhere")
+
+
+def _missing(objects: Objects) -> Iterator[str]:
+    """Name the objects that are referred to and missing."""
+    missing: dict[Resource[Any], dict[str, Reference]] = {}
+    for each in references(objects):
+        if each.key not in objects.of(each.resource):
+            missing.setdefault(each.resource, {}).setdefault(f"{each.holder} {each.name}", each)
+    for resource in sorted(missing, key=_ORDER.index):
+        found = missing[resource]
+        names = [f"{each.holder.partition(' ')[2]} ({each.name})" for each in found.values()]
+        if not objects.of(resource) and resource not in _KNOWN_WITHOUT:
+            plural = f"{resource.kind}es" if resource.kind.endswith("s") else f"{resource.kind}s"
+            effect = _ABSENT.get(resource, "which pods they concern is unknown")
+            yield line(f"there are no {plural}, but objects refer to them", names, effect)
+        elif resource in _SINGLE and (objects.of(resource) or resource is NODES):
+            what, effect = _SINGLE[resource]
+            yield line(what, names, effect)
+
+
+def _contradictions(objects: Objects) -> Iterator[str]:
+    if twice := held_twice(objects):
+        yield line("devices that several claims hold", twice, "which of them really has it is unknown")
+    if over := overdrawn(objects):
+        yield line("claims hold more than there is", over, "what is left is uncertain")
 
 
 def _pools(objects: Objects) -> Iterator[str]:
@@ -118,14 +185,11 @@ def _pools(objects: Objects) -> Iterator[str]:
         if counted[driver, name, generation] < wanted[driver, name, generation]
     ]
     if incomplete:
-        yield _line("incomplete pools", incomplete, "nothing is allocated from them")
+        yield line("incomplete pools", incomplete, "nothing is allocated from them")
 
 
-def _done(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def _line(what: str, names: list[str], effect: str) -> str:
+def line(what: str, names: Sequence[str], effect: str) -> str:
+    """Return a line about what is missing or contradicts itself, with the first of its names."""
     shown = ", ".join(names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{what}: {shown}{more}; {effect}"
