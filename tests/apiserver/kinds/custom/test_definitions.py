@@ -3,6 +3,7 @@
 import copy
 from typing import Any
 
+import orjson
 import pytest
 from dra_apiserver.errors import ErrorType
 from dra_apiserver.kinds.custom.definitions import (
@@ -11,6 +12,8 @@ from dra_apiserver.kinds.custom.definitions import (
     kind_of_definition,
 )
 from dra_apiserver.kinds.custom.validation import validate_custom
+
+from tests.support.work import Step, counted_strings, is_quadratic
 
 Object = dict[str, Any]
 
@@ -161,3 +164,71 @@ def test_errors_read_as_upstreams() -> None:
     assert str(error) == "spec.size: Invalid value: 0: spec.size in body should be greater than or equal to 1"
     [error] = validate_custom(SCHEMA, {"spec": {"size": 1, "color": "blue"}})
     assert str(error) == 'spec.color: Unsupported value: "blue": supported values: "red", "green"'
+
+
+def _listed(kind: str, *keys: str) -> Object:
+    listed = {
+        "type": "array",
+        "x-kubernetes-list-type": kind,
+        **({"x-kubernetes-list-map-keys": [*keys]} if keys else {}),
+        "items": {"x-kubernetes-preserve-unknown-fields": True},
+    }
+    return {"properties": {"spec": {"properties": {"one": listed, "many": {"additionalProperties": listed}}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "items", "errors"),
+    [
+        (_listed("set"), ["a", "b", "a", "a", "b"], [("[2]", "a"), ("[4]", "b")]),
+        # Go's values are of the same type where they are equal.
+        (_listed("set"), [1, 1.0, True, "1", None, 0, False], []),
+        (_listed("set"), [1, None, 1, None], [("[2]", 1), ("[3]", None)]),
+        (_listed("set"), [{"a": 1, "b": [2]}, {"b": [2], "a": 1}], [("[1]", {"a": 1, "b": [2]})]),
+        (_listed("set"), [[1], [2], [1]], [("[2]", [1])]),
+        (_listed("map", "k"), [{"k": "a", "v": 1}, {"k": "b"}, {"k": "a"}], [("[2]", {"k": "a"})]),
+        (_listed("map", "k"), [{"k": 1}, {"k": "1"}, {"k": True}], []),
+        (_listed("map", "k"), [{"v": 1}, None, {"k": None}, {}], [("[1]", {})]),
+        (_listed("map", "k"), [{"k": ""}, 5, {"k": ""}], [("[1]", 5)]),
+        (
+            _listed("map", "k", "p"),
+            [{"k": 1, "p": 2}, {"p": 2, "k": 1}, {"k": 1}],
+            [("[1]", {"k": 1, "p": 2})],
+        ),
+        (_listed("map", "k", "p"), [{"k": 1}, {"k": 1, "v": 2}], [("[1]", {"k": 1})]),
+        (_listed("atomic"), ["a", "a"], []),
+    ],
+    ids=str,
+)
+def test_duplicates_in_sets_and_maps_are_errors(schema: Object, items: list[Any], errors: list[Any]) -> None:
+    found = validate_custom(schema, {"spec": {"one": items}})
+    assert [(error.field, error.value) for error in found] == [
+        (f"spec.one{at}", value) for at, value in errors
+    ]
+    below = validate_custom(schema, {"spec": {"many": {"x": items}}})
+    assert [error.field for error in below] == [f"spec.many[x]{at}" for at, _ in errors]
+
+
+def test_an_object_that_had_duplicates_may_have_others() -> None:
+    schema = _listed("set")
+    new = {"spec": {"one": ["b", "b"]}}
+    assert validate_custom(schema, new, {"spec": {"one": ["a", "a"]}}) == []
+    assert len(validate_custom(schema, new, {"spec": {"one": ["a"]}})) == 1
+
+
+@pytest.mark.parametrize("kind", ["set", "map"])
+def test_the_work_for_a_set_or_map_grows_with_its_length(kind: str) -> None:
+    schema = _listed(kind, *(["k"] if kind == "map" else []))
+
+    def made(count: int) -> Step:
+        names = [f"n{number}" for number in range(count)]
+        text = orjson.dumps({"spec": {"one": [{"k": one} for one in names] if kind == "map" else names}})
+
+        def check() -> None:
+            old, new = orjson.loads(text), orjson.loads(text)
+            new["spec"]["one"].reverse()
+            assert validate_custom(schema, new, old) == []
+
+        return check
+
+    with counted_strings():
+        assert not any(is_quadratic(made, length) for length in (8, 24, 64))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dra_apiserver.kinds.custom.listtypes import identity
+
 ABSENT: Any = object()
 """In place of an old value: there is none that the new one is known to come from."""
 
@@ -14,11 +16,11 @@ def correlated(schema: Mapping[str, Any], old: Any) -> Callable[[Any], Any]:
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda item: ABSENT
-    known = {tuple(str(one.get(key)) for key in keys): one for one in old if isinstance(one, dict)}
+    known = {tuple(identity(one.get(key)) for key in keys): one for one in old if isinstance(one, dict)}
 
     def find(item: Any) -> Any:
         if not isinstance(item, dict):
             return ABSENT
-        return known.get(tuple(str(item.get(key)) for key in keys), ABSENT)
+        return known.get(tuple(identity(item.get(key)) for key in keys), ABSENT)
 
     return find

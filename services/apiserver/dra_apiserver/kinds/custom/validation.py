@@ -8,6 +8,7 @@ from typing import Any
 from dra_apiserver.errors import ErrorType, FieldError, Verbatim, invalid, not_supported, quote
 from dra_apiserver.kinds.custom.correlation import ABSENT, correlated
 from dra_apiserver.kinds.custom.formats import has_format
+from dra_apiserver.kinds.custom.listtypes import validate_list_types
 
 Schema = Mapping[str, Any]
 
@@ -37,6 +38,10 @@ def validate_custom(
     for name, value in obj.items():
         if name not in ("apiVersion", "kind", "metadata") and name in properties:
             errors += check_value(properties[name], value, name, before.get(name, ABSENT))
+    duplicates = validate_list_types(schema, obj)
+    # As upstream, an object that had some may have others.
+    if duplicates and not (old is not None and validate_list_types(schema, old)):
+        errors += duplicates
     return errors
 
 
@@ -196,23 +201,6 @@ def _check_list(schema: Schema, value: list[Any], path: str, old: Any) -> list[F
         known = correlated(schema, old)
         for index, one in enumerate(value):
             errors += check_value(items, one, f"{path}[{index}]", known(one))
-    return errors + _duplicates(schema, value, path)
-
-
-def _duplicates(schema: Schema, value: list[Any], path: str) -> list[FieldError]:
-    kind = schema.get("x-kubernetes-list-type")
-    if kind not in ("set", "map"):
-        return []
-    keys, seen, errors = schema.get("x-kubernetes-list-map-keys") or (), [], []
-    for index, one in enumerate(value):
-        if kind == "map" and not isinstance(one, dict):
-            text = "must be an object for an array of list-type map"
-            errors.append(FieldError(ErrorType.INVALID, f"{path}[{index}]", one, text))
-            continue
-        mark = {key: one.get(key) for key in keys} if kind == "map" and isinstance(one, dict) else one
-        if mark in seen:
-            errors.append(FieldError(ErrorType.DUPLICATE, f"{path}[{index}]", mark, ""))
-        seen.append(mark)
     return errors
 
 
