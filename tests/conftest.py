@@ -12,6 +12,7 @@ from hypothesis import settings
 from xdist.remote import Producer
 
 from tests.support import failures
+from tests.support.delays import delay_clients
 from tests.support.quick import Quick
 from tests.support.spreading import Spreading, slow_first
 
@@ -22,12 +23,19 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="skip what starts a process or opens a socket")
+    parser.addoption(
+        "--delays", type=int, metavar="SEED", help="delay each request and watch of our client at random"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick())
     failures.register(config)
+    if (seed := config.getoption("--delays")) is not None:
+        patch = pytest.MonkeyPatch()
+        config.add_cleanup(patch.undo)
+        delay_clients(patch, seed)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -15,6 +15,7 @@ from dra_shared.clock import Clock, SystemClock
 from dra_cli import manifests, objects
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
+from dra_cli.learn.barrier import pass_barrier
 from dra_cli.learn.lesson import Goal, Lesson
 from dra_cli.learn.world import NAMESPACE, VARIABLES, World, look
 
@@ -86,6 +87,8 @@ class Exercise:
                 raise CommandError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
             objects.target(discovery, obj, NAMESPACE)
         await self._clear(discovery)
+        # Otherwise the new objects could be judged by the old ones, which have the same names.
+        await pass_barrier(self._client, discovery, self._clock, NAMESPACE)
         await self.begin()
         await objects.apply(self._client, discovery, loaded, NAMESPACE)
 
