@@ -32,6 +32,7 @@ from dra_cli.plan.wanted import without_pods as no_pods
 from dra_cli.plan.working import Settings
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.reported import as_reported
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.engine import Engine
@@ -47,6 +48,7 @@ from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
+from dra_shared.api.resources import PODS
 
 _T = TypeVar("_T")
 Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
@@ -279,7 +281,7 @@ class World:
         report = scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
         if report is None:
             raise WorldError(f'there is no pod "{space or namespace}/{name}"')
-        return Explanation(report)
+        return Explanation(as_reported(report, self._objects.of(PODS).get(report.pod)))
 
     def __iter__(self) -> Iterator[Typed]:
         return ((resource, obj) for resource, each in self._objects for obj in each.values())

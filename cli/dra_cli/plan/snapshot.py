@@ -9,7 +9,7 @@ import orjson
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
-from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.reported import as_reported
 from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
@@ -80,22 +80,9 @@ class Snapshot:
         if report is None:
             what = "pod" if kind == "pod" else "resourceclaim"
             raise CommandError(f'there is no {what} "{namespace}/{name}"')
-        report = self._as_reported(report)
+        report = as_reported(report, self.objects.of(PODS).get(report.pod))
         answer: dict[str, Any] = orjson.loads(msgspec.json.encode(report))
         return answer, render(report)
-
-    def _as_reported(self, report: PodReport) -> PodReport:
-        """With what the cluster's own scheduler has reported of the pod."""
-        pod = self.objects.of(PODS).get(report.pod)
-        if pod is None or report.node:
-            return report
-        reported = next((c for c in pod.status.conditions if c.type == "PodScheduled"), None)
-        if reported is None or reported.status != "False":
-            return report
-        state = report.state
-        if state == "pending: active":
-            state = f"pending: {(reported.reason or 'waiting').lower()}"
-        return msgspec.structs.replace(report, state=state, message=reported.message or report.message)
 
     async def free(self, output: str) -> str:
         """What is free: JSON, or tables."""

@@ -63,6 +63,29 @@ def test_a_dump_with_pods_that_wait(tmp_path: Path) -> None:
     assert str(world.explain("default/a")) == text
 
 
+def test_pods_of_manifests_without_uids_are_distinguished() -> None:
+    """Hand-written pods have no uid, and the scheduler knows pods by theirs."""
+    small = {"containers": [{"name": "m", "image": "x", "resources": {"requests": {"cpu": "1"}}}]}
+    large = {"containers": [{"name": "m", "image": "x", "resources": {"requests": {"cpu": "5000"}}}]}
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
+        for name, spec in (("small", small), ("large", large))
+    ]
+    world = World.described(1, "1xH100-SXM5-80GB").with_objects(pods)
+    assert [world.explain(name).report.nodes[0].fits for name in ("small", "large")] == [True, False]
+
+
+def test_an_explanation_has_what_the_clusters_own_scheduler_reported(tmp_path: Path) -> None:
+    path = tmp_path / "dump.json"
+    waiting = pod("a", "", "one")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes"}
+    waiting["status"] = {"phase": "Pending", "conditions": [condition]}
+    items = [*cluster(2), claim("one"), waiting]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    report = World.load(path).explain("a").report
+    assert (report.state, report.message) == ("pending: unschedulable", "0/2 nodes")
+
+
 def test_as_a_table() -> None:
     world = World.described(1, "1xH100-SXM5-80GB")
     assert "<td>nodes</td><td>1</td>" in world._repr_html_()

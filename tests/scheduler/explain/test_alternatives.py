@@ -59,11 +59,11 @@ def test_an_alternative_that_was_not_tried_counts_only_devices_that_it_could_hav
     assert reasons[f"{DRIVER}/n/p2"] == ("taint sick:NoSchedule is not tolerated",)
 
 
-def test_an_alternative_that_was_not_tried_says_so() -> None:
+def test_an_alternative_that_was_not_tried_names_the_one_that_is_taken() -> None:
     pod = pod_json("p", claims={"r": "c"}, requests=_NO_CPU)
     lines = text_of(explain("p", *_WORLD, pod, alternatives_claim("c", first="whole", second="part")))
     at = lines.index("request r/second of claim default/c (1 of class part, 2 would suit)")
-    assert lines[at + 1] == "not tried: an earlier one is taken"
+    assert lines[at + 1] == "not taken: alternative r/first is"
 
 
 def test_devices_after_the_first_solution_are_judged_too() -> None:
@@ -96,3 +96,17 @@ def test_a_selector_on_a_missing_attribute_does_not_show_a_capacity_of_that_name
     report = explain("p", node_json("n"), devices("n", memory), driver_class("gpu"), claim, pod)
     [detail] = report.nodes[0].requests[0].devices[0].details
     assert (detail.saw, detail.lacks, detail.values) == ({}, ("memory",), "no attribute memory")
+
+
+def test_a_placed_pod_has_the_alternative_that_was_free_when_it_was_placed() -> None:
+    """The first alternative is free again: it is not what the pod has."""
+    claim = alternatives_claim("c", first="whole", second="part")
+    result = {"request": "r/second", "driver": DRIVER, "pool": "n", "device": "p0"}
+    claim["status"] = {"allocation": {"devices": {"results": [result]}}}
+    report = explain("p", *_WORLD, claim, pod_json("p", claims={"r": "c"}, nodeName="n"))
+    first, second = report.nodes[0].requests
+    assert (first.taken, second.taken) == (0, 1)
+    lines = text_of(report)
+    at = lines.index("request r/first of claim default/c (1 of class whole, 2 would suit)")
+    assert lines[at + 1] == "not taken: alternative r/second is"
+    assert not any(line.startswith("not tried") for line in lines)

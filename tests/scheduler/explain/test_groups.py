@@ -104,6 +104,7 @@ def test_members_that_share_a_claim_and_need_different_nodes_do_not_fit(
     p, q = (world.scheduler.explainer.pod("default", name) for name in ("p", "q"))
     assert p is not None
     assert q is not None
+    assert p.state == q.state == ("pending: unschedulable" if settle else "pending: active")
     assert not any(node.fits for node in (*p.nodes, *q.nodes))
     assert _places(p) == _places(q) == [("default/p", "a"), ("default/q", "")]
     assert p.group is not None

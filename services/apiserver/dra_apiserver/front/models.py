@@ -59,8 +59,8 @@ class DeviceReport(Report):
 class RequestReport(Report):
     """A claim's request on one node.
 
-    It could have any one of ``suitable`` devices if the claims needed nothing else. If ``reached`` is false the
-    search did not try it.
+    It could have any one of ``suitable`` devices if the claims needed nothing else, and has got ``taken``. If
+    ``reached`` is false the search did not try it.
     """
 
     claim: str
@@ -69,6 +69,7 @@ class RequestReport(Report):
     count: int = 0
     suitable: int = 0
     reached: bool = False
+    taken: int = 0
     devices: list[DeviceReport] = Field(default_factory=list)
 
 

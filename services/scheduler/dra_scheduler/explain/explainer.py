@@ -13,15 +13,16 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.clock import Clock
 
-from dra_scheduler.allocator import AllocationError, Allocator, TimeLimit, Trace
+from dra_scheduler.allocator import TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, claims_of
-from dra_scheduler.explain.groups import GroupExplainer, waiting_for
+from dra_scheduler.explain.groups import GroupExplainer, queue_state, waiting_for
 from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.missing import missing, missing_driver
 from dra_scheduler.explain.nodes import NodeReporter
 from dra_scheduler.explain.obstacles import Obstacle, obstacles
 from dra_scheduler.explain.order import distance, summary
+from dra_scheduler.explain.placed import placed_report
 from dra_scheduler.explain.pools import unpublished, with_warnings
 from dra_scheduler.explain.progress import waits_for
 from dra_scheduler.explain.relevance import without_foreign
@@ -161,25 +162,7 @@ class Explainer:
         nodes: tuple[NodeReport, ...] = ()
         own = [claim for claim in self._claims(pod) if claim.status.allocation is not None]
         if node is not None and node.node is not None and own:
-            # What the allocator would see if the pod's claims had nothing yet.
-            free = self._manager.claims.state.copy()
-            for claim in own:
-                free.hold(claim.key, None)
-            bare = [
-                msgspec.structs.replace(claim, status=msgspec.structs.replace(claim.status, allocation=None))
-                for claim in own
-            ]
-            trace = Trace()
-            allocator = Allocator(
-                self._manager.features, free, self._manager.classes.get, self._manager.snapshot
-            )
-            try:
-                allocator.allocate(node.node, bare, check=self._checker(), trace=trace)
-            except AllocationError:
-                trace.results = None
-            devices = tuple(device for report in claims for device in report.devices)
-            report = self._reporter.report(place, True, {}, trace)
-            report = msgspec.structs.replace(report, allocated=devices)
+            report = placed_report(self._manager, self._reporter, node.node, own, self._checker())
             [report] = without_foreign(self._manager, [report], [report])
             nodes = (with_warnings(self._manager, report),)
         state, waits = "binding", tuple[str, ...]()
@@ -206,8 +189,8 @@ class Explainer:
         if pod.spec.scheduler_name not in self._frameworks:
             where = f"left to scheduler {pod.spec.scheduler_name}"
         elif entry is not None:
-            where = "gated" if entry.gated else entry.place.value
-            message, attempts = entry.message, entry.attempts
+            where, message = queue_state(self._queue, entry)
+            attempts = entry.attempts
         group = self._groups.report(pod)
         report = PodReport(
             pod=pod.key,

@@ -5,6 +5,7 @@ from dra_shared.api.pod import Pod
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.explain.report import Change, GroupReport, MemberReport
 from dra_scheduler.framework.cache import Cache
+from dra_scheduler.queue.entry import Place, QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
 
 
@@ -38,8 +39,16 @@ class GroupExplainer:
         entry = self._queue.get(pod.metadata.uid)
         if entry is None:
             return MemberReport(pod=pod.key, state="not handled by this scheduler")
-        state = "gated" if entry.gated else entry.place.value
-        return MemberReport(pod=pod.key, state=state, message=entry.message)
+        state, message = queue_state(self._queue, entry)
+        return MemberReport(pod=pod.key, state=state, message=message)
+
+
+def queue_state(queue: SchedulingQueue, entry: QueuedPod) -> tuple[str, str]:
+    """Return where the pod waits, and the message of its last attempt."""
+    if not entry.gated:
+        return entry.place.value, entry.message
+    # What kept it out may be gone: then another pod of its gang brings it along.
+    return ("gated", entry.message) if queue.is_gated(entry) else (Place.ACTIVE.value, "")
 
 
 def waiting_for(group: GroupReport) -> Change | None:

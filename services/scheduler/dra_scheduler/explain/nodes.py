@@ -1,6 +1,7 @@
 """One node's part of an explanation, from the allocator's trace."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from dra_shared.api.resource import AllocationResult
 
@@ -22,6 +23,8 @@ class NodeReporter:
         self, name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
     ) -> NodeReport:
         """The report of one node, from the trace of an attempt on it."""
+        keys = dict.fromkeys(request.claim for request in trace.requests)
+        taken = taken_by(dict(zip(keys, trace.results or (), strict=False)))
         pools = []
         for pool in trace.pools:
             problem = pool.invalid
@@ -45,6 +48,7 @@ class NodeReporter:
                 count=request.count,
                 suitable=len(request.suitable),
                 reached=request.reached,
+                taken=taken[request.claim, request.request],
                 devices=tuple(
                     DeviceReport(
                         device=str(device),
@@ -87,6 +91,16 @@ class NodeReporter:
             claim = self._manager.claims.get(namespace, name)
             users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
         return users
+
+
+def taken_by(allocations: Mapping[str, AllocationResult | None]) -> Counter[tuple[str, str]]:
+    """Count the devices of claims' allocations by claim and request."""
+    return Counter(
+        (key, result.request)
+        for key, allocation in allocations.items()
+        if allocation is not None
+        for result in allocation.devices.results
+    )
 
 
 def devices_of(allocation: AllocationResult | None) -> tuple[str, ...]:

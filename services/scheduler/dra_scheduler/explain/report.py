@@ -45,8 +45,8 @@ class RequestReport(Struct):
     """A claim's request on one node, and why it was not given each of the ``devices``.
 
     It asks for ``count`` devices (0: for all). It could have any one of ``suitable`` devices if the claims needed
-    nothing else. If ``reached`` is false the search did not try it: an earlier alternative was taken, or an earlier
-    request could not be satisfied.
+    nothing else, and has got ``taken``. If ``reached`` is false the search did not try it: an earlier alternative was
+    taken, or an earlier request could not be satisfied.
     """
 
     claim: str
@@ -55,6 +55,7 @@ class RequestReport(Struct):
     count: int = 0
     suitable: int = 0
     reached: bool = False
+    taken: int = 0
     devices: tuple[DeviceReport, ...] = ()
 
 

@@ -157,21 +157,27 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
             yield f"    {pool.warning}"
     usable = not node.pools or any(pool.devices and not pool.problem for pool in node.pools)
     for index, request in enumerate(node.requests):
-        why = _not_searched(request, usable, first=not index, allocates=bool(node.allocated))
+        why = _not_searched(request, node.requests[:index], node.requests, usable)
         yield from ("  " + line for line in _request(request, why))
     if node.allocated:
         yield f"  devices: {', '.join(node.allocated)}"
 
 
-def _not_searched(request: RequestReport, usable: bool, *, first: bool, allocates: bool) -> str:
+def _not_searched(
+    request: RequestReport, before: Sequence[RequestReport], requests: Sequence[RequestReport], usable: bool
+) -> str:
     """Why the request got no device or was not tried; empty if its devices say so."""
+    parent, slash, _ = request.request.partition("/")
+    for other in requests if slash and not request.taken else ():
+        if other.taken and other.claim == request.claim and other.request.startswith(f"{parent}/"):
+            return f"not taken: alternative {other.request} is"
     if not usable:
         return "no pool to take devices from"
     if not request.devices and not request.suitable:
         return "no device of the class on this node"
-    if request.reached or first:
-        return "" if request.reached else "not tried"
-    return "not tried: " + ("an earlier one is taken" if allocates else "what comes before it cannot be had")
+    if request.reached or request.taken:
+        return ""
+    return "not tried: what comes before it cannot be had" if before else "not tried"
 
 
 def _request(request: RequestReport, why: str) -> Iterable[str]:

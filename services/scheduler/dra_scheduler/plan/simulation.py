@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, TypeVar
 
+import msgspec
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import ObjectReference, Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
@@ -93,7 +94,10 @@ class Simulation:
         return self._events.evicted
 
     def add(self, resource: Resource[T], obj: T) -> None:
-        """Add the object, or change it."""
+        """Add the object, or change it. One from a manifest, which has no uid, gets one: pods are known by theirs."""
+        if not obj.metadata.uid:
+            uid = f"plan-{resource.plural}-{obj.key}"
+            obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid=uid))
         if isinstance(obj, Pod) and not obj.spec.node_name and obj.spec.resource_claims:
             self.client.put(PODS, self.upkeep.with_claims(obj))
         else:

@@ -188,6 +188,10 @@ class SchedulingQueue:
         """Whether a pod is to be tried now."""
         return any(not _stale(item) for item in self._active)
 
+    def is_gated(self, entry: QueuedPod) -> bool:
+        """True if a plugin keeps the pod out now. A gang's pods stay gated in the queue until one brings them along."""
+        return entry.gated and self._pre_enqueue(entry.pod) is not None
+
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
         """Take the members out that are not being tried and that no plugin keeps out, to be tried in one go."""
         members = [

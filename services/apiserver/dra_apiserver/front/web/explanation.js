@@ -50,7 +50,7 @@ function Node({ node, closest }) {
 
 function Request({ request }) {
   return html`<details class="tree" open=${(request.suitable ?? 0) < request.count}><summary>claim ${request.claim}, request ${request.request}
-    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.count || "all"} wanted, ${request.suitable ?? 0} would suit${request.reached ? "" : ", not tried"}</summary>
+    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.count || "all"} wanted, ${request.suitable ?? 0} would suit${request.taken ? `, ${request.taken} taken` : request.reached ? "" : ", not tried"}</summary>
     ${together(request.devices ?? []).map((devices) => html`<${Devices} devices=${devices} />`)}
   </details>`;
 }

@@ -1,0 +1,40 @@
+"""The report of the node of a pod that has one: what its claims have, and what else would have suited."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+from dra_shared.api.node import Node
+from dra_shared.api.resource import ResourceClaim
+
+from dra_scheduler.allocator import AllocationError, Allocator, Trace
+from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.nodes import NodeReporter, devices_of, taken_by
+from dra_scheduler.explain.report import NodeReport
+
+_replace = msgspec.structs.replace
+
+
+def placed_report(
+    manager: DRAManager,
+    reporter: NodeReporter,
+    node: Node,
+    claims: Sequence[ResourceClaim],
+    check: Callable[[], None],
+) -> NodeReport:
+    """Return what the allocator would see on the node now if the allocated claims had nothing yet."""
+    free = manager.claims.state.copy()
+    for claim in claims:
+        free.hold(claim.key, None)
+    bare = [_replace(claim, status=_replace(claim.status, allocation=None)) for claim in claims]
+    trace = Trace()
+    allocator = Allocator(manager.features, free, manager.classes.get, manager.snapshot)
+    try:
+        allocator.allocate(node, bare, check=check, trace=trace)
+    except AllocationError:
+        trace.results = None
+    report = reporter.report(node.metadata.name, True, {}, trace)
+    # The claims have what was free when they were allocated, which may be another alternative.
+    taken = taken_by({claim.key: claim.status.allocation for claim in claims})
+    requests = tuple(_replace(each, taken=taken[each.claim, each.request]) for each in report.requests)
+    devices = tuple(device for claim in claims for device in devices_of(claim.status.allocation))
+    return _replace(report, allocated=devices, requests=requests)
