@@ -28,7 +28,6 @@ from dra_cli.plan.reading import read
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
 from dra_cli.plan.timeline import timeline
-from dra_cli.plan.wanted import without_pods as no_pods
 from dra_cli.plan.working import Settings
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
@@ -36,13 +35,14 @@ from dra_scheduler.explain.reported import as_reported
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.change import Comparison
 from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Fit, Wanted
 from dra_scheduler.plan.manifests import Manifests as Found
 from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
-from dra_scheduler.plan.planner import PlanError, Planner, without_nodes
+from dra_scheduler.plan.planner import Planner, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.setup import Setup
@@ -265,10 +265,7 @@ class World:
 
     def _wanted(self, pods: Manifests) -> Wanted:
         found = _found(pods)
-        asked = of(found, self._objects)
-        if not asked.pods:
-            raise WorldError(no_pods(found))
-        return asked
+        return _answered(lambda: of(found, self._objects))
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
         """Why the pod of the world is where it is, or nowhere.

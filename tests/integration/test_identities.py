@@ -10,6 +10,7 @@ import orjson
 import pytest
 from dra_cli.cluster import Cluster
 from dra_cli.faults.striking import Striker
+from dra_scheduler.plan.objects import RESOURCES as PLANNED
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICE_ACCOUNTS
 from dra_shared.client.errors import Forbidden, Invalid
@@ -141,6 +142,9 @@ async def test_services_are_who_upstreams_components_are(data: Path) -> None:
     }
     async with known["system:kube-scheduler"][0].client("test") as scheduler:
         assert len((await scheduler.list(NODES)).items) == 2
+        # What plans depend on, which upstream's scheduler may not list.
+        for resource in PLANNED:
+            assert (await scheduler.raw("GET", resource.path())).status_code in (200, 404)
         with pytest.raises(
             Forbidden, match='User "system:kube-scheduler" cannot delete resource "resourceslices"'
         ):

@@ -14,8 +14,6 @@ from dra_cli.errors import CommandError
 # The words after a question are read by a parser of its own.
 TAKES_ALL = True
 
-# The exit code of an answer that is yes but leaves out workloads of unknown kinds.
-_LEFT_OUT = 3
 _OUTPUTS = ("", "json", "yaml", "html")
 _VERSIONS = [str(version) for version in VERSIONS]
 
@@ -121,8 +119,8 @@ def run(chosen: argparse.Namespace) -> int:
     """
     if chosen.output not in _OUTPUTS:
         raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
+    from dra_scheduler.plan.errors import PlanError
     from dra_scheduler.plan.garbage import rarely_collected
-    from dra_scheduler.plan.planner import PlanError
 
     with rarely_collected():
         try:
@@ -191,10 +189,12 @@ def _answer(
 def _code(answer: Any) -> int:
     import msgspec
 
+    from dra_cli.plan.wanted import LEFT_OUT
+
     if not getattr(answer, "complete", True):
         return 128 + signal.SIGINT
     if answer.good:
         return 0
     # Yes as far as it is known: workloads of unknown kinds were left out.
     left_out = getattr(answer, "left_out", ())
-    return _LEFT_OUT if left_out and msgspec.structs.replace(answer, left_out=()).good else 1
+    return LEFT_OUT if left_out and msgspec.structs.replace(answer, left_out=()).good else 1

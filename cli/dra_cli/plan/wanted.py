@@ -1,13 +1,17 @@
 """The pods of manifests that a question names, with all that they bring along."""
 
 import msgspec
+from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Wanted
-from dra_scheduler.plan.manifests import Manifests, Typed
+from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.wanted import of
 
 from dra_cli.errors import CommandError
 from dra_cli.plan.reading import from_source, manifests
+
+#: The exit code of an answer that leaves out workloads of unknown kinds and would be yes without them.
+LEFT_OUT = 3
 
 _replace = msgspec.structs.replace
 
@@ -23,16 +27,10 @@ def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wante
     if problems:
         raise CommandError(problems[0])
     found.objects = [_placed(each, namespace) for each in found.objects]
-    made = of(found, objects)
-    if not made.pods:
-        raise CommandError(without_pods(found, f" in {source}"))
-    return made
-
-
-def without_pods(found: Manifests, where: str = "") -> str:
-    """Return the message for manifests without a pod that counts."""
-    left = f"; not known, and not counted: {', '.join(found.left_out)}" if found.left_out else ""
-    return f"no pods, and nothing that makes pods{where}{left}"
+    try:
+        return of(found, objects)
+    except PlanError as error:
+        raise CommandError(f"{error}: {source}", LEFT_OUT if error.left_out else 1) from error
 
 
 def _placed(each: Typed, namespace: str | None) -> Typed:

@@ -41,7 +41,7 @@ async def test_it_answers_for_the_cluster_as_it_is() -> None:
         assert {pod["node"] for pod in answer["pods"]} == {"n1"}
         assert answer["fits"] == 2
         refused = await client.post("/plan/fit", content=json.dumps({"objects": []}))
-        assert (refused.status_code, refused.text) == (400, "there are no pods among the objects\n")
+        assert (refused.status_code, refused.text) == (400, "no pods, and nothing that makes pods\n")
         assert await _others(client) == {
             "drain": {"moved": 0},
             "remove": {"moved": 0},

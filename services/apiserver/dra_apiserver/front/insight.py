@@ -107,9 +107,16 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
 def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
     """Complete the objects of a request, and those of its types, arrivals and changes."""
     if "objects" in given:
-        given["objects"] = list(map(complete, given["objects"]))
+        given["objects"] = [_completed(each, complete) for each in given["objects"]]
     if "object" in given:
-        given["object"] = complete(given["object"])
+        given["object"] = _completed(given["object"], complete)
     for part in ("types", "arrivals", "changes"):
         for each in given.get(part, ()):
             _complete_objects(each, complete)
+
+
+def _completed(obj: dict[str, Any], complete: Complete) -> dict[str, Any]:
+    try:
+        return complete(obj)
+    except ValueError as error:
+        raise ValueError(f"a {obj.get('kind')} cannot be read: {error}") from error

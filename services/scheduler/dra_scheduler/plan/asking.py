@@ -102,12 +102,7 @@ class Asked:
     def _wanted(self, values: Sequence[dict[str, Any]], count: int | None) -> Wanted:
         if count is not None and not 0 < count <= _MOST_COPIES:
             raise ValueError(f"count must be between 1 and {_MOST_COPIES}")
-        found = Manifests.of(values)
-        wanted = of(found, self._planner.objects)
-        if not wanted.pods:
-            left = f", and {', '.join(found.left_out)} is not known" if found.left_out else ""
-            raise ValueError(f"there are no pods among the objects{left}")
-        return wanted
+        return of(Manifests.of(values), self._planner.objects)
 
 
 def edited(planner: Planner, change: requests.ChangeRequest) -> Planner:

@@ -29,7 +29,8 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
     for resource in RESOURCES:
         informer = informers.known(resource)
         if informer is not None:
-            found[resource] = {obj.key: obj for obj in informer.store.list()}
+            # In the order of a list: it decides between nodes and devices that are equally good.
+            found[resource] = {obj.key: obj for obj in sorted(informer.store.list(), key=_key)}
             continue
         try:
             found[resource] = await _listed(client, resource)
@@ -40,6 +41,10 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
                 raise
     problems = [f"may not be listed and count as absent: {', '.join(refused)}"] if refused else []
     return Objects(found), problems
+
+
+def _key(obj: Object) -> str:
+    return obj.key
 
 
 async def _listed(client: Client, resource: Resource[Any]) -> dict[str, Object]:

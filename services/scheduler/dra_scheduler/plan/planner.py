@@ -11,6 +11,7 @@ from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLIC
 
 from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
 from dra_scheduler.plan.gaps import gaps, gate_gaps
 from dra_scheduler.plan.moves import Mover, Moves
@@ -29,10 +30,6 @@ _replace = msgspec.structs.replace
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
-
-
-class PlanError(ValueError):
-    """The question makes no sense in this world; the message says why."""
 
 
 class Planner:

@@ -5,6 +5,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, POD_GROUPS, PRIORITY_CLASSES
 
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME
+from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import BY_KIND, Objects
@@ -15,7 +16,11 @@ _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical":
 
 
 def of(manifests: Manifests, objects: Objects) -> Wanted:
-    """Return the pods among the manifests and of the workloads among them; the rest is what they refer to."""
+    """Return the pods among the manifests and of the workloads among them; the rest is what they refer to.
+
+    Raises:
+        PlanError: there are none.
+    """
     found = manifests.objects
     values = _PRIORITIES | {
         obj.metadata.name: getattr(obj, "value", 0) for r, obj in found if r is PRIORITY_CLASSES
@@ -33,12 +38,16 @@ def of(manifests: Manifests, objects: Objects) -> Wanted:
             and (resource.group, resource.kind) in BY_KIND
         ):
             others.append((resource, obj))
+    left_out = tuple(manifests.left_out)
+    if not pods:
+        unknown = f"; of unknown kinds: {', '.join(left_out)}" if left_out else ""
+        raise PlanError(f"no pods, and nothing that makes pods{unknown}", left_out)
     groups = [obj for resource, obj in found if resource is POD_GROUPS]
     return Wanted(
         [_fresh(pod, values) for pod in pods],
         groups,  # type: ignore[arg-type]  # all of POD_GROUPS
         others,
-        tuple(manifests.left_out),
+        left_out,
     )
 
 

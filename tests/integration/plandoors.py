@@ -1,0 +1,287 @@
+"""One cluster, and the four ways to ask for a plan of it: command line, HTTP, console and ``World``."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from anyio.from_thread import BlockingPortal
+from dra_apiserver.config import Config
+from dra_apiserver.front import console
+from dra_apiserver.server import ApiServer
+from dra_cli.access import ChosenCluster
+from dra_cli.commandline import run
+from dra_cli.console.server import pages
+from dra_cli.errors import CommandError
+from dra_cli.ports import Port
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.answers import complete
+from dra_scheduler.plan.routes import plan_routes
+from dra_scheduler.wiring import new_scheduler
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT
+from dralab import World
+from dralab.world import WorldError
+
+from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
+from tests.support.fakeapi import Json
+from tests.support.waiting import until
+
+_PATHS = {
+    "Node": "/api/v1/nodes",
+    "Pod": "/api/v1/namespaces/default/pods",
+    "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
+    "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims",
+    "ResourceClaimTemplate": "/apis/resource.k8s.io/v1/namespaces/default/resourceclaimtemplates",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+}
+_GATES = FeatureGates(DEFAULT, GenericWorkload=True, GangScheduling=True)
+_WITHOUT = frozenset({"ServiceAccount", "TaintNodesByCondition"})
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question: words of the command line with ``FILE`` for ``objects``, a request's body, a call of ``World``.
+
+    ``answer`` are fields of the answer that arithmetic gives.
+    """
+
+    name: str
+    words: str
+    body: Json
+    ask: Callable[[World, list[Json], Path], Any]
+    answer: Json
+    objects: list[Json] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Doors:
+    """Asks a question at each door."""
+
+    def __init__(self, portal: BlockingPortal, url: str, front: httpx.AsyncClient, folder: Path) -> None:
+        self._portal, self._url, self._front, self._folder = portal, url, front, folder
+
+    def command_line(self, asked: Question, capsys: pytest.CaptureFixture[str]) -> tuple[int, Json]:
+        """Return the exit code and the answer of ``dralab plan``."""
+        code = run("plan", [*self._words(asked), "-s", self._url, "-o", "json"])
+        answer: Json = json.loads(capsys.readouterr().out)
+        return code, answer
+
+    def http(self, asked: Question) -> Json:
+        """Return the answer of the API server, which asks the cluster's scheduler."""
+        return self._posted(f"{self._url}/insight/plan/{asked.words.split()[0]}", asked)
+
+    def console(self, asked: Question) -> Json:
+        """Return the answer of ``dralab console``, which has a scheduler of its own."""
+        return self._posted(f"/insight/plan/{asked.words.split()[0]}", asked)
+
+    def world(self, asked: Question) -> Json:
+        """Return the answer of ``World``."""
+        kubeconfig = self._folder / "kubeconfig"
+        answer = asked.ask(World.from_kubeconfig(kubeconfig), asked.objects, self._folder)
+        found: Json = json.loads(json.dumps(_plain(answer)))
+        return found
+
+    def refusals(self, asked: Question) -> list[str]:
+        """Return the message of each door for a question without an answer."""
+        with pytest.raises(CommandError) as command_line:
+            run("plan", [*self._words(asked), "-s", self._url])
+        question = asked.words.split()[0]
+        paths = (f"{self._url}/insight/plan/{question}", f"/insight/plan/{question}")
+        responses = [self._response(path, asked) for path in paths]
+        assert [response.status_code for response in responses] == [400, 400]
+        world = World.from_kubeconfig(self._folder / "kubeconfig")
+        with pytest.raises(WorldError) as python:
+            asked.ask(world, asked.objects, self._folder)
+        details = [response.json()["detail"] for response in responses]
+        return [str(command_line.value), *details, str(python.value)]
+
+    def _words(self, asked: Question) -> list[str]:
+        file = self._folder / "objects.json"
+        file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": asked.objects}))
+        places = {
+            "FILE": str(file),
+            "TYPES": str(self._folder / "types.json"),
+            "TIMES": str(self._folder / "times.csv"),
+        }
+        return [str(places.get(word, word)) for word in asked.words.split()]
+
+    def _response(self, path: str, asked: Question) -> httpx.Response:
+        body = {**({"objects": asked.objects} if asked.objects else {}), **asked.body}
+
+        async def post() -> httpx.Response:
+            return await self._front.post(path, json=body)
+
+        return self._portal.call(post)
+
+    def _posted(self, path: str, asked: Question) -> Json:
+        response = self._response(path, asked)
+        assert response.status_code == 200, response.text
+        answer: Json = response.json()
+        return answer
+
+
+def _plain(answer: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(complete(answer))
+
+
+@asynccontextmanager
+async def doors(portal: BlockingPortal, folder: Path) -> AsyncIterator[Doors]:
+    """Start the cluster."""
+    with Port() as port:
+        config = Config(
+            port=0,
+            data=folder / "data",
+            relaxed=True,
+            disabled_plugins=_WITHOUT,
+            features=_GATES,
+            runtime_config="api/all=true",
+            scheduler_url=f"http://127.0.0.1:{port.number}",
+        )
+        async with ApiServer(config) as server, Client(server.url) as client:
+            await _fill(client)
+            _write(folder, server.url)
+            setup = SchedulerConfig(health_port=port.number, gates=_GATES)
+            scheduler = new_scheduler(setup, client=client)
+            scheduler.add_routes(plan_routes(scheduler.informers, setup, client))
+            app = pages(ChosenCluster(server=server.url), client, console.Settings())
+            transports = {"http://console": httpx.ASGITransport(app=app)}
+            async with (
+                scheduler,
+                httpx.AsyncClient(base_url="http://console", mounts=transports, timeout=60) as front,
+            ):
+                await until(lambda: scheduler.ready)
+                yield Doors(portal, server.url, front, folder)
+
+
+def _write(folder: Path, url: str) -> None:
+    """Write a kubeconfig, and a catalog with nodes such as ``n0``."""
+    entries = {
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+    }
+    config = {"apiVersion": "v1", "kind": "Config", "current-context": "x", **entries}
+    (folder / "kubeconfig").write_text(json.dumps(config))
+    (folder / "node.json").write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": node_type()}))
+    types = {"types": [{"name": "four", "price": 3, "from": "node.json"}]}
+    (folder / "types.json").write_text(json.dumps(types))
+    (folder / "times.csv").write_text("start,end,shape,name\n0,10,p,a\n0,10,p,b\n0,10,p,c\n5,20,p,d\n")
+
+
+def node_type() -> list[Json]:
+    """A node with four GPUs and eight CPUs that can be bought."""
+    node = _node("x", "8")
+    node["metadata"]["uid"] = "x"
+    return [
+        {"apiVersion": "v1", **node},
+        {"apiVersion": "resource.k8s.io/v1", **slice_json("x", 4)},
+    ]
+
+
+# The cluster: n0 and n1 have four GPUs and eight CPUs each, n2 has two big GPUs and four CPUs. Pods have one GPU and
+# one CPU each, but train-0, which has two GPUs. Of n0 one GPU is free, of n1 two, of n2 both.
+
+
+def _node(name: str, cpu: str) -> Json:
+    node = node_json(name)
+    amounts = {"cpu": cpu, "memory": "32Gi", "pods": "20"}
+    return node | {"status": {"allocatable": amounts, "capacity": amounts}}
+
+
+def _size(size: str) -> Json:
+    return {"selectors": [{"cel": {"expression": f'device.attributes["{DRIVER}"].size == "{size}"'}}]}
+
+
+def template(name: str, count: int = 1, device_class: str = "gpu") -> Json:
+    """A claim template."""
+    request = {"count": count, "deviceClassName": device_class}
+    spec = claim_json(name, request=request)["spec"]
+    meta = {"name": name, "namespace": "default"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": meta,
+        "spec": {"spec": spec},
+    }
+
+
+async def _fill(client: Client) -> None:
+    driver = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
+    size = {"size": {"string": "small"}}, {"size": {"string": "big"}}
+    for obj in (
+        class_json("gpu", selectors=driver, extendedResourceName="example.com/gpu"),
+        class_json("big", **_size("big")),
+        *(_node(name, cpu) for name, cpu in (("n0", "8"), ("n1", "8"), ("n2", "4"))),
+        *(slice_json(name, 4, attributes=size[0]) for name in ("n0", "n1")),
+        slice_json("n2", 2, attributes=size[1]),
+        template("one"),
+        template("two", 2),
+        _budget(),
+    ):
+        await _create(client, obj)
+    await _place(client, "web-0", "n0", ["gpu-0"], "one", owner="ReplicaSet")
+    await _place(client, "web-1", "n1", ["gpu-0"], "one", owner="ReplicaSet")
+    await _place(client, "train-0", "n0", ["gpu-1", "gpu-2"], "two", owner="StatefulSet")
+    await _place(client, "lone", "n1", ["gpu-1"], "", owner="")
+
+
+def _budget() -> Json:
+    spec = {"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}}
+    status = {"disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1, "expectedPods": 2}
+    meta = {"name": "web", "namespace": "default"}
+    return {"kind": "PodDisruptionBudget", "metadata": meta, "spec": spec, "status": status}
+
+
+async def _place(
+    client: Client, name: str, node: str, devices: list[str], template_name: str, *, owner: str
+) -> None:
+    """Create a pod that runs, and its claim, which has the devices."""
+    pod = pod_json(name, requests={"cpu": "1"}, labels={"app": name.partition("-")[0]}, nodeName=node)
+    pod["spec"]["containers"][0] |= {"image": "x"}
+    pod["spec"]["containers"][0]["resources"]["claims"] = [{"name": "gpu"}]
+    entry = {"resourceClaimTemplateName": template_name} if template_name else {"resourceClaimName": name}
+    pod["spec"]["resourceClaims"] = [{"name": "gpu", **entry}]
+    pod["metadata"] = {"name": name, "labels": pod["metadata"]["labels"]}
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": owner, "name": "o", "uid": "o", "controller": True}
+        pod["metadata"]["ownerReferences"] = [reference]
+    claims = [{"name": "gpu", "resourceClaimName": name}] if template_name else []
+    status = {"phase": "Running", **({"resourceClaimStatuses": claims} if claims else {})}
+    made = await _create(client, pod | {"status": status})
+    uid = made["metadata"]["uid"]
+    claim = claim_json(name, request={"count": len(devices)})
+    claim["metadata"] = {"name": name}
+    if template_name:
+        mine = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
+        claim["metadata"]["ownerReferences"] = [mine]
+    results = [{"request": "gpu", "driver": DRIVER, "pool": node, "device": each} for each in devices]
+    claim["status"] = {
+        "allocation": {"devices": {"results": results}},
+        "reservedFor": [{"resource": "pods", "name": name, "uid": uid}],
+    }
+    await _create(client, claim)
+
+
+async def _create(client: Client, obj: Json) -> Json:
+    path = _PATHS[obj["kind"]]
+    body = {key: value for key, value in obj.items() if key not in ("status", "apiVersion")}
+    made = await client.raw("POST", path, content=json.dumps(body).encode())
+    assert made.status_code == 201, made.text
+    if obj.get("status"):
+        status = json.dumps({"status": obj["status"]}).encode()
+        path = f"{path}/{obj['metadata']['name']}/status"
+        made = await client.raw("PATCH", path, content=status, content_type=PatchType.MERGE)
+        assert made.status_code == 200, made.text
+    created: Json = made.json()
+    return created

@@ -1,0 +1,336 @@
+"""A question has one answer, that of arithmetic: at the command line, over HTTP, in the console and in Python."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from tests.integration.plandoors import Doors, Question, doors, node_type, template
+from tests.support.fakeapi import Json
+
+pytestmark = pytest.mark.system
+
+
+@pytest.fixture(scope="module")
+def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(doors(portal, tmp_path_factory.mktemp("doors"))) as found,
+    ):
+        yield found
+
+
+def _spec(template_name: str = "", **resources: Json) -> Json:
+    container: Json = {"name": "main", "image": "x", "resources": {**resources}}
+    spec: Json = {"containers": [container]}
+    if template_name:
+        container["resources"]["claims"] = [{"name": "gpu"}]
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": template_name}]
+    return spec
+
+
+def _pod(template_name: str = "", **resources: Json) -> Json:
+    """A pod as people write it: without a scheduler's name, a namespace or any other default."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": _spec(template_name, **resources),
+    }
+
+
+def _workload(kind: str, template_name: str = "one", group: str = "apps/v1", **spec: Any) -> Json:
+    labels = {"app": "w"}
+    made = {"template": {"metadata": {"labels": labels}, "spec": _spec(template_name)}, **spec}
+    if group == "apps/v1":
+        made["selector"] = {"matchLabels": labels}
+    else:
+        made["template"]["spec"]["restartPolicy"] = "Never"
+    return {"apiVersion": group, "kind": kind, "metadata": {"name": "w"}, "spec": made}
+
+
+def _cron_job(parallelism: int) -> Json:
+    job = _workload("Job", group="batch/v1", parallelism=parallelism)["spec"]
+    spec = {"schedule": "@daily", "jobTemplate": {"spec": job}}
+    return {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "w"}, "spec": spec}
+
+
+def _fit(name: str, objects: list[Json], answer: Json, *, count: int | None = None) -> Question:
+    """As many as fit; with ``count`` that many; with 0 the objects as they are."""
+    if count is None:
+        words, body = "--max", Json(max=True)
+    else:
+        words, body = (f"--count {count}", Json(count=count)) if count else ("", Json())
+    return Question(
+        name,
+        f"fit FILE {words}",
+        {**body, "more": True},
+        lambda world, given, _: world.fit(given, count or None, most=count is None, more=True),
+        answer,
+        objects,
+    )
+
+
+_LEADER_WORKER_SET: Json = {
+    "apiVersion": "leaderworkerset.x-k8s.io/v1",
+    "kind": "LeaderWorkerSet",
+    "metadata": {"name": "serve"},
+    "spec": {"replicas": 50, "leaderWorkerTemplate": {"size": 4, "workerTemplate": {"spec": _spec("two")}}},
+}
+_LEFT_OUT = {"leftOut": ["LeaderWorkerSet default/serve"]}
+_FLAT: Json = {
+    "apiVersion": "resource.k8s.io/v1beta1",
+    "kind": "ResourceClaimTemplate",
+    "metadata": {"name": "flat"},
+    "spec": {"spec": {"devices": {"requests": [{"name": "r", "deviceClassName": "gpu", "count": 2}]}}},
+}
+_COMPUTE_DOMAIN: Json = {
+    "apiVersion": "resource.nvidia.com/v1beta1",
+    "kind": "ComputeDomain",
+    "metadata": {"name": "dom"},
+    "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "channel"}}},
+}
+
+_FITS = [
+    _fit("one GPU", [_pod("one")], {"fits": 5, "copies": 5}),
+    _fit("two GPUs", [_pod("two")], {"fits": 2}),
+    _fit("three GPUs", [template("three", 3), _pod("three")], {"fits": 0}),
+    _fit("a big GPU", [template("big", 1, "big"), _pod("big")], {"fits": 2}),
+    _fit("two big GPUs", [template("big", 2, "big"), _pod("big")], {"fits": 1}),
+    _fit("no such class", [template("none", 1, "none"), _pod("none")], {"fits": 0}),
+    _fit("no such template", [_pod("none")], {"fits": 0}),
+    _fit("five of five", [_pod("one")], {"fits": 5, "wanted": 5, "more": 0}, count=5),
+    _fit("five of six", [_pod("one")], {"fits": 5, "wanted": 6, "copies": 5}, count=6),
+    _fit("three and two more", [_pod("one")], {"fits": 3, "wanted": 3, "more": 2}, count=3),
+    _fit("one as it is", [_pod("one")], {"fits": 1, "wanted": 1, "more": 4}, count=0),
+    _fit("three CPUs", [_pod(requests={"cpu": "3"})], {"fits": 5}),
+    _fit("three CPUs as a number", [_pod(requests={"cpu": 3})], {"fits": 5}),
+    _fit("limits of three CPUs", [_pod(limits={"cpu": "3"})], {"fits": 5}),
+    _fit("three CPUs and a GPU", [_pod("one", requests={"cpu": "3"})], {"fits": 4}),
+    _fit("an extended resource", [_pod(limits={"example.com/gpu": 2})], {"fits": 2}),
+    _fit("a template of v1beta1", [_FLAT, _pod("flat")], {"fits": 2}),
+    _fit("a Deployment", [_workload("Deployment", replicas=3)], {"fits": 3, "wanted": 3}, count=0),
+    _fit("a Deployment of one", [_workload("Deployment")], {"fits": 1, "wanted": 1}, count=0),
+    _fit("a StatefulSet", [_workload("StatefulSet", replicas=6)], {"fits": 5, "wanted": 6}, count=0),
+    _fit("a DaemonSet", [_workload("DaemonSet")], {"fits": 3, "wanted": 3}, count=0),
+    _fit("a Job", [_workload("Job", group="batch/v1", parallelism=4)], {"fits": 4, "wanted": 4}, count=0),
+    _fit("a CronJob", [_cron_job(2)], {"fits": 2, "wanted": 2}, count=0),
+    _fit("two Deployments of two", [_workload("Deployment", replicas=2)], {"copies": 2, "fits": 4}, count=2),
+    _fit("an unknown workload", [_LEADER_WORKER_SET, _pod("one")], {"fits": 5, **_LEFT_OUT}),
+    _fit(
+        "an unknown workload that is too much",
+        [_LEADER_WORKER_SET, _pod("one")],
+        {"fits": 5, **_LEFT_OUT},
+        count=6,
+    ),
+    _fit("a compute domain without its class", [_COMPUTE_DOMAIN, _pod("channel")], {"fits": 0}),
+]
+
+
+def _moves(name: str, words: str, nodes: list[str], moved: int, stuck: int, **more: Any) -> Question:
+    question = words.split()[0]
+    return Question(
+        name,
+        words,
+        {"nodes": nodes} if nodes else {},
+        lambda world, objects, folder: getattr(world, question)(*nodes),
+        {"moved": moved, "stuck": stuck, **more},
+    )
+
+
+def _taint(name: str, target: str, effect: str, moved: int, stuck: int) -> Question:
+    kind, _, rest = target.partition("/")
+    place: Json = {"node": rest}
+    if kind == "device":
+        place = dict(zip(("driver", "pool", "device"), rest.split("/"), strict=True))
+    return Question(
+        name,
+        f"taint {target} sick=very:{effect}",
+        {"key": "sick", "value": "very", "effect": effect, **place},
+        lambda world, objects, folder: world.taint(target, f"sick=very:{effect}"),
+        {"moved": moved, "stuck": stuck},
+    )
+
+
+_DEVICE = "device/gpu.example.com"
+_MOVES = [
+    _moves("drain n0", "drain n0", ["n0"], 2, 0),
+    _moves("drain n1", "drain n1", ["n1"], 1, 1),
+    _moves("drain n2", "drain n2", ["n2"], 0, 0),
+    _moves("drain n0 and n2", "drain n0 n2", ["n0", "n2"], 1, 1),
+    _moves("drain twice the same", "drain n0 n0", ["n0", "n0"], 2, 0),
+    _moves("remove n0", "remove n0", ["n0"], 2, 0),
+    _moves("remove n1", "remove n1", ["n1"], 1, 1),
+    _moves("remove n2", "remove n2", ["n2"], 0, 0),
+    _moves("upgrade n2 and n0", "upgrade n0 n2", ["n0", "n2"], 2, 0, order=["n2", "n0"]),
+    _moves("upgrade all", "upgrade", [], 4, 1, order=["n2", "n0", "n1"]),
+    _taint("taint n0", "node/n0", "NoExecute", 2, 0),
+    _taint("taint n1", "node/n1", "NoExecute", 1, 1),
+    _taint("taint n0 for new pods", "node/n0", "NoSchedule", 0, 0),
+    _taint("taint a device of web", f"{_DEVICE}/n0/gpu-0", "NoExecute", 1, 0),
+    _taint("taint a device of train", f"{_DEVICE}/n0/gpu-1", "NoExecute", 1, 0),
+    _taint("taint a free device", f"{_DEVICE}/n0/gpu-3", "NoExecute", 0, 0),
+    _taint("taint a device for new claims", f"{_DEVICE}/n0/gpu-0", "NoSchedule", 0, 0),
+    _taint("taint the device of lone", f"{_DEVICE}/n1/gpu-1", "NoExecute", 0, 1),
+]
+
+
+def _pack(name: str, objects: list[Json], answer: Json) -> Question:
+    return Question(
+        name,
+        "pack --for FILE" if objects else "pack",
+        {},
+        lambda world, given, _: world.pack(given or None),
+        answer,
+        objects,
+    )
+
+
+def _nodes(name: str, count: int, cost: float) -> Question:
+    return Question(
+        name,
+        f"nodes FILE --catalog TYPES --count {count}",
+        {"types": [{"name": "four", "price": 3, "objects": node_type()}], "count": count},
+        lambda world, given, folder: world.nodes(folder / "types.json", given, count),
+        {"cost": cost, "optimal": True, "wanted": count, "unplaced": []},
+        [_pod("one")],
+    )
+
+
+def _change(name: str, objects: list[Json], answer: Json) -> Question:
+    return Question(name, "change FILE", {}, lambda world, given, _: world.change(given), answer, objects)
+
+
+def _class(expression: str) -> Json:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": expression}}]},
+    }
+
+
+def _group(count: int) -> list[Json]:
+    """A gang of so many pods, each with a GPU."""
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "gang"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": count}}},
+    }
+    pods = [_pod("one") for _ in range(count)]
+    for number, pod in enumerate(pods):
+        pod["metadata"] = {"name": f"member-{number}"}
+        pod["spec"]["schedulingGroup"] = {"podGroupName": "gang"}
+    return [group, *pods]
+
+
+_OTHERS = [
+    _fit("a gang of two", _group(2), {"copies": 2, "fits": 4}),
+    _fit("a gang of five", _group(5), {"fits": 5, "wanted": 5}, count=0),
+    _fit("a gang of six", _group(6), {"fits": 0, "wanted": 6}, count=0),
+    _pack("pack", [], {"stranded": {}, "waiting": False}),
+    _pack("room that is there", [_pod("two")], {"room": {"found": True, "moves": 0}}),
+    _pack("room for three", [template("three", 3), _pod("three")], {"room": {"found": True, "moves": 1}}),
+    _pack("room for four", [template("four", 4), _pod("four")], {"room": {"found": True, "moves": 2}}),
+    _nodes("nodes for five", 5, 0),
+    _nodes("nodes for six", 6, 3),
+    _nodes("nodes for nine", 9, 3),
+    _nodes("nodes for ten", 10, 6),
+    _change("a class without devices", [_class("false")], {"pods": 4, "before": 4, "after": 0}),
+    _change(
+        "the same class",
+        [_class('device.driver == "gpu.example.com"')],
+        {"before": 4, "after": 4, "changed": []},
+    ),
+    _change("a change of an unknown kind", [_LEADER_WORKER_SET], {"before": 4, "after": 4, **_LEFT_OUT}),
+]
+
+
+_REFUSED = [
+    (_moves("drain", "drain none", ["none"], 0, 0), 'there is no node "none"'),
+    (_moves("remove", "remove n0 none", ["n0", "none"], 0, 0), 'there is no node "none"'),
+    (_moves("upgrade", "upgrade none", ["none"], 0, 0), 'there is no node "none"'),
+    (_taint("taint a node", "node/none", "NoExecute", 0, 0), 'there is no node "none"'),
+    (
+        _taint("taint a device", f"{_DEVICE}/n0/none", "NoExecute", 0, 0),
+        "there is no device gpu.example.com/n0/none",
+    ),
+    (_fit("a template alone", [template("one")], {}), "no pods, and nothing that makes pods"),
+    (
+        _fit("an unknown workload alone", [_LEADER_WORKER_SET], {}),
+        "no pods, and nothing that makes pods; of unknown kinds: LeaderWorkerSet default/serve",
+    ),
+    (_fit("a broken pod", [{**_pod(), "spec": {"containers": "none"}}], {}), "a Pod cannot be read: "),
+]
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"), _REFUSED, ids=lambda each: str(each) if isinstance(each, Question) else ""
+)
+def test_each_door_refuses_with_the_same_message(four: Doors, asked: Question, message: str) -> None:
+    assert [message in each for each in four.refusals(asked)] == [True] * 4
+
+
+@pytest.mark.parametrize("asked", [*_FITS, *_MOVES, *_OTHERS], ids=str)
+def test_each_door_gives_the_answer_of_arithmetic(
+    four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, answer = four.command_line(asked, capsys)
+    assert _expected(answer, asked.answer) == asked.answer
+    assert four.http(asked) == answer
+    assert four.console(asked) == answer
+    assert four.world(asked) == answer
+    assert (code == 0) == _is_yes(answer)
+
+
+def _expected(answer: Json, wanted: Json) -> Json:
+    found = {name: answer[name] for name in wanted}
+    if found.get("room"):
+        found["room"] = {"found": found["room"]["found"], "moves": len(found["room"]["moves"])}
+    return found
+
+
+def test_a_timeline_goes_as_arithmetic_says(four: Doors, capsys: pytest.CaptureFixture[str]) -> None:
+    # Two pods of two GPUs have room at a time: two wait ten seconds.
+    arrivals = [(0, 10, "a"), (0, 10, "b"), (0, 10, "c"), (5, 15, "d")]
+    body = [
+        {"at": at, "lasts": lasts, "object": {**_pod("two"), "metadata": {"name": name}}}
+        for at, lasts, name in arrivals
+    ]
+    asked = Question(
+        "replay",
+        "replay TIMES --shapes FILE",
+        {"arrivals": body, "objects": []},
+        lambda world, given, folder: world.replay(folder / "times.csv", given),
+        {},
+        [_pod("two")],
+    )
+    code, answer = four.command_line(asked, capsys)
+    (course,) = answer["courses"]
+    assert (code, course["placed"], course["waits"]["longest"]) == (0, 4, 10)
+    assert four.http(asked) == answer
+    assert four.console(asked) == answer
+    assert four.world(asked) == course
+
+
+def _is_yes(answer: Json) -> bool:
+    """True if the command line ends with exit code 0."""
+    if answer.get("leftOut") or answer.get("stuck"):
+        return False
+    if answer.get("unplaced"):
+        # As many as fit were asked for, and some do.
+        return answer["fits"] > 0 and not answer["wanted"]
+    return bool(answer.get("after", 1) >= answer.get("before", 1))
+
+
+def test_the_exit_code_says_that_an_answer_leaves_workloads_out(
+    four: Doors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    known = _fit("known", [_LEADER_WORKER_SET, _pod("one")], {}, count=5)
+    code, answer = four.command_line(known, capsys)
+    assert (code, answer["fits"]) == (3, 5)
+    assert any("LeaderWorkerSet default/serve" in line for line in answer["uncertain"])
+    too_many = _fit("too many", [_LEADER_WORKER_SET, _pod("one")], {}, count=6)
+    assert four.command_line(too_many, capsys)[0] == 1
