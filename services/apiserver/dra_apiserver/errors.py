@@ -102,10 +102,11 @@ _ESCAPES = {
 
 def json_value(text: str) -> Verbatim:
     """A text of a named type as a bad value: Go shows it in JSON, plain ones as %q does."""
-    return Verbatim(_go_json(text))
+    return Verbatim(go_json(text))
 
 
-def _go_json(value: Any) -> str:
+def go_json(value: Any) -> str:
+    """Return a value as Go's encoding/json writes it."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -129,7 +130,7 @@ class FieldError:
     def _shown(self) -> str:
         if isinstance(self.value, Verbatim):
             return str(self.value)
-        return quote(self.value) if isinstance(self.value, str) else _go_json(self.value)
+        return quote(self.value) if isinstance(self.value, str) else go_json(self.value)
 
     def __str__(self) -> str:
         return f"{self.field}: {self.body()}"

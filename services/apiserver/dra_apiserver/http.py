@@ -142,6 +142,10 @@ class Audited(Protocol):
         """What it asks for is on its way out."""
         ...
 
+    def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
+        """Add an annotation. A `detailed` one is left out if only the request's metadata is logged."""
+        ...
+
     def asked(self, body: bytes, content_type: str) -> None:
         """Its body."""
         ...

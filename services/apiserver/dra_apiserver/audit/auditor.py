@@ -10,6 +10,7 @@ import orjson
 from dra_shared.cel.authorization import Decision
 from dra_shared.clock import Clock, rfc3339_micro
 from dra_shared.log import logger
+from dra_shared.names import label_key
 
 from dra_apiserver.audit.log import AuditLog
 from dra_apiserver.audit.objects import as_decoded, delete_options, logged, may_be_status
@@ -98,6 +99,19 @@ class _Entry:
         """What the authorizer says."""
         self._annotations[f"{_PREFIX}/decision"] = "allow" if decision.allowed else "forbid"
         self._annotations[f"{_PREFIX}/reason"] = decision.reason
+
+    def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
+        """Add an annotation (apiserver's `admission.Attributes` and `audit.AddAuditAnnotation`).
+
+        The first value of a key stays. A `detailed` one is left out if only the request's metadata is logged.
+        """
+        if detailed and self._decided.level < Level.REQUEST:
+            return
+        problems = label_key(key) if key.count("/") == 1 else ["must have a prefix and a name"]
+        if problems:
+            _log.warning("audit annotation is not recorded", key=key, reason="; ".join(problems))
+        elif self._annotations.setdefault(key, value) != value:
+            _log.warning("audit annotation is already set", key=key, value=value)
 
     def asked(self, body: bytes, content_type: str) -> None:
         """The request's body: a patch, or a delete's options. Of what brings an object that is logged."""

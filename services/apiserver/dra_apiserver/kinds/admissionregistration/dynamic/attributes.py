@@ -175,6 +175,11 @@ class Attributes:
         name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
         return forbidden(GroupResource(kind.group, kind.plural), name, why)
 
+    def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
+        """Add an annotation to the request's audit events. A `detailed` one needs the level Request."""
+        if self.request.audit is not None:
+            self.request.audit.annotate(key, value, detailed=detailed)
+
     def warn(self, texts: Iterable[str]) -> None:
         """Add warnings to the answer."""
         self.request.warn(texts)

@@ -30,6 +30,7 @@ class Answer:
     patch_type: str
     result: JsonObject | None
     warnings: list[str]
+    annotations: dict[str, str]
 
 
 def known_version(versions: list[str]) -> str | None:
@@ -69,13 +70,14 @@ def read(answer: JsonObject, uid: str, version: str, mutating: bool) -> Answer:
     elif patch:
         # The older version takes every patch for a JSON patch.
         patch_type = "JSONPatch"
-    result = response.get("status")
+    result, annotations = response.get("status"), response.get("auditAnnotations")
     return Answer(
         response.get("allowed") is True,
         patch if mutating else b"",
         patch_type or "",
         result if isinstance(result, dict) else None,
         [str(one) for one in response.get("warnings") or ()],
+        {key: str(value) for key, value in annotations.items()} if isinstance(annotations, dict) else {},
     )
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from dra_shared.cel import types as t
 
-from dra_apiserver.errors import StatusError
+from dra_apiserver.errors import StatusError, go_json
 from dra_apiserver.kinds.admissionregistration.dynamic import policies
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Expression
@@ -22,6 +22,8 @@ from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
 JsonObject = dict[str, Any]
 
 _LONGEST_MESSAGE = 5 * 1024
+_LONGEST_ANNOTATION = 10 * 1024
+_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 
@@ -31,6 +33,16 @@ class Decision:
 
     message: str
     reason: str = ""
+    index: int = 0
+    """The position of its expression in the policy."""
+
+
+class _Judgement(NamedTuple):
+    """The outcome of a policy for one binding and one parameter."""
+
+    decisions: list[Decision]
+    annotation_errors: list[Decision]
+    annotations: list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,21 +113,27 @@ def _denial(policy: str, binding: str, decision: Decision, attributes: Attribute
 def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision]]:
     """The decisions against the request, each with its binding ("": the policy itself is at fault)."""
     found: list[tuple[str, Decision]] = []
+    annotations: dict[str, dict[str, None]] = {}
     for one in policies.invocations(policy.common, attributes):
         if isinstance(one, policies.Misconfigured):
             if not policy.ignore:
                 found.append((one.binding, Decision(one.text)))
             continue
-        decisions, annotated = _judge(policy, attributes, one.place, one.params)
-        found += _acted(policy.common.name, one.binding, one.spec, decisions, attributes)
-        found += [(one.binding, decision) for decision in annotated]
+        judgement = _judge(policy, attributes, one.place, one.params)
+        found += _acted(policy.common.name, one.binding, one.spec, judgement.decisions, attributes)
+        found += [(one.binding, decision) for decision in judgement.annotation_errors]
+        for key, value in judgement.annotations:
+            annotations.setdefault(key, {})[value] = None
+    for key, values in annotations.items():
+        # Bindings with other parameters may give other values.
+        attributes.annotate(f"{policy.common.name}/{key}", ", ".join(values))
     return found
 
 
 def _acted(
     policy: str, binding: str, spec: JsonObject, decisions: list[Decision], attributes: Attributes
 ) -> list[tuple[str, Decision]]:
-    """What the binding makes of the decisions: those that deny; the others are warned of; none is audited."""
+    """Act on the decisions as the binding wants. Return those that deny the request."""
     found = []
     for decision in decisions:
         for action in spec.get("validationActions") or ():
@@ -124,16 +142,23 @@ def _acted(
             elif action == "Warn":
                 by = f"ValidatingAdmissionPolicy '{policy}' with binding '{binding}'"
                 attributes.warn([f"Validation failed for {by}: {decision.message}"])
+            elif action == "Audit":
+                failure = {
+                    "message": decision.message,
+                    "policy": policy,
+                    "binding": binding,
+                    "expressionIndex": decision.index,
+                    "validationActions": spec.get("validationActions"),
+                }
+                attributes.annotate(_FAILURE, go_json([failure]))
     return found
 
 
-def _judge(
-    policy: Policy, attributes: Attributes, place: Place, params: JsonObject | None
-) -> tuple[list[Decision], list[Decision]]:
-    """What the validations say, and what goes wrong with the audit annotations."""
+def _judge(policy: Policy, attributes: Attributes, place: Place, params: JsonObject | None) -> _Judgement:
+    """Evaluate the validations and the audit annotations."""
 
-    def failed(text: str) -> list[Decision]:
-        return [] if policy.ignore else [Decision(text)]
+    def failed(text: str, index: int = 0) -> list[Decision]:
+        return [] if policy.ignore else [Decision(text, index=index)]
 
     def activation(budget: int = BUDGET, namespace: JsonObject | None = None) -> Activation:
         return Activation(
@@ -144,29 +169,31 @@ def _judge(
         # Upstream hands no namespace to match conditions.
         matches, problem = policy.common.conditions.match(activation(MATCH_BUDGET))
         if problem:
-            return failed(problem), []
+            return _Judgement(failed(problem), [], [])
         if not matches:
-            return [], []
+            return _Judgement([], [], [])
     namespace = policies.namespace_of(attributes)
     values = activation(namespace=namespace)
     try:
         results = [values.evaluate(one.expression) for one in policy.validations]
     except OutOfBudget as error:
-        return failed(str(error)), []
+        return _Judgement(failed(str(error)), [], [])
     messages, exhausted = _messages(policy, activation(values.budget, namespace))
     decisions: list[Decision] = []
-    for validation, message, (value, problem) in zip(policy.validations, messages, results, strict=True):
+    for index, (validation, message, (value, problem)) in enumerate(
+        zip(policy.validations, messages, results, strict=True)
+    ):
         if problem:
-            decisions += failed(problem)
+            decisions += failed(problem, index)
         elif exhausted:
-            decisions += failed(f"failed messageExpression: {exhausted}")
+            decisions += failed(f"failed messageExpression: {exhausted}", index)
         elif value is not True:
-            decisions.append(_broken(validation.source, message))
+            decisions.append(_broken(validation.source, message, index))
     try:
-        annotated = _annotated(policy, activation(namespace=namespace))
+        errors, annotations = _evaluate_annotations(policy, activation(namespace=namespace))
     except OutOfBudget as error:
-        return failed(str(error)), []
-    return decisions, annotated
+        return _Judgement(failed(str(error)), [], [])
+    return _Judgement(decisions, errors, annotations)
 
 
 def _messages(policy: Policy, values: Activation) -> tuple[list[Any], str]:
@@ -177,16 +204,25 @@ def _messages(policy: Policy, values: Activation) -> tuple[list[Any], str]:
         return [None] * len(policy.validations), str(error)
 
 
-def _broken(source: JsonObject, evaluated: Any) -> Decision:
+def _broken(source: JsonObject, evaluated: Any, index: int) -> Decision:
     message = evaluated.strip() if isinstance(evaluated, str) else ""
     if len(message.encode()) > _LONGEST_MESSAGE or "\n" in message:
         message = ""
     message = message or (source.get("message") or "").strip()
     message = message or f"failed expression: {source.get('expression', '').strip()}"
-    return Decision(message, source.get("reason") or "Invalid")
+    return Decision(message, source.get("reason") or "Invalid", index)
 
 
-def _annotated(policy: Policy, values: Activation) -> list[Decision]:
-    # There is no audit log; what goes wrong with an annotation denies all the same.
-    problems = [problem for one in policy.annotations if (problem := values.evaluate(one)[1])]
-    return [] if policy.ignore else [Decision(problem) for problem in problems]
+def _evaluate_annotations(policy: Policy, values: Activation) -> tuple[list[Decision], list[tuple[str, str]]]:
+    """Return the errors of the audit annotations, and the keys and values of the others."""
+    errors: list[Decision] = []
+    annotations: list[tuple[str, str]] = []
+    sources = policy.common.spec.get("auditAnnotations") or ()
+    for source, expression in zip(sources, policy.annotations, strict=True):
+        value, problem = values.evaluate(expression)
+        if problem:
+            errors += [] if policy.ignore else [Decision(problem)]
+        elif isinstance(value, str) and (text := value.strip()):
+            cut = text.encode()[:_LONGEST_ANNOTATION].decode(errors="replace")
+            annotations.append((source.get("key") or "", cut))
+    return errors, annotations

@@ -12,7 +12,7 @@ from dra_shared.cel import types as t
 from dra_shared.log import logger
 
 from dra_apiserver.equality import copied
-from dra_apiserver.errors import GroupResource, bad_request, forbidden, internal, quote, server_error
+from dra_apiserver.errors import GroupResource, bad_request, forbidden, go_json, internal, quote, server_error
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.calls import CallError, Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment
@@ -43,6 +43,12 @@ from dra_apiserver.schema.jsontext import syntax_error
 
 JsonObject = dict[str, Any]
 
+# The keys of upstream's annotations for webhooks (plugin/webhook/mutating/dispatcher.go and its sibling).
+_FAILED_OPEN = "failed-open."
+_MUTATION = "mutation.webhook.admission.k8s.io/"
+_PATCH = "patch.webhook.admission.k8s.io/"
+_VALIDATING = "validating.webhook.admission.k8s.io/"
+
 _log = logger(__name__)
 
 
@@ -51,6 +57,7 @@ class Webhook:
     """One webhook of a configuration, with its conditions compiled."""
 
     key: str
+    configuration: str
     name: str
     spec: JsonObject
     match: JsonObject
@@ -76,7 +83,7 @@ def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
         match = {**spec, "resourceRules": spec.get("rules") or [{}]}
         ignore = spec.get("failurePolicy") == "Ignore"
         key = f"{name}/{spec['name']}/{index}"
-        made.append(Webhook(key, spec["name"], spec, match, MatchConditions(conditions, ignore)))
+        made.append(Webhook(key, name, spec["name"], spec, match, MatchConditions(conditions, ignore)))
     return tuple(made)
 
 
@@ -124,16 +131,19 @@ async def _ask(
         raise _Unasked(webhook, f"failed to call webhook: {error}") from None
     except InvalidReview as error:
         raise _Unasked(webhook, f"received invalid webhook response: {error}") from None
+    for key, value in found.annotations.items():
+        attributes.annotate(f"{webhook.name}/{key}", value)
     attributes.warn(found.warnings)
     if not found.allowed:
         raise rejection(webhook.name, found.result)
     return found
 
 
-def _pass_over(webhook: Webhook, error: _Unasked) -> None:
+def _pass_over(webhook: Webhook, error: _Unasked, attributes: Attributes, key: str) -> None:
     if not webhook.ignore:
         raise internal(str(error))
     _log.warning("failed calling webhook, failing open", webhook=webhook.name, error=str(error))
+    attributes.annotate(f"{_FAILED_OPEN}{key}", webhook.name)
 
 
 def validate(webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls) -> None:
@@ -147,9 +157,10 @@ def validate(webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls) 
     ]
     if not asked:
         return
-    for (webhook, _), outcome in zip(asked, wait_for(_all(asked, attributes, calls)), strict=True):
+    outcomes = wait_for(_all(asked, attributes, calls))
+    for index, ((webhook, _), outcome) in enumerate(zip(asked, outcomes, strict=True)):
         if isinstance(outcome, _Unasked):
-            _pass_over(webhook, outcome)
+            _pass_over(webhook, outcome, attributes, f"{_VALIDATING}round_0_index_{index}")
         elif isinstance(outcome, BaseException):
             raise outcome
 
@@ -172,16 +183,26 @@ def mutate(
     """
     rounds.begin(attributes.obj, again)
     any_changed = False
-    for webhook in webhooks:
+    for index, webhook in enumerate(webhooks):
         place = place_for(webhook, attributes)
         if place is None or (again and webhook.key not in rounds.wanted):
             continue
-        changed = False
+        changed, turn = False, f"round_{int(again)}_index_{index}"
+        by = {"configuration": webhook.configuration, "webhook": webhook.name}
         try:
             answer = wait_for(_ask(calls, webhook, attributes, place, True))
-            changed = _take(webhook, answer, attributes, place)
+            changed, patch = _take(webhook, answer, attributes, place)
+            if patch:
+                shown = {
+                    **by,
+                    "patch": [dict(sorted(one.items())) for one in patch],
+                    "patchType": "JSONPatch",
+                }
+                attributes.annotate(f"{_PATCH}{turn}", go_json(shown), detailed=True)
         except _Unasked as error:
-            _pass_over(webhook, error)
+            _pass_over(webhook, error, attributes, f"{_MUTATION}{turn}")
+        finally:
+            attributes.annotate(f"{_MUTATION}{turn}", go_json({**by, "mutated": changed}))
         if changed:
             any_changed = True
             rounds.changed()
@@ -191,17 +212,19 @@ def mutate(
     return any_changed
 
 
-def _take(webhook: Webhook, answer: Answer, attributes: Attributes, place: Place) -> bool:
-    """Change the object as the webhook wants; whether that made a difference."""
+def _take(
+    webhook: Webhook, answer: Answer, attributes: Attributes, place: Place
+) -> tuple[bool, list[JsonObject]]:
+    """Change the object as the webhook wants. Return whether that made a difference, and the patch."""
     if not answer.patch:
-        return False
+        return False, []
     try:
         operations = orjson.loads(answer.patch)
     except orjson.JSONDecodeError:
         text = f"received undecodable patch in webhook response: {syntax_error(answer.patch)}"
         raise _Unasked(webhook, text) from None
     if not operations:
-        return False
+        return False, []
     before = attributes.versioned(attributes.obj, place)
     if before is None:
         text = "attempted to modify the object, which is not supported for this operation"
@@ -216,4 +239,4 @@ def _take(webhook: Webhook, answer: Answer, attributes: Attributes, place: Place
         raise internal(str(error)) from None
     except NotConvertible as error:
         raise server_error(str(error)) from None
-    return changed
+    return changed, operations
