@@ -26,12 +26,12 @@ def options(parser: Parser) -> None:
 def run(chosen: argparse.Namespace) -> None:
     """Write the world's objects as one List; what could not be read is named on standard error."""
     from dra_cli.plan.anonymous import anonymized
+    from dra_cli.plan.reading import typed
     from dra_cli.plan.sources import chosen_documents, plain_objects
 
     problems: list[str] = []
-    objects = plain_objects(chosen_documents(chosen, problems))
-    if chosen.anonymize:
-        objects = anonymized(objects)
+    documents = chosen_documents(chosen, problems)
+    objects = anonymized(typed(documents, problems)) if chosen.anonymize else plain_objects(documents)
     if chosen.output is None:
         _write(objects, sys.stdout.buffer)
         sys.stdout.flush()

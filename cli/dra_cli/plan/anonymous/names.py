@@ -1,0 +1,47 @@
+"""New names: the same text has the same new name everywhere, and new names sort as the old ones do."""
+
+import re
+from collections.abc import Callable
+
+# A text may be the name of an object and occur elsewhere as well: the object's kind counts.
+_LESS = frozenset({"", "id", "kind", "label", "text", "uid", "value"})
+_FORMATS: dict[str, Callable[[int, int], str]] = {
+    "address": lambda number, width: f"198.18.{number // 250}.{number % 250 + 1}",
+    "attribute": lambda number, width: f"derived/attribute{number:0{width}}",
+    "group": lambda number, width: f"group-{number:0{width}}.example.com",
+    "image": lambda number, width: f"image-{number:0{width}}:latest",
+    "kind": lambda number, width: f"Kind{number:0{width}}",
+    "resource": lambda number, width: f"example.com/resource-{number:0{width}}",
+    "uid": lambda number, width: f"00000000-0000-4000-8000-{number:012x}",
+}
+_NOUN = re.compile(r"[^a-z]+")
+
+
+class Names:
+    """Texts and their new names. Every text is noted first; new names exist once `choose` was called."""
+
+    def __init__(self) -> None:
+        self._nouns: dict[str, str] = {}
+        self._new: dict[str, str] = {}
+
+    def note(self, text: str, noun: str) -> None:
+        """Remember a text that needs a new name, which begins with the noun."""
+        noun = _NOUN.sub("", noun.lower()) or "text"
+        known = self._nouns.setdefault(text, noun)
+        if known in _LESS and noun not in _LESS:
+            self._nouns[text] = noun
+
+    def choose(self) -> None:
+        """Choose the new names. Sorted texts of a noun get sorted names, because decisions depend on the order."""
+        texts: dict[str, list[str]] = {}
+        for text, noun in self._nouns.items():
+            texts.setdefault(noun, []).append(text)
+        for noun, each in texts.items():
+            width = len(str(len(each)))
+            form = _FORMATS.get(noun)
+            for number, text in enumerate(sorted(each), 1):
+                self._new[text] = form(number, width) if form else f"{noun}-{number:0{width}}"
+
+    def get(self, text: str, noun: str) -> str:
+        """Return the new name of a text. A text that was not noted must not get out either."""
+        return self._new.get(text, f"{noun}-0" if self._new else text)
