@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_shared.api.resources import DAEMON_SETS, PRIORITY_CLASSES, WORKLOADS
+from dra_shared.api.resources import DAEMON_SETS, WORKLOADS
 from dra_shared.features import read
 from dra_shared.version import DEFAULT, VERSIONS, Version, release
 
@@ -111,7 +111,7 @@ async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[st
     """The version of a running cluster and its gates; ``found`` gets the objects."""
     async with cluster.client("dralab-check") as client:
         version, gates = await reported(client)
-        more = (PRIORITY_CLASSES, DAEMON_SETS, WORKLOADS)
+        more = (DAEMON_SETS, WORKLOADS)
         for _, documents in await listed(client, found.problems, more=more):
             found.documents += documents
     if not gates:

@@ -22,7 +22,7 @@ from dra_cli.plan.documents import Document
 Json = dict[str, Any]
 
 #: Beyond what scheduling depends on.
-MORE = (PRIORITY_CLASSES, CONFIG_MAPS, CRON_JOBS, WORKLOADS)
+MORE = (CONFIG_MAPS, CRON_JOBS, WORKLOADS)
 # Owners come before what they own, and pods before the claims that are reserved for them.
 _LAST = (PODS, RESOURCE_CLAIMS)
 ORDER: tuple[Resource[Any], ...] = (

@@ -19,6 +19,7 @@ from dra_shared.api.core import (
     ServiceAccount,
 )
 from dra_shared.api.events import Event as SeriesEvent
+from dra_shared.api.limitrange import LimitRange
 from dra_shared.api.meta import Object, Unread
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
@@ -27,6 +28,7 @@ from dra_shared.api.poolstatus import ResourcePoolStatusRequest
 from dra_shared.api.priorityclass import PriorityClass
 from dra_shared.api.rbac import ClusterRole
 from dra_shared.api.resource import DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice
+from dra_shared.api.runtimeclass import RuntimeClass
 from dra_shared.api.scheduling import CompositePodGroup, PodGroup, Workload
 from dra_shared.api.storage import (
     CSIDriver,
@@ -95,6 +97,10 @@ SERVICES = Resource("", "v1", "services", "Service", Service)
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", ConfigMap)
 SECRETS = Resource("", "v1", "secrets", "Secret", Secret)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", ResourceQuota)
+LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", LimitRange)
+RUNTIME_CLASSES = Resource(
+    "node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", RuntimeClass, namespaced=False
+)
 PERSISTENT_VOLUME_CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim
 )

@@ -6,6 +6,7 @@ from typing import Any
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import (
     CSI_STORAGE_CAPACITIES,
+    LIMIT_RANGES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -14,6 +15,7 @@ from dra_shared.api.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
+    RUNTIME_CLASSES,
     Resource,
 )
 from dra_shared.quantity import Quantity, QuantityError
@@ -47,6 +49,11 @@ _PATHS: Mapping[Resource[Any], tuple[str, ...]] = {
     PERSISTENT_VOLUMES: ("spec.capacity",),
     CSI_STORAGE_CAPACITIES: ("capacity", "maximum_volume_size"),
     RESOURCE_QUOTAS: ("spec.hard",),
+    LIMIT_RANGES: tuple(
+        f"spec.limits.*.{name}"
+        for name in ("max", "min", "default", "default_request", "max_limit_request_ratio")
+    ),
+    RUNTIME_CLASSES: ("overhead.pod_fixed",),
 }
 _SPLIT = {resource: [path.split(".") for path in paths] for resource, paths in _PATHS.items()}
 

@@ -155,7 +155,7 @@ class Fitter:
                 self._world.add(POD_GROUPS, group)
             self._copies.append([pod.key for pod in pods])
             for pod in pods:
-                self._world.add(PODS, pod)
+                self._world.create(pod)
         self._world.settle()
         self._progress(self._placed(self._copies))
 
@@ -194,9 +194,8 @@ class Fitter:
 
     def _place(self, key: str) -> PodPlace:
         pod = self._world.pod(key)
-        if pod is None:
+        if pod is None and not self._world.is_refused(key):
             return PodPlace(pod=key, message="preempted")
-        if pod.spec.node_name:
+        if pod is not None and pod.spec.node_name:
             return PodPlace(pod=key, node=pod.spec.node_name, devices=self._world.devices(pod))
-        entry = self._world.scheduler.queue.get(pod.metadata.uid)
-        return PodPlace(pod=key, message=entry.message if entry is not None else "not tried")
+        return PodPlace(pod=key, message=self._world.message(key))

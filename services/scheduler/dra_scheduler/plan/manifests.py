@@ -8,7 +8,6 @@ from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import (
     CRON_JOBS,
-    PRIORITY_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     WORKLOADS,
     Resource,
@@ -23,7 +22,7 @@ Complete = Callable[[Json], Json]
 
 _replace = msgspec.structs.replace
 _KINDS: Mapping[tuple[str, str], Resource[Any]] = {
-    **{(r.group, r.kind): r for r in (PRIORITY_CLASSES, WORKLOADS, CRON_JOBS)},
+    **{(r.group, r.kind): r for r in (WORKLOADS, CRON_JOBS)},
     **BY_KIND,
 }
 _COMPUTE_DOMAIN = ("resource.nvidia.com", "ComputeDomain")

@@ -90,6 +90,8 @@ class MemoryClient(Client):
         self._before: dict[tuple[Resource[Any], str], Object | None] | None = None
         # Called with a pod that is gone, after its informer's handlers.
         self.on_pod_gone: Callable[[Pod], None] = lambda pod: None
+        # Returns why a new claim is refused; empty: it is not.
+        self.refusal_of_claim: Callable[[ResourceClaim], str] = lambda claim: ""
         # Called with a pod that was bound.
         self.on_bound: Callable[[Pod], None] = lambda pod: None
 
@@ -187,7 +189,10 @@ class MemoryClient(Client):
             uid=meta.uid or self.new_uid(),
             creation_timestamp=created,
         )
-        return self.put(resource, _replace(obj, metadata=meta))
+        made = _replace(obj, metadata=meta)
+        if isinstance(made, ResourceClaim) and (refusal := self.refusal_of_claim(made)):
+            raise _refusal(403, "Forbidden", refusal)
+        return self.put(resource, made)
 
     async def update(
         self,

@@ -236,7 +236,7 @@ class Mover:
         self._charge(budgets, -1)
         world.remove(PODS, pod.key)
         again = self._again(pod)
-        world.add(PODS, again)
+        world.create(again)
         world.settle()
         placed = world.pod(again.key)
         if placed is not None and placed.spec.node_name:
@@ -244,8 +244,7 @@ class Mover:
             after = world.devices(placed)
             self._moves.append(_replace(move, after=placed.spec.node_name, devices_after=after))
             return True
-        entry = world.scheduler.queue.get(again.metadata.uid)
-        self._moves.append(_replace(move, stuck=entry.message if entry is not None else "not tried"))
+        self._moves.append(_replace(move, stuck=world.message(again.key)))
         return True
 
     def _again(self, pod: Pod) -> Pod:

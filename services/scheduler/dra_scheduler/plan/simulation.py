@@ -20,6 +20,7 @@ from dra_shared.clock import SystemClock
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.memory import MemoryClient
+from dra_scheduler.plan.quotas import Quotas
 from dra_scheduler.plan.upkeep import Upkeep, claim_names
 from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
 from dra_scheduler.wiring import Sources, new_scheduler
@@ -66,13 +67,17 @@ class Simulation:
         self._loop = VirtualTimeLoop()
         clock = VirtualClock(self._loop, start)
         self.client = MemoryClient(clock)
-        self.upkeep = Upkeep(self.client)
         self._events = _Preemptions(self.client)
         self.running = running
         self._seed, self._rng = seed, random.Random(seed)
         informers = self.client.informers
         sources = Sources(informers, informers, lambda _: self._events, SystemClock(), announces=False)
         config = config or SchedulerConfig()
+        extended = config.gates.enabled("DRAExtendedResource")
+        self._quotas = Quotas(self.client, extended_resources=extended)
+        self.upkeep = Upkeep(self.client, self._quotas)
+        # New pods that a quota refuses, each with the API server's message.
+        self._refused: dict[str, str] = {}
         self.scheduler = new_scheduler(
             config, client=self.client, clock=clock, rng=self._rng, sources=sources
         )
@@ -103,6 +108,41 @@ class Simulation:
         else:
             self.client.put(resource, obj)
 
+    def create(self, pod: Pod) -> None:
+        """Add a new pod, unless a quota refuses it."""
+        refusal = self._quotas.refusal_of_pod(pod)
+        if refusal:
+            self._refused[pod.key] = refusal
+        else:
+            self._refused.pop(pod.key, None)
+            self.add(PODS, pod)
+
+    @contextmanager
+    def without_quotas(self) -> Iterator[None]:
+        """Refuse nothing: it is about devices, or about pods that were there before."""
+        self._quotas.enforced = False
+        try:
+            yield
+        finally:
+            self._quotas.enforced = True
+
+    def message(self, key: str, default: str = "not tried") -> str:
+        """Return why the pod of that key has no node."""
+        refusal, pod = self.refusal(key), self.pod(key)
+        entry = self.scheduler.queue.get(pod.metadata.uid) if pod is not None else None
+        text = entry.message if entry is not None else default
+        if pod is None:
+            return refusal or text
+        return f"{text} ({refusal})" if refusal else text
+
+    def refusal(self, key: str) -> str:
+        """Return why the API server refuses the pod of that key or one of its claims, empty if it does not."""
+        return self._refused.get(key) or self.upkeep.refusals.get(key, "")
+
+    def is_refused(self, key: str) -> bool:
+        """Return True if a quota has refused the pod of that key."""
+        return key in self._refused
+
     def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:
         """Add many objects, resource by resource; pods that wait come in the order in which they were created."""
         for resource, each in objects:
@@ -119,10 +159,13 @@ class Simulation:
         self.scheduler.restart()
         self._rng.seed(self._seed)
         self.client.checkpoint()
+        refusals = dict(self.upkeep.refusals)
         try:
             yield
         finally:
             self.client.rollback()
+            self._refused.clear()
+            self.upkeep.refusals = refusals
             self._events.evicted.clear()
 
     def pod(self, key: str) -> Pod | None:

@@ -22,6 +22,7 @@ from dra_shared.claims import (
 from dra_shared.claimtemplates import claim_from_template
 
 from dra_scheduler.plan.memory import MemoryClient
+from dra_scheduler.plan.quotas import Quotas
 
 _replace = msgspec.structs.replace
 
@@ -29,9 +30,12 @@ _replace = msgspec.structs.replace
 class Upkeep:
     """Keeps claims as the controllers would."""
 
-    def __init__(self, client: MemoryClient) -> None:
-        self._client = client
+    def __init__(self, client: MemoryClient, quotas: Quotas) -> None:
+        self._client, self._quotas = client, quotas
+        # By pod, why the API server refused a claim for it.
+        self.refusals: dict[str, str] = {}
         client.on_pod_gone = self.pod_gone
+        client.refusal_of_claim = quotas.refusal_of_claim
 
     def with_claims(self, pod: Pod) -> Pod:
         """The pod with the names of the claims made for it; those whose template is missing are not made."""
@@ -54,7 +58,7 @@ class Upkeep:
                     )
             except ClaimReferenceError:
                 continue
-            name = self._claim(pod.metadata.namespace, entry.resource_claim_template_name, owner, entry.name)
+            name = self._claim(pod, entry.resource_claim_template_name, owner, entry.name)
             if name is not None:
                 statuses[entry.name] = PodResourceClaimStatus(name=entry.name, resource_claim_name=name)
         made = tuple(statuses[e.name] for e in pod.spec.resource_claims if e.name in statuses)
@@ -62,7 +66,8 @@ class Upkeep:
             return pod
         return _replace(pod, status=_replace(pod.status, resource_claim_statuses=made))
 
-    def _claim(self, namespace: str, template_name: str, owner: OwnerReference, entry: str) -> str | None:
+    def _claim(self, pod: Pod, template_name: str, owner: OwnerReference, entry: str) -> str | None:
+        namespace = pod.metadata.namespace
         if owner.kind == "PodGroup":
             for claim in self._client.objects(RESOURCE_CLAIMS):
                 controller = controller_of(claim)
@@ -81,7 +86,11 @@ class Upkeep:
             # The scheduler adds it before it allocates: a write less.
             finalizers=(FINALIZER,),
         )
-        return self._client.put(RESOURCE_CLAIMS, _replace(claim, metadata=meta)).metadata.name
+        claim = _replace(claim, metadata=meta)
+        if refusal := self._quotas.refusal_of_claim(claim):
+            self.refusals[pod.key] = refusal
+            return None
+        return self._client.put(RESOURCE_CLAIMS, claim).metadata.name
 
     def _group_of(self, pod: Pod) -> PodGroup | None:
         name = pod_group_name(pod)

@@ -16,10 +16,8 @@ from dra_apiserver.kinds.strategy import Context
 
 if TYPE_CHECKING:
     from dra_shared.api.core import ResourceQuota
-    from dra_shared.api.pod import Pod
-    from dra_shared.api.resource import DeviceClass, ResourceClaim
-    from dra_shared.quantity import Quantity
-    from dra_shared.quota import NamespaceUsage, Usage
+    from dra_shared.api.resource import DeviceClass
+    from dra_shared.quota import NamespaceUsage
 
 JsonObject = dict[str, Any]
 
@@ -33,8 +31,6 @@ _LEGACY = {
 }
 # The fields that say for which pod a claim was created.
 _OWNERSHIP = ("annotations", "ownerReferences")
-# What a pod's containers must name, each of them, where a quota limits it.
-_CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 
 
 def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
@@ -50,21 +46,23 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
         return
     from dra_shared.api.codec import convert, decode
     from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
+    from dra_shared.quotacheck import check_claim, check_pod
 
     quotas = sorted((decode(RESOURCE_QUOTAS, data) for data in stored), key=lambda q: q.metadata.name)
     before = old if operation == "UPDATE" else None
+    name = obj["metadata"].get("name", "")
     match (ctx.kind.group, ctx.kind.plural):
         case ("", "pods"):
             pod, had = convert(PODS, obj), convert(PODS, before) if before is not None else None
             counted = _namespace_usage(ctx)
             for quota in quotas:
-                _check_pod(quota, pod, had, counted, ctx)
+                _refuse(ctx, name, check_pod(quota, pod, had, counted))
         case ("resource.k8s.io", "resourceclaims"):
             claim = convert(RESOURCE_CLAIMS, obj)
             earlier = convert(RESOURCE_CLAIMS, before) if before is not None else None
             counted = _namespace_usage(ctx)
             for quota in quotas:
-                _check_claim(quota, claim, earlier, counted, ctx)
+                _refuse(ctx, name, check_claim(quota, claim, earlier, counted))
         case _:
             for quota in quotas:
                 _check_count(quota, obj, ctx)
@@ -119,51 +117,9 @@ def _namespace_usage(ctx: Context) -> NamespaceUsage:
     )
 
 
-def _check_pod(
-    quota: ResourceQuota, pod: Pod, before: Pod | None, counted: NamespaceUsage, ctx: Context
-) -> None:
-    from dra_shared.quota import has_pod_level_resources, pod_usage, selects
-
-    if not selects(quota, pod):
-        return
-    named = [name for name in _CONSTRAINED if name in quota.spec.hard]
-    missing = {name: holders for name in named if (holders := _silent(pod, name))}
-    if missing and not has_pod_level_resources(pod):
-        texts = "; ".join(f"{name} for: {','.join(holders)}" for name, holders in missing.items())
-        _refuse(ctx, pod.metadata.name, f"failed quota: {quota.metadata.name}: must specify {texts}")
-    had = pod_usage(before) if before is not None and selects(quota, before) else {}
-    _compare(quota, _more(quota, pod_usage(pod), had), counted, ctx, pod.metadata.name)
-
-
-def _silent(pod: Pod, name: str) -> list[str]:
-    """The containers that don't name the resource."""
-    side, _, resource = name.rpartition(".")
-    return sorted(
-        container.name
-        for container in (*pod.spec.containers, *pod.spec.init_containers)
-        if container.resources is None
-        or resource not in (container.resources.limits if side == "limits" else container.resources.requests)
-    )
-
-
-def _check_claim(
-    quota: ResourceQuota,
-    claim: ResourceClaim,
-    before: ResourceClaim | None,
-    counted: NamespaceUsage,
-    ctx: Context,
-) -> None:
-    from dra_shared.quota import is_claim_resource
-
-    if quota.spec.scopes or quota.spec.scope_selector is not None:
-        return
-    if any(is_claim_resource(name, counted.classes) for name in quota.spec.hard):
-        had = counted.of_claim(before) if before is not None else {}
-        _compare(quota, _more(quota, counted.of_claim(claim), had), counted, ctx, claim.metadata.name)
-
-
 def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
     from dra_shared.quantity import Quantity
+    from dra_shared.quotacheck import check_excess, more
 
     if quota.spec.scopes or quota.spec.scope_selector is not None:
         return
@@ -171,57 +127,16 @@ def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
     names = [f"count/{kind.plural}.{kind.group}" if kind.group else f"count/{kind.plural}"]
     if not kind.group and kind.plural in _LEGACY:
         names.append(kind.plural)
-    requested = _more(quota, {name: Quantity.parse("1") for name in names}, {})
+    requested = more(quota, {name: Quantity.parse("1") for name in names}, {})
     if requested:
         number = Quantity.parse(str(len(ctx.listing(kind.group, kind.plural, ctx.namespace))))
-        _refuse_excess(quota, requested, dict.fromkeys(names, number), ctx, obj["metadata"].get("name", ""))
-
-
-def _more(quota: ResourceQuota, usage: Usage, had: Usage) -> Usage:
-    """Return the part of the usage that is limited by the quota and not counted yet."""
-    from dra_shared.quantity import Quantity
-
-    zero = Quantity.parse("0")
-    limited = {
-        name: amount.sub(had[name]) if name in had else amount
-        for name, amount in usage.items()
-        if name in quota.spec.hard
-    }
-    return {name: amount for name, amount in limited.items() if amount.compare(zero) > 0}
-
-
-def _compare(
-    quota: ResourceQuota, requested: Usage, counted: NamespaceUsage, ctx: Context, name: str
-) -> None:
-    if requested:
-        _refuse_excess(quota, requested, counted.used(quota, requested), ctx, name)
-
-
-def _refuse_excess(quota: ResourceQuota, requested: Usage, used: Usage, ctx: Context, name: str) -> None:
-    from dra_shared.quantity import Quantity
-
-    zero = Quantity.parse("0")
-    hard = {limited: Quantity.parse(text) for limited, text in quota.spec.hard.items()}
-    over = [
-        limited
-        for limited, amount in sorted(requested.items())
-        if used.get(limited, zero).add(amount).compare(hard[limited]) > 0
-    ]
-    if over:
-        _refuse(
-            ctx,
-            name,
-            f"exceeded quota: {quota.metadata.name}, requested: {_text(requested, over)}, "
-            f"used: {_text({key: used.get(key, zero) for key in over}, over)}, limited: {_text(hard, over)}",
-        )
-
-
-def _text(amounts: dict[str, Quantity], names: list[str]) -> str:
-    return ",".join(f"{name}={amounts[name]}" for name in names)
+        name = obj["metadata"].get("name", "")
+        _refuse(ctx, name, check_excess(quota, requested, dict.fromkeys(names, number)))
 
 
 def _refuse(ctx: Context, name: str, why: str) -> None:
-    raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), name, why)
+    if why:
+        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), name, why)
 
 
 QUOTA: Sequence[Plugin] = (("ResourceQuota", resource_quota),)

@@ -165,14 +165,13 @@ class Freer:
             coming = [*((pod.key, pod) for pod in self._asked), *again.items()]
             for pods in (coming[: len(self._asked)], coming[len(self._asked) :]):
                 for _, pod in pods:
-                    world.add(PODS, new_pod(pod))
+                    world.create(new_pod(pod))
                 world.settle()
             for old, pod in coming:
                 now = world.pod(pod.key)
                 if now is None or not now.spec.node_name:
-                    entry = world.scheduler.queue.get(pod.metadata.uid)
                     left = self._objects.of(PODS).get(old, pod)
-                    return _Tried(places, left, entry.message if entry is not None else "")
+                    return _Tried(places, left, world.message(pod.key, ""))
                 places[old] = PodPlace(pod=old, node=now.spec.node_name, devices=world.devices(now))
         return _Tried(places, None)
 

@@ -82,7 +82,7 @@ class Packer:
     def _filled(self, shape: Shape) -> tuple[Levels, dict[str, int]]:
         """What is left once the world is full of the shape, and how many each node took."""
         world, keys, batch = self._world, list[str](), 1
-        with world.trial():
+        with world.trial(), world.without_quotas():
             world.settle()
             for resource, obj in shape.wanted.others:
                 world.add(resource, obj)

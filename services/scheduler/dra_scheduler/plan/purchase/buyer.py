@@ -7,8 +7,9 @@ whether all is placed on them, in one world with everything in it. Nodes that ar
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+import msgspec
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NODES, POD_GROUPS, PODS
+from dra_shared.api.resources import NODES, POD_GROUPS, PODS, RESOURCE_QUOTAS, RESOURCE_SLICES
 
 from dra_scheduler.plan.copies import copied
 from dra_scheduler.plan.fit import PodPlace, Wanted
@@ -84,13 +85,35 @@ class Buyer:
     def answer(self, count: int | None = None) -> Purchase:
         """Buy for what waits in the world and for ``count`` copies of the wanted pods (None: as they are)."""
         waiting = self._waiting(count)
+        refused = self._refused(waiting) if self._objects.of(RESOURCE_QUOTAS) else {}
+        waiting = [pod for pod in waiting if pod.key not in refused]
+        # No node changes what quotas allow.
+        self._objects = self._objects.without(RESOURCE_QUOTAS, self._objects.of(RESOURCE_QUOTAS))
         standing = self._objects.without(PODS, [pod.key for pod in waiting])
         whole = self._new(lambda: True)
         whole.load((resource, each.values()) for resource, each in standing)
         try:
-            return self._answer(whole, standing, waiting)
+            answer = self._answer(whole, standing, waiting)
         finally:
             whole.close()
+        unplaced = [PodPlace(pod=key, message=message) for key, message in refused.items()]
+        return msgspec.structs.replace(
+            answer, wanted=answer.wanted + len(refused), unplaced=(*answer.unplaced, *unplaced)
+        )
+
+    def _refused(self, waiting: Sequence[Pod]) -> dict[str, str]:
+        """Return the new pods that exceed a quota, with the API server's messages."""
+        there = self._objects.without(NODES, self._objects.of(NODES))
+        there = there.without(RESOURCE_SLICES, self._objects.of(RESOURCE_SLICES))
+        world = self._new(lambda: True)
+        try:
+            world.load((resource, each.values()) for resource, each in there)
+            new = [pod for pod in waiting if pod.key not in self._objects.of(PODS)]
+            for pod in new:
+                world.create(pod)
+            return {pod.key: text for pod in new if (text := world.refusal(pod.key))}
+        finally:
+            world.close()
 
     def _waiting(self, count: int | None) -> list[Pod]:
         pods = [
@@ -270,7 +293,7 @@ class Buyer:
             # Daemons come before all else.
             whole.settle()
             for pod in pods:
-                whole.add(PODS, new_pod(pod, nominated.get(pod.key, "")))
+                whole.create(new_pod(pod, nominated.get(pod.key, "")))
             whole.settle()
             found, refused = {}, {}
             for pod in pods:
@@ -280,6 +303,5 @@ class Buyer:
                         pod=pod.key, node=now.spec.node_name, devices=whole.devices(now)
                     )
                 else:
-                    entry = whole.scheduler.queue.get(pod.metadata.uid)
-                    refused[pod.key] = entry.message if entry is not None else "not tried"
+                    refused[pod.key] = whole.message(pod.key)
             return found, refused

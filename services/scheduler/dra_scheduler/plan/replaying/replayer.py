@@ -68,6 +68,7 @@ class Replayer:
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._accounts: dict[str, _Account] = {}
         self._leaving = ""
+        self._refused: list[Pod] = []
         self._restarts = 0
         self._weights = Weights(world.client.objects(RESOURCE_SLICES))
         self._in_use = 0.0
@@ -120,8 +121,19 @@ class Replayer:
     def _arrive(self, arrival: Arrival) -> None:
         _, (pod,) = copied(self._world, (arrival.pod,), (), "")
         self._accounts[pod.key] = _Account(arrival, self._world.elapsed)
-        self._world.add(PODS, pod)
+        self._create(pod)
         self._progress(len(self._accounts))
+
+    def _create(self, pod: Pod) -> None:
+        self._world.create(pod)
+        if self._world.is_refused(pod.key):
+            self._refused.append(pod)
+
+    def _create_refused(self) -> None:
+        """Create the pods again that a quota refused, as controllers do: others have left."""
+        refused, self._refused = self._refused, []
+        for pod in refused:
+            self._create(pod)
 
     def _bound(self, pod: Pod) -> None:
         account = self._accounts.get(pod.key)
@@ -142,6 +154,7 @@ class Replayer:
             self._leaving = key
             self._world.remove(PODS, key)
             self._leaving = ""
+            self._create_refused()
             self._last = self._world.elapsed
 
     def _gone(self, pod: Pod) -> None:
@@ -159,7 +172,7 @@ class Replayer:
     def _come_again(self, pod: Pod) -> None:
         meta = _replace(pod.metadata, uid=self._world.client.new_uid(), deletion_timestamp=None)
         again = self._accounts[pod.key].arrival.pod
-        self._world.add(PODS, Pod(metadata=meta, spec=again.spec))
+        self._create(Pod(metadata=meta, spec=again.spec))
 
     def _use_of(self, pod: Pod) -> float:
         find = self._world.client.find
@@ -207,9 +220,7 @@ class Replayer:
         )
 
     def _message(self, key: str) -> str:
-        pod = self._world.pod(key)
-        entry = self._world.scheduler.queue.get(pod.metadata.uid) if pod is not None else None
-        return entry.message if entry is not None else "not tried"
+        return self._world.message(key)
 
 
 def _waits(waits: Sequence[float]) -> Waits:

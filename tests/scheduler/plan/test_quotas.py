@@ -1,0 +1,148 @@
+"""Plans create no pod and no claim that a ResourceQuota refuses."""
+
+from typing import Any
+
+import pytest
+from dra_scheduler.plan.fit import Wanted
+from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_scheduler.plan.planner import Planner
+from dra_scheduler.plan.purchase.buyer import NodeType
+from dra_scheduler.plan.purchase.recorded import RecordedNode
+from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
+from dra_shared.api.codec import convert
+from dra_shared.api.pod import Pod
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+
+Json = dict[str, Any]
+_API = {"ResourceQuota": "v1", "Node": "v1", "Pod": "v1"}
+
+
+def _obj(kind: str, name: str, **more: Any) -> Json:
+    space = {} if kind in ("Node", "ResourceSlice", "DeviceClass") else {"namespace": "default"}
+    api_version = _API.get(kind, "resource.k8s.io/v1")
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": name, "uid": name, **space}, **more}
+
+
+def _pod(name: str, *, node: str = "", claims: bool = False) -> Json:
+    container: Json = {"name": "c", "resources": {"requests": {"cpu": "1"}, "limits": {"cpu": "1"}}}
+    spec: Json = {"schedulerName": "default-scheduler", "containers": [container]}
+    if node:
+        spec["nodeName"] = node
+    if claims:
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    return _obj("Pod", name, spec=spec)
+
+
+_DEVICES = [{"name": f"gpu-{number}"} for number in range(8)]
+_POOL = {"name": "n", "generation": 1, "resourceSliceCount": 1}
+_REQUEST = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+_CLAIM = {"devices": {"requests": [_REQUEST]}}
+_TEMPLATE = _obj("ResourceClaimTemplate", "gpu", spec={"spec": _CLAIM})
+_AMOUNTS = {"cpu": "64", "pods": "100"}
+
+
+def _world(hard: dict[str, str], *objects: Json) -> Objects:
+    found: list[Json] = [
+        _obj("Node", "n", status={"allocatable": _AMOUNTS, "capacity": _AMOUNTS}),
+        _obj(
+            "ResourceSlice",
+            "s",
+            spec={"driver": "d", "nodeName": "n", "pool": _POOL, "devices": _DEVICES},
+        ),
+        _obj("DeviceClass", "gpu", spec={"extendedResourceName": "example.com/gpu"}),
+        _obj("ResourceQuota", "q", spec={"hard": hard}),
+        *objects,
+    ]
+    typed = []
+    for obj in found:
+        resource = BY_KIND[obj["apiVersion"].rpartition("/")[0], obj["kind"]]
+        typed.append((resource, convert(resource, obj)))
+    return Objects().with_objects(typed)
+
+
+def _wanted(**options: Any) -> Wanted:
+    others = [(RESOURCE_CLAIM_TEMPLATES, convert(RESOURCE_CLAIM_TEMPLATES, _TEMPLATE))]
+    return Wanted([_typed(_pod("p", **options))], (), others)
+
+
+def _typed(pod: Json) -> Pod:
+    made: Pod = convert(PODS, pod)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("hard", "there", "fits"),
+    [
+        ({"pods": "3"}, 1, 2),
+        ({"pods": "1"}, 1, 0),
+        ({"count/pods": "4"}, 0, 4),
+        ({"requests.cpu": "5"}, 2, 3),
+        ({"limits.cpu": "2500m"}, 0, 2),
+    ],
+)
+def test_as_many_pods_fit_as_the_quota_allows(hard: dict[str, str], there: int, fits: int) -> None:
+    pods = [_pod(f"there-{number}", node="n") for number in range(there)]
+    planner = Planner(_world(hard, *pods))
+    assert planner.fit(_wanted(), most=True).fits == fits
+    answer = planner.fit(_wanted(), fits + 1)
+    assert (answer.fits, answer.good) == (fits, False)
+    (name,) = hard
+    assert answer.pods[-1].message.startswith(
+        f'pods "p-{fits + 1}" is forbidden: exceeded quota: q, requested: {name}='
+    )
+    # A trial leaves nothing behind.
+    assert planner.fit(_wanted(), most=True).fits == fits
+
+
+@pytest.mark.parametrize(
+    "hard",
+    [
+        {"gpu.deviceclass.resource.k8s.io/devices": "3"},
+        {"count/resourceclaims.resource.k8s.io": "3"},
+        {"requests.example.com/gpu": "3"},
+    ],
+)
+def test_as_many_claims_are_created_as_the_quota_allows(hard: dict[str, str]) -> None:
+    planner = Planner(_world(hard, _TEMPLATE))
+    assert planner.fit(_wanted(claims=True), most=True).fits == 3
+    answer = planner.fit(_wanted(claims=True), 4)
+    assert answer.fits == 3
+    assert "is forbidden: exceeded quota: q, requested:" in answer.pods[-1].message
+
+
+def test_extended_resources_count_once() -> None:
+    world = _world({"requests.example.com/gpu": "3"})
+    pod = _pod("p")
+    pod["spec"]["containers"][0]["resources"] = {
+        side: {"example.com/gpu": "1"} for side in ("requests", "limits")
+    }
+    assert Planner(world).fit(Wanted([_typed(pod)]), most=True).fits == 3
+
+
+def test_quotas_of_other_namespaces_do_not_count() -> None:
+    quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "0"}})
+    quota["metadata"]["namespace"] = "other"
+    assert Planner(_world({"pods": "9"}, quota)).fit(_wanted(), 5).fits == 5
+
+
+def test_no_nodes_are_bought_for_pods_that_a_quota_refuses() -> None:
+    world = _world({"pods": "2"})
+    node = world.of(NODES)["n"]
+    type_ = NodeType("t", 10.0, RecordedNode(node, []).made, None)
+    answer = Planner(world.without(NODES, ["n"])).nodes([type_], _wanted(), 3, seconds=60)
+    assert (answer.wanted, len(answer.pods), [each.count for each in answer.nodes]) == (3, 2, [1])
+    (unplaced,) = answer.unplaced
+    assert "exceeded quota: q" in unplaced.message
+
+
+def test_refused_pods_are_created_when_the_quota_allows_it() -> None:
+    pods = [_typed(_pod(name)) for name in "abc"]
+    arrivals = [Arrival(0.0, 10.0, pod) for pod in pods]
+    course = Planner(_world({"pods": "1"})).replay(Timeline(arrivals), starved_after=600.0).courses[0]
+    assert (course.placed, course.waits.longest) == (3, 20)
+
+
+def test_room_is_not_made_for_more_pods_than_the_quota_allows() -> None:
+    answer = Planner(_world({"pods": "1"})).pack(_wanted(), 2, seconds=60)
+    assert answer.room is not None
+    assert not answer.room.found
