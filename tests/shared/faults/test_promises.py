@@ -81,6 +81,16 @@ def test_a_pod_that_two_nodes_got() -> None:
     assert judge(story).broken == ["pod a/p was given to node-0 and to node-1"]
 
 
+def test_only_bound_pods_use_a_device_of_two_claims() -> None:
+    late = msgspec.structs.replace(pod("q"), spec=msgspec.structs.replace(pod("q").spec, node_name=""))
+    claims = claim("c", "gpu-0"), claim("d", "gpu-0", "q")
+    before = sample(pod())
+    assert _broken("two-schedulers", before, [sample(pod(), late, *claims)], before) == []
+    assert _broken("two-schedulers", before, [sample(pod(), pod("q"), *claims)], before) == [
+        "device d/node-0/gpu-0 belongs to a/c and a/d"
+    ]
+
+
 def test_containers_that_do_not_go_on() -> None:
     before = sample(pod("p"), pod("q"), pod("r"))
     evicted = pod("q", deletionTimestamp="2026-01-01T00:00:00Z")

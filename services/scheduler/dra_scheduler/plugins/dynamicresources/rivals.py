@@ -1,10 +1,11 @@
-"""Another scheduler may give a device away at the same moment, to another claim: then the first to store it keeps it.
+"""Give a device back that another scheduler allocated to another claim first.
 
-Optimistic locking only guards each claim by itself. So before a pod is bound, its claims' allocations have to come back
-through the informer: by then everything stored before them is known, too, because changes come in the order in
-which they were stored. A claim keeps its devices if they go together with all that was stored before; every scheduler
-comes to the same verdict on it. That holds for an allocation that another scheduler of the same name stored for the
-pod as well: it may be about to give it back.
+Optimistic locking guards each claim by itself, and the API server does not compare claims. It stores both
+allocations, and the device belongs to two claims until the later one is deallocated here. Before a pod is bound, its
+claims' allocations have to come back through the informer. By then everything stored before them is known, too,
+because changes come in the order in which they were stored. A claim keeps its devices if they go together with all
+that was stored before. Every scheduler comes to the same verdict on it. That holds for an allocation that another
+scheduler of the same name stored for the pod as well: it may be about to give it back.
 """
 
 import asyncio
