@@ -9,7 +9,7 @@ goes from variant to variant by their difference::
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -42,7 +42,7 @@ from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
-from dra_scheduler.plan.planner import Planner, without_nodes
+from dra_scheduler.plan.planner import Planner, unknown, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.setup import Setup
@@ -165,7 +165,8 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        return self._variant(self._objects.with_objects(_found(manifests).objects))
+        found = _found(manifests)
+        return self._variant(self._objects.with_objects(found.objects), found.left_out)
 
     def fit(
         self, pods: Manifests, count: int | None = None, *, most: bool = False, more: bool = False
@@ -293,8 +294,9 @@ class World:
     def _repr_html_(self) -> str:
         return table("World", ("resource", "objects"), [(r.plural, len(each)) for r, each in self._objects])
 
-    def _variant(self, objects: Objects) -> "World":
-        return World(objects, self._read_problems, engine=self._engine)
+    def _variant(self, objects: Objects, left_out: Sequence[str] = ()) -> "World":
+        problems = (*self._read_problems, *((unknown(left_out),) if left_out else ()))
+        return World(objects, problems, engine=self._engine)
 
 
 def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import without_nodes
 from dra_shared.jsontext import dumps
@@ -12,7 +13,7 @@ from dra_shared.jsontext import dumps
 from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document
-from dra_cli.plan.reading import from_source, typed
+from dra_cli.plan.reading import from_source, manifests
 from dra_cli.plan.working import Settings
 from dra_cli.yamlfile import read_yaml
 
@@ -21,11 +22,15 @@ _FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "kubernetesVers
 
 @dataclass(frozen=True)
 class Changed:
-    """A world after a change, and how its scheduler runs."""
+    """A world after a change, and how its scheduler runs.
+
+    ``left_out`` are workloads of unknown kinds among the change's objects, which have no effect.
+    """
 
     name: str
     objects: Objects
     settings: Settings
+    left_out: tuple[str, ...] = ()
 
 
 def changed(path: Path, start: Changed) -> Iterator[Changed]:
@@ -58,8 +63,8 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
         prefix = str(nodes.get("prefix") or f"{change['name'].replace(' ', '-')}-")
         more = described(nodes["count"], str(nodes["gpus"]), prefix=prefix)
         objects = objects.with_objects((r, obj) for r, each in more for obj in each.values())
-    if "objects" in change:
-        objects = objects.with_objects(typed(*_manifests(change["objects"], where, folder)))
+    found = _manifests(change.get("objects") or (), where, folder)
+    objects = objects.with_objects(found.objects)
     config = change.get("config")
     try:
         settings = before.settings.changed_to(str(change.get("kubernetesVersion", "")))
@@ -70,7 +75,7 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
         gates=str(change.get("featureGates", before.settings.gates)),
         config=folder / str(config) if config is not None else before.settings.config,
     )
-    return Changed(change["name"], objects, settings)
+    return Changed(change["name"], objects, settings, tuple(found.left_out))
 
 
 def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
@@ -80,18 +85,19 @@ def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
         raise CommandError(f"{where}.remove: {error}") from error
 
 
-def _manifests(given: Any, where: str, folder: Path) -> tuple[Iterable[Document], list[str]]:
-    """Documents of files, or of objects that stand in the file itself."""
+def _manifests(given: Any, where: str, folder: Path) -> Manifests:
+    """The objects of files, or those that stand in the file itself."""
     problems: list[str] = []
-    found: list[Document] = []
-    for each in given if isinstance(given, list) else [given]:
+    documents: list[Document] = []
+    for each in given if isinstance(given, list | tuple) else [given]:
         if isinstance(each, str):
-            found += from_source(str(folder / each), problems)
+            documents += from_source(str(folder / each), problems)
         elif isinstance(each, dict):
             kind, version = str(each.get("kind")), str(each.get("apiVersion"))
-            found.append(Document(version, kind, dumps(each), False, where))
+            documents.append(Document(version, kind, dumps(each), False, where))
         else:
             raise CommandError(f"{where}.objects: must be files or objects")
+    found = manifests(documents, problems)
     if problems:
         raise CommandError(problems[0])
-    return found, problems
+    return found

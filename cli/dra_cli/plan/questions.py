@@ -3,6 +3,7 @@
 import argparse
 import dataclasses
 import re
+from itertools import chain
 
 import msgspec
 from dra_scheduler.plan.change import Comparison
@@ -121,10 +122,8 @@ def replay(asked: Planner, source: Source, chosen: argparse.Namespace) -> Replay
     shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
     times, problems = timeline(chosen.file, objects, shapes)
     start = Changed("as it is", objects, Settings.of(chosen, source.running))
-    variants = [
-        (each.name, asked.changed(each.objects, each.settings.setup()))
-        for each in (changed(chosen.changes, start) if chosen.changes else ())
-    ]
-    left_out = shapes.left_out if shapes is not None else ()
+    changes = list(changed(chosen.changes, start)) if chosen.changes else []
+    variants = [(each.name, asked.changed(each.objects, each.settings.setup())) for each in changes]
+    left_out = [*(shapes.left_out if shapes is not None else ()), *chain(*(c.left_out for c in changes))]
     answer = asked.replay(times, variants, starved_after=chosen.starved_after, left_out=left_out)
     return msgspec.structs.replace(answer, uncertain=(*answer.uncertain, *problems))

@@ -89,6 +89,19 @@ def test_changes_are_tried_on_top_of_each_other(
     ]
 
 
+def test_a_change_names_the_workloads_that_it_cannot_count(
+    world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = _csv(tmp_path / "t.csv", "0,50,1xgpu,a")
+    spec = {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [{"name": "c"}]}}}}}
+    job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": "t"}, "spec": spec}
+    file = tmp_path / "changes.json"
+    file.write_text(json.dumps({"changes": [{"name": "more", "objects": [job]}]}))
+    assert run("plan", ["replay", times, "--from", world, "--changes", str(file), "-o", "json"]) == 3
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["leftOut"], len(answer["courses"])) == (["TFJob default/t"], 2)
+
+
 def test_versions_gates_and_configurations_are_tried_in_order(
     world: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

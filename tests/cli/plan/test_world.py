@@ -142,5 +142,33 @@ def test_every_question_of_the_command_line(tmp_path: Path) -> None:
         assert answer._repr_html_().startswith("<table>")
 
 
+def test_a_world_names_the_workloads_that_it_cannot_count() -> None:
+    cluster_of_rays = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCluster",
+        "metadata": {"name": "r"},
+        "spec": {"headGroupSpec": {"template": {"spec": {"containers": [{"name": "c"}]}}}},
+    }
+    world = World.described(1, "2xH100-SXM5-80GB")
+    expected = ("of unknown kinds: RayCluster default/r; pods that their controllers make are not counted",)
+    assert tuple(world.with_objects(cluster_of_rays).problems) == expected
+    fit = world.fit([cluster_of_rays, *_gpu_pod()])
+    assert (fit.fits, fit.good, fit.left_out, fit.uncertain) == (
+        1,
+        False,
+        ("RayCluster default/r",),
+        expected,
+    )
+
+
+def test_a_world_is_asked_about_taints(tmp_path: Path) -> None:
+    world = World.load(_dumped(tmp_path / "dump.json"))
+    assert world.taint("node/node-0", "k=v:NoExecute").stuck == 1
+    assert world.taint("device/gpu.example.com/node-0/gpu-0", "k:NoSchedule").moves == ()
+    for target, taint in (("node/none", "k:NoExecute"), ("node/node-0", "k:Never"), ("pod/p", "k:NoExecute")):
+        with pytest.raises(WorldError):
+            world.taint(target, taint)
+
+
 def _without_waiting(world: World) -> World:
     return World(world.objects.without(PODS, ["default/a", "default/b"]))

@@ -91,13 +91,12 @@ class Asked:
             [obj for resource, obj in others.objects if resource is POD_GROUPS],  # type: ignore[misc]  # all of POD_GROUPS
             [each for each in others.objects if each[0] is not POD_GROUPS],
         )
-        now, variants = self._planner, []
+        now, variants, left_out = self._planner, [], list(others.left_out)
         for number, change in enumerate(asked.changes, 1):
             now = edited(now, change)
+            left_out += Manifests.of(change.objects).left_out
             variants.append((change.name or f"change {number}", now))
-        return self._planner.replay(
-            timeline, variants, starved_after=asked.starved_after, left_out=others.left_out
-        )
+        return self._planner.replay(timeline, variants, starved_after=asked.starved_after, left_out=left_out)
 
     def _wanted(self, values: Sequence[dict[str, Any]], count: int | None) -> Wanted:
         if count is not None and not 0 < count <= _MOST_COPIES:

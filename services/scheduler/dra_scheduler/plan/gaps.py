@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dra_shared.api.resource import ResourceClaim, ResourceSlice
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import (
     DAEMON_SETS,
     DEVICE_CLASSES,
@@ -31,6 +31,7 @@ from dra_scheduler.plan.objects import RESOURCES, Objects
 from dra_scheduler.plan.references import Reference, references
 
 _MOST_NAMES = 3
+_NO_POOL = (-1, 0, 0)
 _MADE_AGAIN = "their pods count as made again, and nothing is spread by their selectors"
 # What is assumed of objects whose kind is absent.
 _ABSENT: Mapping[Resource[Any], str] = {
@@ -110,17 +111,20 @@ def _kinds(objects: Objects) -> Iterator[str]:
 
 
 def _allocations(objects: Objects) -> Iterator[str]:
-    slices: dict[tuple[str, str], list[ResourceSlice]] = {}
-    for piece in objects.of(RESOURCE_SLICES).values():
-        slices.setdefault((piece.spec.driver, piece.spec.pool.name), []).append(piece)
-    names = {pool: {d.name for piece in found for d in piece.spec.devices} for pool, found in slices.items()}
+    held = [(claim, place) for claim in objects.of(RESOURCE_CLAIMS).values() for place in _results(claim)]
+    names: dict[tuple[str, str], set[str]] = {}
+    # Of a large fleet most pools may be free.
+    wanted = {place[:2] for _, place in held}
+    for piece in objects.of(RESOURCE_SLICES).values() if wanted else ():
+        key = piece.spec.driver, piece.spec.pool.name
+        if key in wanted:
+            names.setdefault(key, set()).update(device.name for device in piece.spec.devices)
     pools, devices = [], []
-    for claim in objects.of(RESOURCE_CLAIMS).values():
-        for driver, pool, device in _results(claim):
-            if (driver, pool) not in names:
-                pools.append(f"{claim.key} ({driver}/{pool})")
-            elif device not in names[driver, pool]:
-                devices.append(f"{claim.key} ({driver}/{pool}/{device})")
+    for claim, (driver, pool, device) in held:
+        if (driver, pool) not in names:
+            pools.append(f"{claim.key} ({driver}/{pool})")
+        elif device not in names[driver, pool]:
+            devices.append(f"{claim.key} ({driver}/{pool}/{device})")
     if pools:
         yield line("allocated from a pool that is unknown", pools, "what it has left is uncertain")
     if devices:
@@ -170,19 +174,19 @@ def _contradictions(objects: Objects) -> Iterator[str]:
 
 
 def _pools(objects: Objects) -> Iterator[str]:
-    counted: dict[tuple[str, str, int], int] = {}
-    wanted: dict[tuple[str, str, int], int] = {}
-    newest: dict[tuple[str, str], int] = {}
+    # Of each pool the newest generation, how many of its slices there are, and how many there should be.
+    found: dict[tuple[str, str], tuple[int, int, int]] = {}
     for piece in objects.of(RESOURCE_SLICES).values():
         pool = piece.spec.pool
-        key = (piece.spec.driver, pool.name, pool.generation)
-        counted[key] = counted.get(key, 0) + 1
-        wanted[key] = pool.resource_slice_count
-        newest[key[:2]] = max(newest.get(key[:2], 0), pool.generation)
+        key = piece.spec.driver, pool.name
+        newest, there, _ = found.get(key, _NO_POOL)
+        if pool.generation >= newest:
+            there = there + 1 if pool.generation == newest else 1
+            found[key] = pool.generation, there, pool.resource_slice_count
     incomplete = [
-        f"{driver}/{name} ({counted[driver, name, generation]} of {wanted[driver, name, generation]} slices)"
-        for (driver, name), generation in newest.items()
-        if counted[driver, name, generation] < wanted[driver, name, generation]
+        f"{driver}/{name} ({there} of {wanted} slices)"
+        for (driver, name), (_, there, wanted) in found.items()
+        if there < wanted
     ]
     if incomplete:
         yield line("incomplete pools", incomplete, "nothing is allocated from them")

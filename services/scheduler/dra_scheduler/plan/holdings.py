@@ -28,10 +28,11 @@ def held_twice(objects: Objects) -> list[str]:
 
 def overdrawn(objects: Objects) -> list[str]:
     """Name the counters and capacities of which claims hold more than there is."""
-    limits, uses = _published(objects)
+    held = [result for _, result in _results(objects)]
+    limits, uses = _published(objects, {(result.driver, result.pool) for result in held})
     used: _Amounts = {}
     seen: set[_Place] = set()
-    for _, result in _results(objects):
+    for result in held:
         place = result.driver, result.pool, result.device
         for name, amount in result.consumed_capacity.items():
             _add(used, (*place, name), amount)
@@ -47,9 +48,15 @@ def overdrawn(objects: Objects) -> list[str]:
     ]
 
 
-def _published(objects: Objects) -> tuple[_Amounts, dict[_Place, list[tuple[tuple[str, ...], str]]]]:
-    """Return what there is of each counter and capacity, and the counters that each device consumes."""
-    slices = objects.of(RESOURCE_SLICES).values()
+def _published(
+    objects: Objects, pools: set[tuple[str, str]]
+) -> tuple[_Amounts, dict[_Place, list[tuple[tuple[str, ...], str]]]]:
+    """Return what the pools have of each counter and capacity, and the counters that each device consumes."""
+    slices = [
+        piece
+        for piece in (objects.of(RESOURCE_SLICES).values() if pools else ())
+        if (piece.spec.driver, piece.spec.pool.name) in pools
+    ]
     newest: dict[tuple[str, str], int] = {}
     for piece in slices:
         pool = piece.spec.driver, piece.spec.pool.name

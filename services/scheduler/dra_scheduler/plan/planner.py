@@ -255,10 +255,13 @@ class Planner:
             lines += self._assumed(wanted.within(Objects()), self._objects)
         if wanted is not None and wanted.left_out:
             changes["left_out"] = wanted.left_out
-            lines.append(
-                f"of unknown kinds: {', '.join(wanted.left_out)}; pods that their controllers make are not counted"
-            )
+            lines.append(unknown(wanted.left_out))
         return _replace(answer, uncertain=tuple(dict.fromkeys(lines)), **changes)
+
+
+def unknown(left_out: Sequence[str]) -> str:
+    """Return the line about workloads that are left out."""
+    return f"of unknown kinds: {', '.join(left_out)}; pods that their controllers make are not counted"
 
 
 def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:
