@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shlex
 import time
 from collections.abc import Iterator, Mapping
@@ -65,6 +66,8 @@ class Record:
         return cls(**known, services=services)
 
 
+# A lock in /proc/PID/fdinfo.
+_EXCLUSIVE = re.compile(r"^lock:.*FLOCK.*WRITE", re.MULTILINE)
 # What a record that is missing, or was torn by a crash, raises.
 _NO_RECORD = (OSError, ValueError, TypeError, KeyError, AttributeError)
 
@@ -95,6 +98,7 @@ class Cluster:
         self.kubeconfig = self.data / "kubeconfig"
         self._record = self.data / "cluster.json"
         self._lock = self.data / "lock"
+        self._held = -1
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
@@ -116,9 +120,35 @@ class Cluster:
                 )
             # A cluster that was killed still has ready in its record.
             self.forget()
+            self._held = lock
             yield
         finally:
+            self._held = -1
             os.close(lock)
+
+    def is_lost(self) -> bool:
+        """True if the directory of the cluster that this process runs was removed, moved or replaced."""
+        try:
+            return not os.path.samestat(os.stat(self._lock), os.fstat(self._held))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+
+    def holder(self) -> int:
+        """Return the pid of the process that runs this cluster, even if its directory was removed since.
+
+        Only Linux tells; elsewhere, and if there is none, it is 0.
+        """
+        lock = os.path.realpath(self._lock)
+        for file in Path("/proc").glob("[0-9]*/fd/*"):
+            # Processes end meanwhile, and those of others cannot be read.
+            with contextlib.suppress(OSError):
+                if os.readlink(file) in (lock, f"{lock} (deleted)"):
+                    process = file.parent.parent
+                    if _EXCLUSIVE.search((process / "fdinfo" / file.name).read_text()):
+                        return int(process.name)
+        return 0
 
     def running(self) -> bool:
         """Whether some process runs this cluster now."""

@@ -2,7 +2,8 @@
 
 It is itself a fork of the process that starts it, and talks with it over a socket: a message asks for a service, with
 its standard input, its log and the pipe on which it reports as open files; messages back say that it started, and how
-it ended. It ends when that socket closes. Services see nothing of it: they have a session, files, arguments and an
+it ended. It ends when that socket closes, after its services, which see their standard input close at the same time.
+Services see nothing of it: they have a session, files, arguments and an
 environment of their own, as if they had been executed.
 """
 
@@ -17,6 +18,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,6 +45,8 @@ SERVERS = (
 )
 _MOST = 1 << 20
 _FILES = 3
+# Longer than a service needs for its own end.
+_GRACE = 15.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
 
 
@@ -256,36 +260,52 @@ def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:
 
 
 def answer(asks: socket.socket) -> None:
-    """Fork what is asked for until the socket closes."""
+    """Fork what is asked for until the socket closes, and then wait for the forks to end."""
     awake, wakes = socket.socketpair()
     for end in (awake, wakes):
         end.setblocking(False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    forks: set[int] = set()
     with selectors.DefaultSelector() as selector:
         selector.register(asks, selectors.EVENT_READ)
         selector.register(awake, selectors.EVENT_READ)
-        while True:
-            ready = [key.fileobj for key, _ in selector.select()]
-            if awake in ready:
-                awake.recv(_MOST)
-                _report_ended(asks)
-            if asks in ready:
-                data, files, _, _ = socket.recv_fds(asks, _MOST, _FILES)
-                if not data:
-                    return
-                _fork(asks, (awake, wakes), json.loads(data), files)
+        # The process that asks may be killed at any moment.
+        with contextlib.suppress(OSError):
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if awake in ready:
+                    awake.recv(_MOST)
+                    for pid, code in _ended(forks):
+                        asks.send(json.dumps({"pid": pid, "code": code}).encode())
+                if asks in ready:
+                    data, files, _, _ = socket.recv_fds(asks, _MOST, _FILES)
+                    if not data:
+                        break
+                    forks.add(_fork(asks, (awake, wakes), json.loads(data), files))
+        selector.unregister(asks)
+        _end_all(forks, selector)
 
 
-def _report_ended(asks: socket.socket) -> None:
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if not pid:
-            return
-        asks.send(json.dumps({"pid": pid, "code": os.waitstatus_to_exitcode(status)}).encode())
+def _end_all(forks: set[int], selector: selectors.BaseSelector) -> None:
+    """Wait for the forks to end, whose standard input is closed. Kill those that do not: one may be stopped."""
+    deadline = time.monotonic() + _GRACE
+    while forks and (left := deadline - time.monotonic()) > 0:
+        for key, _ in selector.select(left):
+            os.read(key.fd, _MOST)
+        _ended(forks)
+    for pid in forks:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _ended(forks: set[int]) -> list[tuple[int, int]]:
+    """Take the forks that have ended out of the set, and return them with their exit codes."""
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            found.append((ended[0], os.waitstatus_to_exitcode(ended[1])))
+    forks.difference_update(pid for pid, _ in found)
+    return found
 
 
 def _fork(
@@ -293,7 +313,7 @@ def _fork(
     wakers: tuple[socket.socket, socket.socket],
     request: dict[str, Any],
     files: list[int],
-) -> None:
+) -> int:
     pid = os.fork()
     if not pid:
         signal.set_wakeup_fd(-1)
@@ -302,7 +322,9 @@ def _fork(
         _become(request, *files)
     for file in files:
         os.close(file)
-    asks.send(json.dumps({"pid": pid}).encode())
+    with contextlib.suppress(OSError):
+        asks.send(json.dumps({"pid": pid}).encode())
+    return pid
 
 
 def _become(request: dict[str, Any], stdin: int, log: int, report: int) -> NoReturn:

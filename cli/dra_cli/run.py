@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +19,7 @@ from dra_cli.cluster import Cluster, own_console
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer
+from dra_cli.lifetime import reason_to_stop, take_parent
 from dra_cli.progress import Progress
 from dra_cli.services import ClusterServices, Reporter
 
@@ -40,10 +41,13 @@ async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -
         loop.add_signal_handler(number, stop.set)
     cluster = Cluster(data)
     report = Reporter()
+    parent = take_parent()
     with cluster.locked():
         services = ClusterServices(cluster, options, report, forks)
         try:
             async with contextlib.AsyncExitStack() as stack:
+                watching = asyncio.create_task(_stop_without_need(cluster, parent, stop, report))
+                stack.callback(watching.cancel)
                 with Progress(_PROGRESS, total(options)) as progress:
                     shown = asyncio.create_task(_show_nodes(cluster, progress))
                     stack.callback(shown.cancel)
@@ -55,6 +59,14 @@ async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -
                 report("stopping")
         finally:
             cluster.forget()
+
+
+async def _stop_without_need(
+    cluster: Cluster, parent: int, stop: asyncio.Event, report: Callable[[str], None]
+) -> None:
+    """Set ``stop`` when the cluster's parent has ended or its directory is gone."""
+    report(await reason_to_stop(cluster, parent))
+    stop.set()
 
 
 def _hints(cluster: Cluster) -> str:
@@ -154,15 +166,17 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
 def down(data: Path) -> None:
     """Stop the cluster of ``data`` and wait until all its processes are gone.
 
+    It is found while it starts or stops, too, and when its directory was removed.
+
     Raises:
         CommandError: none runs there, or it does not stop.
     """
     cluster = Cluster(data)
-    pid = cluster.record().pid
+    pid = cluster.holder() or cluster.record().pid
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     deadline = time.monotonic() + _STOP_TIMEOUT
-    while cluster.running():
+    while cluster.running() or cluster.holder() == pid:
         if time.monotonic() > deadline:
             raise CommandError(f"process {pid} does not stop; see {cluster.logs}")
         time.sleep(_POLL)
@@ -181,7 +195,13 @@ async def status(data: Path) -> None:
         CommandError: no cluster runs there, or a service is not ready.
     """
     cluster = Cluster(data)
-    record = cluster.record()
+    try:
+        record = cluster.record()
+    except CommandError as error:
+        if pid := cluster.holder():
+            why = "is not ready" if cluster.running() else "has lost its directory and stops"
+            raise CommandError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
+        raise
     print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
     failing = []
     widest = max(map(len, record.services), default=0)

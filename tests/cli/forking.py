@@ -8,6 +8,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from dra_cli import forkserver
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer, connect
 from dra_cli.ports import Port
@@ -63,10 +64,22 @@ async def refuses(supervisor: Supervisor, lines: list[str], server: ForkServer) 
     return {}
 
 
+async def orphans(supervisor: Supervisor, lines: list[str], server: ForkServer) -> Seen:
+    """This process is killed while a service is stopped and cannot see it."""
+    await supervisor.ready()
+    pid = supervisor.pids()["one"]
+    os.kill(pid, signal.SIGSTOP)
+    sys.stdout.write(f"{pid} {server.pid}\n")
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
 _CASES: dict[str, tuple[Callable[..., Awaitable[Seen]], tuple[str, ...]]] = {
     "starts": (starts, ()),
     "restarts": (restarts, ()),
     "loses": (loses, ()),
+    "orphans": (orphans, ()),
     "refuses": (refuses, ("--refuse",)),
 }
 
@@ -92,6 +105,7 @@ def _there(pid: int) -> bool:
 
 def main() -> None:
     """Run the case that the second argument names."""
+    forkserver._GRACE = 0.2
     server = ForkServer([STUB], server=connect())
     seen = asyncio.run(_run(server, Path(sys.argv[1]), sys.argv[2]))
     server.close()

@@ -13,6 +13,7 @@ from dra_cli.forkserver import ADDRESS, SERVERS, fork_servers
 
 from tests.docs.test_docs import SERVICES
 from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until, is_running
 
 pytestmark = pytest.mark.system
 
@@ -44,6 +45,17 @@ def test_how_a_fork_ended_is_known_and_it_is_replaced(tmp_path: Path) -> None:
     assert _seen(tmp_path, "restarts")["lines"] == [
         f"one was killed by SIGKILL; restarting it in 0.25 s (log: {tmp_path}/one.log)"
     ]
+
+
+def test_services_of_a_killed_supervisor_end_even_if_they_are_stopped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.cli.forking", str(tmp_path), "orphans"]
+    environment = {name: value for name, value in os.environ.items() if name != ADDRESS}
+    killed = subprocess.run(
+        command, cwd=REPOSITORY, env=environment, capture_output=True, text=True, timeout=100, check=False
+    )
+    pids = killed.stdout.split()
+    assert len(pids) == 2, killed.stderr
+    blocking_until(lambda: not any(is_running(int(pid)) for pid in pids))
 
 
 def test_without_the_server_services_are_executed(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``dralab up`` and what goes with it, on real processes."""
 
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -17,7 +18,7 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS, NODES, RESOURCE_SLICES
 from dra_shared.client.rest import Client
 
-from tests.support.waiting import until
+from tests.support.waiting import blocking_until, is_running, until
 
 pytestmark = pytest.mark.slow
 
@@ -89,6 +90,17 @@ def test_a_taken_port_is_named(up: Path, tmp_path_factory: pytest.TempPathFactor
     result = dralab(tmp_path_factory.mktemp("other"), "up", "--port", port, check=False)
     assert result.returncode == 1
     assert f"port {port} is in use" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_cluster_ends_when_its_directory_is_removed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    dralab(data, "up", "--detach", "--port", "0", "--nodes", "1")
+    record = Cluster(data).record()
+    shutil.rmtree(data)
+    pids = [record.pid, *(service.pid for service in record.services.values())]
+    blocking_until(lambda: not any(map(is_running, pids)))
+    assert not data.exists()
 
 
 async def test_state_survives_down_and_up(up: Path) -> None:

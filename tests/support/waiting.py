@@ -8,6 +8,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from dra_shared.clock import FakeClock
@@ -81,6 +82,14 @@ def blocking_until(condition: Callable[[], object], seconds: float = 60.0) -> No
         if time.monotonic() > deadline:
             raise TimeoutError
         time.sleep(0.02)
+
+
+def is_running(pid: int) -> bool:
+    """True if a process exists and has not ended. Orphans may stay zombies in a container."""
+    try:
+        return "State:\tZ" not in Path(f"/proc/{pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 async def eventually(condition: Callable[[], object]) -> None:

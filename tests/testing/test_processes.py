@@ -1,6 +1,7 @@
 """``dralab up`` as a child of the program that tests with it."""
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +10,9 @@ import uvloop
 from dra_cli.errors import CommandError
 from dralab.testing.options import Options
 from dralab.testing.processes import Processes
+
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until, is_running
 
 #: One a call of this process's handlers of forks, which can not be taken back.
 _FORKS: list[None] = []
@@ -28,3 +32,15 @@ def test_a_cluster_of_processes_starts_without_a_fork(
     # The loop of dralab.testing, which forks for a program that it starts itself.
     uvloop.run(start())
     assert _FORKS == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_cluster_ends_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.testing.orphaned", str(tmp_path)]
+    with subprocess.Popen(command, cwd=REPOSITORY, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        pids = [int(pid) for pid in process.stdout.readline().split()]
+        process.kill()
+    assert len(pids) > 1
+    blocking_until(lambda: not any(map(is_running, pids)))

@@ -38,7 +38,8 @@ class Classroom:
 
     def stop(self) -> bool:
         """Stop the cluster; whether one was running."""
-        if not Cluster(self._notebook.data).running():
+        cluster = Cluster(self._notebook.data)
+        if not cluster.running() and not cluster.holder():
             return False
         run.down(self._notebook.data)
         return True

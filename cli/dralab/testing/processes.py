@@ -15,6 +15,7 @@ from typing import Self
 from dra_cli.cluster import Cluster, Record
 from dra_cli.errors import CommandError
 from dra_cli.forkserver import ADDRESS
+from dra_cli.lifetime import PARENT
 from dra_cli.warm import Warm
 
 from dralab.testing.options import Options
@@ -84,7 +85,7 @@ class Processes:
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                env={**os.environ, **_warm()},
+                env={**os.environ, **_warm(), PARENT: str(os.getpid())},
                 start_new_session=True,
             )
 

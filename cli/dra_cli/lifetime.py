@@ -1,0 +1,31 @@
+"""What ends a cluster besides a signal: its parent's end, if it has one, and the removal of its directory."""
+
+import asyncio
+import os
+
+from dra_cli.cluster import Cluster
+
+PARENT = "DRALAB_PARENT"
+"""The environment variable with the pid of the process that a cluster must not outlive."""
+
+_EVERY = 1.0
+
+
+def take_parent() -> int:
+    """Return the pid in the environment, 0 if there is none, and remove it, so that no other process inherits it."""
+    pid = os.environ.pop(PARENT, "")
+    return int(pid) if pid.isdecimal() else 0
+
+
+async def reason_to_stop(cluster: Cluster, parent: int) -> str:
+    """Wait until a cluster that this process runs has to stop, and return why.
+
+    The kernel gives the children of a process that ends to another one. Unlike a signal at the parent's end
+    (PR_SET_PDEATHSIG) this is portable, and the end of the thread that started this process is not mistaken for it.
+    """
+    while True:
+        if parent and os.getppid() != parent:
+            return f"process {parent}, which started it, has ended"
+        if cluster.is_lost():
+            return f"{cluster.data} was removed"
+        await asyncio.sleep(_EVERY)
