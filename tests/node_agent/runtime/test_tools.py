@@ -38,7 +38,8 @@ async def _run(script: str) -> tuple[str, int]:
         ("awk '/on/' /etc/a/b.txt", "one\n"),
         (
             "awk 'BEGIN { x }' /etc/a/b.txt",
-            "awk: only { print … } is simulated, of all lines, /text/ or NR==1 and the like\n",
+            "awk: this program is not simulated: only { print … } is, of all lines, /regex/, $1 ~ /regex/, "
+            '$1 == "text", NR==1 and the like\n',
         ),
         ("echo a,b,c,d | cut -d, -f2-3", "b,c\n"),
         ("echo abcdef | cut -c1-3,5", "abce\n"),

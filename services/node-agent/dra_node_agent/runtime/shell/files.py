@@ -1,6 +1,8 @@
 """The files of a simulated container."""
 
-from collections.abc import Mapping
+import asyncio
+import contextlib
+from collections.abc import Iterator, Mapping
 
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 
@@ -17,6 +19,7 @@ class Files:
         #: Targets of symbolic links, by path; what they lead to is in ``content`` as well.
         self.links: dict[str, str] = {}
         self._left = _DISK_SIZE
+        self._watchers: set[asyncio.Event] = set()
         self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
 
     def write(self, path: str, text: str, *, append: bool) -> None:
@@ -31,6 +34,27 @@ class Files:
         if self._left < 0 or (path not in self.content and len(self.content) >= _MOST_FILES):
             raise ShellSyntaxError(f"{path}: No space left on device")
         self.content[path] = old + text if append else text
+        for watcher in self._watchers:
+            watcher.set()
+
+    def remove(self, path: str) -> None:
+        """Remove a file or link, or a directory with everything below it."""
+        for known in [known for known in self.content if known == path or known.startswith(f"{path}/")]:
+            self._left = min(self._left + len(self.content.pop(known)), _DISK_SIZE)
+            self.links.pop(known, None)
+        self.directories -= {
+            known for known in self.directories if known == path or known.startswith(f"{path}/")
+        }
+
+    @contextlib.contextmanager
+    def changes(self) -> Iterator[asyncio.Event]:
+        """Within it the event is set whenever a file is written."""
+        changed = asyncio.Event()
+        self._watchers.add(changed)
+        try:
+            yield changed
+        finally:
+            self._watchers.remove(changed)
 
     def listing(self, directory: str) -> list[str] | None:
         """The names in a directory; None where there is none."""

@@ -19,7 +19,7 @@ from dra_node_agent.runtime.shell.syntax import (
     ShellSyntaxError,
     parse,
 )
-from dra_node_agent.runtime.shell.world import Process, World, Write
+from dra_node_agent.runtime.shell.world import Process, World, Write, absolute
 
 # Scripts share this process with everything else: what they keep is limited.
 LONGEST_TEXT = 1 << 16
@@ -326,7 +326,9 @@ class Shell:
         out, err = await self._redirected(node.redirects)
         for redirect in node.redirects:
             if redirect.operator == "<":
-                stdin = self.files.content.get(await self._expander.text(redirect.target.text), "")
+                stdin = await self._file_text(redirect)
+                if stdin is None:
+                    return 1
             elif redirect.operator == "<<<":
                 stdin = await self._expander.text(redirect.target.text) + "\n"
         if not argv:
@@ -355,6 +357,17 @@ class Shell:
                     streams[1 if redirect.descriptor is None else redirect.descriptor] = write
         return streams[1], streams[2]
 
+    async def _file_text(self, redirect: Redirect) -> str | None:
+        """Return what a command gets from ``< FILE``; report a file that is missing, and return None."""
+        name = await self._expander.text(redirect.target.text)
+        path = absolute(self.directory, name)
+        content = self.files.content.get(path)
+        if content is None:
+            is_directory = self.files.listing(path) is not None
+            why = "Is a directory" if is_directory else "No such file or directory"
+            self.err(f"{self.name}: {name}: {why}\n")
+        return content
+
     def _file_writer(self, path: str, *, append: bool) -> Write:
         if path in ("/dev/stdout", "/proc/1/fd/1", "/proc/self/fd/1", "/dev/fd/1"):
             return self.out
@@ -362,9 +375,9 @@ class Shell:
             return self.err
         if path == "/dev/null":
             return lambda _: None
-        files = self.files
-        files.write(path, "", append=append)
-        return lambda text: files.write(path, text, append=True)
+        files, place = self.files, absolute(self.directory, path)
+        files.write(place, "", append=append)
+        return lambda text: files.write(place, text, append=True)
 
 
 async def _detached(shell: Shell, node: AndOr) -> int:

@@ -1,50 +1,46 @@
 """The programs that every simulated image has: a shell's builtins, coreutils and a few more; here is the list."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from dra_node_agent.runtime.shell.archive import extracts, tar
+from dra_node_agent.runtime.shell.awk import awk
 from dra_node_agent.runtime.shell.builtins import BUILTINS
 from dra_node_agent.runtime.shell.conditions import CONDITIONS
 from dra_node_agent.runtime.shell.durations import FOREVER, duration
 from dra_node_agent.runtime.shell.fileprograms import FILE_PROGRAMS
+from dra_node_agent.runtime.shell.finding import find
+from dra_node_agent.runtime.shell.grep import grep
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.network import httpd, nc
+from dra_node_agent.runtime.shell.options import DeclaredProgram, Given, Syntax, UsageError, call, declared
+from dra_node_agent.runtime.shell.printing import PRINTING, date
+from dra_node_agent.runtime.shell.sed import sed
+from dra_node_agent.runtime.shell.selection import cut, head, tail, uniq, wc
+from dra_node_agent.runtime.shell.sorting import sort
 from dra_node_agent.runtime.shell.tools import TOOLS
+from dra_node_agent.runtime.shell.translation import tr
 from dra_node_agent.runtime.shell.world import Process, Program
 
-_HOLE = re.compile(r"%-?[0-9]{0,3}(?:\.[0-9]{1,2})?[sdiufxc]")
-_FILTERS = frozenset({"cat", "head", "sort", "tail", "tr", "uniq", "wc"})
-_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\\\": "\\", "\\r": "\r", "\\a": "\a", "\\e": "\x1b"}
-_ESCAPE = re.compile(r"\\(?:[ntrae\\]|[0-7]{1,4})")
+_READERS = frozenset(
+    {"awk", "cat", "cut", "egrep", "fgrep", "grep", "head", "sed", "sort", "tail", "tee", "tr", "uniq", "wc"}
+)
 
 
 def base_programs(now: Callable[[], datetime]) -> Mapping[str, Program]:
-    """The programs by name; ``now`` is what ``date`` tells."""
-
-    async def date(process: Process) -> int:
-        moment = now()
-        if "-u" not in process.argv:
-            moment = moment.astimezone(UTC)
-        form = next(
-            (word[1:] for word in process.argv[1:] if word.startswith("+")), "%a %b %e %H:%M:%S UTC %Y"
-        )
-        process.out(moment.strftime(form.replace("%s", str(int(moment.timestamp())))) + "\n")
-        return 0
-
-    return {**_PROGRAMS, "date": date}
+    """Return the programs by name. ``date`` shows what ``now`` returns."""
+    return {**_PROGRAMS, "date": date(now)}
 
 
 def reads_input(argv: Sequence[str]) -> bool:
-    """Whether a command with these words reads its standard input."""
-    words = [word for word in argv[1:] if not word.startswith("-") or word == "-"]
+    """True if a command with these words reads its standard input."""
     name = argv[0].rpartition("/")[2]
-    if name == "grep":
-        return len(words) == 1
     if name == "tar":
         return extracts(argv)
-    return name in {"tee", "nc"} or (name in _FILTERS and not words)
+    program = _PROGRAMS.get(name)
+    return name == "nc" or (
+        isinstance(program, DeclaredProgram) and name in _READERS and program.reads_input(argv)
+    )
 
 
 async def _sleep(process: Process) -> int:
@@ -62,69 +58,41 @@ async def _sleep(process: Process) -> int:
     return 0
 
 
-async def _echo(process: Process) -> int:
-    words = list(process.argv[1:])
-    newline, escapes = True, False
-    while words and re.fullmatch(r"-[neE]+", words[0]):
-        flags = words.pop(0)
-        newline, escapes = newline and "n" not in flags, escapes or "e" in flags
-    text = " ".join(words)
-    process.out((_unescape(text) if escapes else text) + ("\n" if newline else ""))
-    return 0
-
-
-async def _printf(process: Process) -> int:
-    if len(process.argv) < 2:
-        process.err("printf: usage: printf format [arguments]\n")
-        return 2
-    form, values = _unescape(process.argv[1]), list(process.argv[2:])
-    holes = len(re.findall(_HOLE, form))
-    pieces = []
-    while True:
-        batch, values = values[:holes], values[holes:]
-
-        def fill(match: re.Match[str], batch: list[str] = batch) -> str:
-            value = batch.pop(0) if batch else ""
-            kind = match[0][-1]
-            try:
-                if kind in "diux":
-                    return str(match[0].replace("i", "d").replace("u", "d") % int(value or "0", 0))
-                if kind == "f":
-                    return str(match[0] % float(value or "0"))
-            except ValueError:
-                return "0"
-            return str(match[0] % (value[:1] if kind == "c" else value))
-
-        pieces.append(re.sub(_HOLE, fill, form).replace("%%", "%"))
-        if not values or not holes:
-            break
-    process.out("".join(pieces))
-    return 0
-
-
-async def _env(process: Process) -> int:
-    words = list(process.argv[1:])
-    env = dict(process.env)
+@declared(
+    Syntax(
+        flags="i0",
+        valued="u",
+        status=125,
+        ordered=True,
+        long={"ignore-environment": "i", "null": "0", "unset": "u"},
+    )
+)
+async def _env(process: Process, given: Given) -> int:
+    words = list(given.operands)
+    env = {} if "i" in given or words[:1] == ["-"] else dict(process.env)
+    if words[:1] == ["-"]:
+        words.pop(0)
+    for name in given.values("u"):
+        env.pop(name, None)
     while words and "=" in words[0]:
         name, _, value = words.pop(0).partition("=")
         env[name] = value
     if words:
-        inner = Process(words, env, process.out, process.err, process.stdin, process.shell)
-        world = process.shell.world
-        return await world.programs.get(words[0].rpartition("/")[2], world.fallback)(inner)
+        return await call(process, words, env)
     for name, value in env.items():
-        process.out(f"{name}={value}\n")
+        process.out(f"{name}={value}" + ("\0" if "0" in given else "\n"))
     return 0
 
 
-async def _printenv(process: Process) -> int:
-    if len(process.argv) < 2:
-        return await _env(process)
-    value = process.env.get(process.argv[1])
-    if value is None:
-        return 1
-    process.out(value + "\n")
-    return 0
+@declared(Syntax(flags="0", status=2, long={"null": "0"}))
+async def _printenv(process: Process, given: Given) -> int:
+    end = "\0" if "0" in given else "\n"
+    if not given.operands:
+        process.out("".join(f"{name}={value}{end}" for name, value in process.env.items()))
+    for name in given.operands:
+        if name in process.env:
+            process.out(process.env[name] + end)
+    return 0 if all(name in process.env for name in given.operands) else 1
 
 
 async def _stty(process: Process) -> int:
@@ -132,8 +100,57 @@ async def _stty(process: Process) -> int:
     if size is None:
         process.err("stty: standard input: Inappropriate ioctl for device\n")
         return 1
-    if list(process.argv[1:]) == ["size"]:
-        process.out(f"{size.lines} {size.columns}\n")
+    if list(process.argv[1:]) != ["size"]:
+        process.err("stty: only stty size is simulated\n")
+        return 1
+    process.out(f"{size.lines} {size.columns}\n")
+    return 0
+
+
+_UNAME = {
+    "s": "Linux", "n": "", "r": "6.1.0", "v": "#1 SMP dralab", "m": "x86_64", "p": "x86_64", "i": "x86_64",
+    "o": "GNU/Linux",
+}  # fmt: skip
+
+
+@declared(
+    Syntax(
+        flags="asnrvmpio",
+        long={
+            "all": "a",
+            "kernel-name": "s",
+            "nodename": "n",
+            "kernel-release": "r",
+            "kernel-version": "v",
+            "machine": "m",
+            "processor": "p",
+            "hardware-platform": "i",
+            "operating-system": "o",
+        },
+    )
+)
+async def _uname(process: Process, given: Given) -> int:
+    wanted = [
+        letter
+        for letter in _UNAME
+        if letter in given or ("a" in given and letter not in "pi") or (letter == "s" and not given.options)
+    ]
+    process.out(" ".join(_UNAME[x] or process.shell.world.hostname for x in wanted) + "\n")
+    return 0
+
+
+@declared(Syntax(flags="sf", long={"short": "s", "fqdn": "f", "long": "f"}))
+async def _hostname(process: Process, given: Given) -> int:
+    if given.operands:
+        raise UsageError("setting the hostname is not simulated")
+    hostname = process.shell.world.hostname
+    process.out((hostname.partition(".")[0] if "s" in given else hostname) + "\n")
+    return 0
+
+
+@declared(Syntax(flags="LP"))
+async def _pwd(process: Process, given: Given) -> int:
+    process.out(f"{process.shell.directory}\n")
     return 0
 
 
@@ -155,19 +172,6 @@ def _prints(text: Callable[[Process], str]) -> Program:
         return 0
 
     return program
-
-
-async def _seq(process: Process) -> int:
-    numbers = [int(word) for word in process.argv[1:] if word.lstrip("-").isdigit()]
-    if not 1 <= len(numbers) <= 3:
-        process.err("seq: missing operand\n")
-        return 1
-    first = numbers[0] if len(numbers) > 1 else 1
-    step = numbers[1] or 1 if len(numbers) > 2 else 1
-    last = numbers[-1]
-    last = min(last, first + 100_000 * step) if step > 0 else max(last, first + 100_000 * step)
-    process.out("".join(f"{number}\n" for number in range(first, last + (1 if step > 0 else -1), step)))
-    return 0
 
 
 async def run_shell(process: Process) -> int:
@@ -198,35 +202,39 @@ def shell_script(argv: Sequence[str], files: Mapping[str, str]) -> tuple[str | N
     return files.get(words[0]), words[0], words[1:]
 
 
-def _unescape(text: str) -> str:
-    return _ESCAPE.sub(lambda match: _ESCAPES.get(match[0]) or chr(int(match[0][1:], 8) & 0xFF), text)
-
-
 _PROGRAMS: Mapping[str, Program] = {
     **BUILTINS,
     **CONDITIONS,
     **FILE_PROGRAMS,
+    **PRINTING,
     **TOOLS,
+    "awk": awk,
+    "cut": cut,
+    "egrep": grep,
+    "fgrep": grep,
+    "find": find,
+    "grep": grep,
+    "head": head,
+    "sed": sed,
+    "sort": sort,
+    "tail": tail,
+    "tr": tr,
+    "uniq": uniq,
+    "wc": wc,
     ":": _constant(0),
     "true": _constant(0),
     "false": _constant(1),
     "sync": _constant(0),
     "kill": _constant(0),
-    "chmod": _constant(0),
     "sleep": _sleep,
-    "echo": _echo,
-    "printf": _printf,
     "env": _env,
     "printenv": _printenv,
-    "pwd": _prints(lambda process: process.shell.directory),
+    "pwd": _pwd,
     "stty": _stty,
     "clear": _clear,
-    "hostname": _prints(lambda process: process.shell.world.hostname),
+    "hostname": _hostname,
     "whoami": _prints(lambda _: "root"),
-    "uname": _prints(
-        lambda process: "Linux" if len(process.argv) < 2 else "Linux dralab 6.1.0 x86_64 GNU/Linux"
-    ),
-    "seq": _seq,
+    "uname": _uname,
     "httpd": httpd,
     "nc": nc,
     "tar": tar,

@@ -17,6 +17,11 @@ Write = Callable[[str], None]
 Program = Callable[["Process"], Awaitable[int]]
 
 
+def absolute(directory: str, name: str) -> str:
+    """Return the path that a name means in a directory."""
+    return "/" + posixpath.normpath(posixpath.join("/", directory, name)).lstrip("/")
+
+
 class Shell(Protocol):
     """The shell that calls a program, as far as programs know it; ``interpreter.Shell`` is one."""
 
@@ -63,13 +68,26 @@ class Process:
     shell: Shell
 
     @property
+    def name(self) -> str:
+        """The program's name without its directory."""
+        return self.argv[0].rpartition("/")[2] if self.argv else ""
+
+    @property
     def files(self) -> Files:
         return self.shell.files
 
+    def notice(self, what: str) -> None:
+        """Print once for each container that something is not simulated and has no effect."""
+        known = self.shell.world.noticed
+        if what not in known:
+            known.add(what)
+            self.err(
+                f"dralab: {what} not simulated, and count as done (see docs/node-agent.md, The fake runtime)\n"
+            )
+
     def absolute(self, name: str) -> str:
         """The path that a name means in the shell's directory."""
-        path = posixpath.normpath(posixpath.join("/", self.shell.directory, name))
-        return "/" + path.lstrip("/")
+        return absolute(self.shell.directory, name)
 
 
 @dataclass
@@ -89,6 +107,8 @@ class World:
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
     #: The shells that heed the container's signals.
     signalled: list[Shell] = field(default_factory=list)
+    #: What this container's log already says is not simulated.
+    noticed: set[str] = field(default_factory=set)
     #: Whether the last program that a shell called is none that is simulated.
     ended_unknown: bool = False
     #: The terminal that someone looks at; None where there is none, or its size is not known.

@@ -1,0 +1,154 @@
+"""Simulated programs do what GNU's do, or print what they do not simulate."""
+
+import asyncio
+import json
+from datetime import UTC, datetime
+
+import pytest
+from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.interpreter import Shell
+from dra_node_agent.runtime.shell.options import DeclaredProgram, UsageError, parse
+from dra_node_agent.runtime.shell.programs import base_programs, reads_input
+from dra_node_agent.runtime.shell.world import Process, World
+
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import eventually
+
+# Recorded from coreutils 9.1, grep 3.8, sed 4.9 and mawk 1.3.4 in the C locale.
+_RECORDED = json.loads((REPOSITORY / "tests" / "data" / "gnu_programs.json").read_text())
+_PROGRAMS = base_programs(lambda: datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC))
+# These print or run whatever they get, or change the shell.
+_TAKE_ANYTHING = frozenset({":", "true", "false", "echo", "[", "[[", "test", "eval", "exec", "sync"}) | {
+    *("ash", "bash", "break", "cd", "clear", "continue", "dash", "exit", "export", "httpd", "kill"),
+    *("printf", "return", "set", "sh", "trap", "unset", "wait", "whoami"),
+}
+
+
+class _Terminal:
+    """A shell with files in its directory."""
+
+    def __init__(self, files: dict[str, str] | None = None) -> None:
+        self.out: list[str] = []
+        self.err: list[str] = []
+
+        async def unknown(process: Process) -> int:
+            process.err(f"{process.argv[0]}: unknown\n")
+            return 127
+
+        async def sleep(seconds: float) -> None:
+            await asyncio.sleep(3600 if seconds > 60 else 0)
+
+        self.files = Files({f"/work/{name}": text for name, text in (files or {}).items()})
+        world = World(_PROGRAMS, sleep, unknown, self.files, directory="/work")
+        self.shell = Shell(world, {}, self.out.append, self.err.append)
+
+    async def run(self, script: str) -> int:
+        return await self.shell.run(script)
+
+
+@pytest.mark.parametrize(("script", "output", "code"), _RECORDED["cases"])
+async def test_programs_print_what_gnus_print(script: str, output: str, code: int) -> None:
+    terminal = _Terminal(_RECORDED["files"])
+    assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
+    assert "not simulated" not in "".join(terminal.err)
+
+
+@pytest.mark.parametrize("name", sorted(set(_PROGRAMS) - _TAKE_ANYTHING))
+async def test_no_program_ignores_an_option_that_it_does_not_know(name: str) -> None:
+    for option in ("--no-such-option", "-%"):
+        terminal = _Terminal(_RECORDED["files"])
+        async with asyncio.timeout(20):
+            code = await terminal.run(f"{name} {option} a.txt b.txt")
+        assert terminal.err, f"{name} {option} is accepted without a word"
+        assert code or "not simulated" in "".join(terminal.err)
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("grep --include=x one a.txt", "grep: option --include is not simulated\n"),
+        ("grep -z one a.txt", "grep: option -z is not simulated\n"),
+        ("grep --color=always one a.txt", "grep: --color=always is not simulated\n"),
+        ("grep -E '(o)\\1' a.txt", "grep: back-references are not simulated\n"),
+        ("sed ':a;ba' a.txt", "sed: command : is not simulated\n"),
+        ("sed 's/o/\\U&/' a.txt", "sed: \\U in a replacement is not simulated\n"),
+        ("sort -V a.txt", "sort: option -V is not simulated\n"),
+        ("cut -z -f1 a.txt", "cut: option -z is not simulated\n"),
+        ("wc --files0-from=a.txt", "wc: option --files0-from is not simulated\n"),
+        ("date -d yesterday", "date: option -d is not simulated\n"),
+        ("ls -t", "ls: option -t is not simulated\n"),
+        ("awk -v x=1 '{print x}' a.txt", "awk: option -v is not simulated\n"),
+        ("awk '{print x}' a.txt", "awk: x is not simulated\n"),
+        ("find . -exec ls", "find: -exec is not simulated\n"),
+        ("cat -A a.txt", "cat: option -A is not simulated\n"),
+        ("printf '%q' a", "printf: %q is not simulated\n"),
+    ],
+)
+async def test_what_is_not_simulated_is_reported(script: str, message: str) -> None:
+    terminal = _Terminal(_RECORDED["files"])
+    assert await terminal.run(script) != 0
+    assert ("".join(terminal.out), "".join(terminal.err)) == ("", message)
+
+
+async def test_modes_of_files_are_reported_once_as_not_simulated() -> None:
+    terminal = _Terminal(_RECORDED["files"])
+    assert await terminal.run("chmod +x a.txt; chmod 600 b.txt") == 0
+    assert terminal.err == [
+        "dralab: chmod: modes of files are not simulated, and count as done"
+        " (see docs/node-agent.md, The fake runtime)\n"
+    ]
+
+
+async def test_paths_of_redirections_are_relative_to_the_directory() -> None:
+    terminal = _Terminal(_RECORDED["files"])
+    assert await terminal.run("cd /work; wc -l < a.txt; echo new > x; cat /work/x; cat < missing") == 1
+    assert "".join(terminal.out) == "7\nnew\n"
+    assert terminal.err == ["sh: missing: No such file or directory\n"]
+
+
+async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
+    terminal = _Terminal({"log": "one\ntwo\n"})
+    running = asyncio.ensure_future(terminal.run("tail -n 1 -f log"))
+    await eventually(lambda: terminal.out == ["two\n"])
+    terminal.files.write("/work/log", "three\n", append=True)
+    await eventually(lambda: terminal.out == ["two\n", "three\n"])
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "a{1,9}{1,9}{1,9}b"])
+async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
+    terminal = _Terminal({"a": "a" * 50_000})
+    async with asyncio.timeout(20):
+        assert await terminal.run(f"grep -E '{pattern}' a") == 1
+
+
+@pytest.mark.parametrize(
+    ("argv", "reads"),
+    [
+        (["grep", "x"], True),
+        (["grep", "-e", "x"], True),
+        (["grep", "-e", "x", "file"], False),
+        (["grep", "x", "file"], False),
+        (["sed", "-n", "p"], True),
+        (["cut", "-d", ":", "-f1"], True),
+        (["cat", "-"], True),
+        (["tr", "a", "b"], True),
+        (["tee", "file"], True),
+        (["wc", "-l", "file"], False),
+        (["ls"], False),
+        (["grep", "--no-such", "x"], False),
+    ],
+)
+def test_programs_that_read_standard_input(argv: list[str], reads: bool) -> None:
+    assert reads_input(argv) is reads
+
+
+def test_options_may_be_joined_and_may_follow_operands() -> None:
+    grep = _PROGRAMS["grep"]
+    assert isinstance(grep, DeclaredProgram)
+    given = parse(["x", "-ivA2", "file", "--", "-n"], grep.syntax)
+    assert given.options == [("i", ""), ("v", ""), ("A", "2")]
+    assert given.operands == ["x", "file", "-n"]
+    with pytest.raises(UsageError, match="requires an argument -- 'm'"):
+        parse(["x", "-m"], grep.syntax)
