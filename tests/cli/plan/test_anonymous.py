@@ -169,6 +169,9 @@ _SELECTORS = {
 _TOLERATION = {"key": "acme.com/reserved", "operator": "Equal", "value": "apollo", "effect": "NoSchedule"}
 
 
+_IMPLICIT = "deviceclass.resource.kubernetes.io/gpu.acme.com"
+
+
 def _claim(name: str, selector: str) -> Json:
     exactly = {
         "deviceClassName": "gpu.acme.com",
@@ -232,6 +235,7 @@ def _world() -> list[Json]:
         _pod(
             "unlicensed", resources={"limits": {"acme.com/other": "1"}, "requests": {"acme.com/other": "1"}}
         ),
+        _pod("implicit", resources={"limits": {_IMPLICIT: "2"}, "requests": {_IMPLICIT: "2"}}),
         _pod("spread", topologySpreadConstraints=[spread]),
         *(_pod(f"alone-{number}", affinity=apart, app="gemini") for number in range(4)),
     ]

@@ -8,9 +8,12 @@ import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.verdict import Judge
 from dra_shared.classic import Conversion, Outcome, convert
 from dra_shared.classic.notes import lost
 from dra_shared.classic.pods import pod_spec
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
 
 from tests.support.reference import REPOSITORY
 
@@ -338,3 +341,20 @@ async def test_an_api_server_takes_all_that_comes_out(tmp_path: Path) -> None:
                 path = _COLLECTIONS[obj["kind"]].format(obj["metadata"].get("namespace", "default"))
                 response = await client.post(path, json=obj, params={"dryRun": "All"})
                 assert response.status_code == 201, f"{number}: {response.text}"
+
+
+@pytest.mark.parametrize("version", ["v1alpha3", "v1beta2"])
+def test_a_device_taint_rule_becomes_one_of_v1(version: str) -> None:
+    spec = {
+        "deviceSelector": {"driver": "gpu.example.com"},
+        "taint": {"key": "example.com/x", "effect": "NoExecute"},
+    }
+    old = {
+        "apiVersion": f"resource.k8s.io/{version}",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "r"},
+        "spec": spec,
+    }
+    [made] = convert([old]).objects
+    assert made == {**old, "apiVersion": "resource.k8s.io/v1"}
+    assert Judge(FeatureGates(V1_37)).create(made).refused == ()
