@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick delays fuzz endure endure-servers lint format types layers bench dist docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick delays fuzz endure endure-servers lint format types layers bench dist try-dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -74,6 +74,9 @@ docs: install-dev ## Build the documentation as a site in site/, without network
 
 dist: install-dev ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
 	@tools/dist $(BIN)/python $(DIST)
+
+try-dist: dist ## Install from that folder alone, without network, and run the demo
+	@tools/try-dist $(BIN)/python $(DIST)
 
 assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml pins (needs npm)
 	@$(BIN)/python -m tools.assets

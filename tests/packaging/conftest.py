@@ -5,7 +5,6 @@ import subprocess
 import sys
 import sysconfig
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 from dra_shared import __version__
@@ -30,27 +29,13 @@ def run(*command: str | Path, cwd: Path = REPOSITORY, **environment: str) -> str
     return result.stdout
 
 
-class Dist(NamedTuple):
-    """What ``make dist`` has put into a folder; `problem` is why it could not get the wheels of others."""
-
-    folder: Path
-    problem: str
-
-
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Dist:
-    """Ours is built before those of others are fetched, for which a network is needed."""
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel and the sdist and return their folder."""
     folder = tmp_path_factory.mktemp("dist")
-    result = subprocess.run(
-        ["make", "-s", "dist", f"DIST={folder}"], cwd=REPOSITORY, capture_output=True, text=True, check=False
-    )
-    assert (folder / WHEEL).exists(), result.stdout + result.stderr
-    return Dist(folder, (result.stderr.strip() or "no reason given") if result.returncode else "")
-
-
-@pytest.fixture(scope="session")
-def dist(made: Dist) -> Path:
-    return made.folder
+    run("tools/wheel", sys.executable, folder)
+    assert (folder / WHEEL).exists()
+    return folder
 
 
 @pytest.fixture(scope="session")
