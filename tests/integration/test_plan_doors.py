@@ -92,6 +92,60 @@ _COMPUTE_DOMAIN: Json = {
     "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "channel"}}},
 }
 
+
+def _with(template_name: str = "", **spec: Any) -> Json:
+    pod = _pod(template_name)
+    pod["metadata"]["labels"] = {"app": "p"}
+    pod["spec"] |= spec
+    return pod
+
+
+def _ports() -> Json:
+    pod = _pod()
+    pod["spec"] |= {"hostNetwork": True}
+    pod["spec"]["containers"][0]["ports"] = [{"containerPort": 8080}]
+    return pod
+
+
+def _elsewhere(obj: Json) -> Json:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": "other"}}
+
+
+_SELF = {"labelSelector": {"matchLabels": {"app": "p"}}, "topologyKey": "kubernetes.io/hostname"}
+_APART = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_SELF]}}
+_TOGETHER = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [_SELF]}}
+_SPREAD = [{**_SELF, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}]
+_ON_N1 = {"kubernetes.io/hostname": "n1"}
+_CLAIM: Json = {
+    "apiVersion": "resource.k8s.io/v1beta2",
+    "kind": "ResourceClaim",
+    "metadata": {"name": "mine"},
+    "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2}}]}},
+}
+_SHARED = [{"name": "gpu", "resourceClaimName": "mine"}]
+
+_PODS = [
+    _fit("a node's name", [_with("one", nodeSelector=_ON_N1)], {"fits": 2}),
+    _fit("a pod that is on a node", [_with("one", nodeName="n0")], {"fits": 5}),
+    _fit("one pod a node", [_with(affinity=_APART)], {"fits": 3}),
+    _fit("all on one node", [_with("one", affinity=_TOGETHER)], {"fits": 2}),
+    _fit("an even spread", [_with("one", topologySpreadConstraints=_SPREAD)], {"fits": 4}),
+    _fit("ports of the host", [_ports()], {"fits": 3}),
+    _fit("a scheduling gate", [_with(schedulingGates=[{"name": "g"}])], {"fits": 0, "wanted": 1}, count=0),
+    _fit("a claim that copies share", [_CLAIM, _with(resourceClaims=_SHARED)], {"fits": 2}, count=2),
+    _fit("a template of another namespace", [_elsewhere(_pod("one"))], {"fits": 0}),
+    _fit("another namespace", [_elsewhere(template("t", 2)), _elsewhere(_pod("t"))], {"fits": 2}),
+    _fit("a claim template that is replaced", [template("one", 2), _pod("one")], {"fits": 2}),
+    _fit("a ReplicaSet", [_workload("ReplicaSet", replicas=4)], {"fits": 4, "wanted": 4}, count=0),
+    _fit("a list", [{"apiVersion": "v1", "kind": "List", "items": [_pod("two")]}], {"fits": 2}),
+    _fit("no pods of a workload", [_workload("Deployment", replicas=0), _pod("two")], {"fits": 2}),
+    _fit(
+        "a CPU of an init container",
+        [_with(initContainers=[_spec(requests={"cpu": 4})["containers"][0] | {"name": "i"}])],
+        {"fits": 3},
+    ),
+]
+
 _FITS = [
     _fit("one GPU", [_pod("one")], {"fits": 5, "copies": 5}),
     _fit("two GPUs", [_pod("two")], {"fits": 2}),
@@ -273,7 +327,7 @@ def test_each_door_refuses_with_the_same_message(four: Doors, asked: Question, m
     assert [message in each for each in four.refusals(asked)] == [True] * 4
 
 
-@pytest.mark.parametrize("asked", [*_FITS, *_MOVES, *_OTHERS], ids=str)
+@pytest.mark.parametrize("asked", [*_FITS, *_PODS, *_MOVES, *_OTHERS], ids=str)
 def test_each_door_gives_the_answer_of_arithmetic(
     four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:
