@@ -223,3 +223,44 @@ def _allocate(manager: DRAManager, name: str, profile: str) -> bool:
     (device,) = results[0].devices.results
     manager.claims.set_claim(allocated(name, device.device))
     return True
+
+
+def _nics(manager: DRAManager, node_name: str, *names: str) -> None:
+    pool = {"name": "nics", "generation": 1, "resourceSliceCount": 1}
+    _publish(manager, f"nics-{node_name}", node_name, pool=pool, devices=[{"name": name} for name in names])
+
+
+async def test_a_pool_that_two_nodes_publish_with_equal_device_names_is_a_problem() -> None:
+    manager = _manager(_class("any"))
+    _nics(manager, "a", "nic0", "nic1")
+    _nics(manager, "b", "nic0", "nic1")
+    report = await free(manager, [node("a"), node("b")])
+    [pool] = report.pools
+    assert (pool.devices, pool.problem) == (
+        2,
+        "published for nodes a, b with the same device names (nic0..1)",
+    )
+
+
+async def test_a_pool_of_which_each_node_publishes_its_own_devices_is_complete() -> None:
+    manager = _manager(_class("any"))
+    _nics(manager, "a", "nic0")
+    _nics(manager, "b", "nic1")
+    report = await free(manager, [node("a"), node("b")])
+    [pool] = report.pools
+    assert (pool.devices, pool.problem) == (2, "")
+    assert [usage.free for usage in report.classes] == [2]
+
+
+async def test_devices_that_claims_hold_and_no_slice_publishes_are_listed() -> None:
+    manager = _manager(_class("any"))
+    manager.slices.set_slice(piece("node-1", 1))
+    manager.claims.set_claim(allocated("holder", "gpu-0", "gpu-7"))
+    report = await free(manager, [node("node-1")])
+    assert [(held.device, held.claims) for held in report.unpublished] == [
+        (f"{DRIVER}/node-1/gpu-7", ("default/holder",))
+    ]
+    line = (
+        f"no ResourceSlice publishes device {DRIVER}/node-1/gpu-7 any more, which claim default/holder holds"
+    )
+    assert line in render_free(report).splitlines()

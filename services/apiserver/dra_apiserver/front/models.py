@@ -277,3 +277,4 @@ class Free(Report):
     classes: list[Usage] = Field(default_factory=list)
     nodes: list[NodeUsage] = Field(default_factory=list)
     pools: list[PoolUsage] = Field(default_factory=list)
+    unpublished: list[HeldReport] = Field(default_factory=list)

@@ -30,6 +30,8 @@ from dra_scheduler.allocator.reasons import (
     Tainted,
 )
 from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.pools import published_twice, unpublished
+from dra_scheduler.explain.report import HeldReport
 
 # Attributes in which drivers publish the model of a device, the most specific first.
 _SHAPE_ATTRIBUTES = ("profile", "productName", "model", "product", "type")
@@ -92,11 +94,12 @@ class PoolUsage(Struct):
 
 
 class Free(Struct):
-    """The cluster."""
+    """The cluster. ``unpublished`` are devices that claims hold and no ResourceSlice publishes any more."""
 
     classes: tuple[Usage, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     pools: tuple[PoolUsage, ...] = ()
+    unpublished: tuple[HeldReport, ...] = ()
 
 
 @dataclass(slots=True)
@@ -134,7 +137,8 @@ async def free(manager: DRAManager, nodes: Iterable[Node]) -> Free:
                     mine[device] = found
         await asyncio.sleep(0)
     pools = _pools(manager, {node.metadata.name for node in known})
-    return Free(classes=_usages(everywhere), nodes=tuple(reports), pools=pools)
+    gone = unpublished(manager, manager.claims, others=False)
+    return Free(classes=_usages(everywhere), nodes=tuple(reports), pools=pools, unpublished=gone)
 
 
 def _node(manager: DRAManager, node: Node, classes: Iterable[str]) -> tuple[_Table, str]:
@@ -261,7 +265,9 @@ def _pool(
     generation = max(piece.spec.pool.generation for piece in pieces)
     pieces = [piece for piece in pieces if piece.spec.pool.generation == generation]
     spec = pieces[0].spec
-    devices = [PoolDevice(piece, device) for piece in pieces for device in piece.spec.devices]
+    # Nodes may publish devices of the same names: then they are the same to the allocator.
+    known = {device.id: device for device in (PoolDevice(p, d) for p in pieces for d in p.spec.devices)}
+    devices = list(known.values())
     used = [device for device in devices if state.in_use(device.id)]
     totals = {
         (group.name, name): amount(counter.value)
@@ -322,14 +328,23 @@ def _summaries(
 
 
 def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes: set[str]) -> str:
-    """Why none of the pool's devices are given, as far as that concerns the pool as a whole."""
+    """Why none of the pool's devices are given, or why they are not what they seem, for the pool as a whole."""
     spec = pieces[0].spec
     wanted = spec.pool.resource_slice_count
-    if len(pieces) != wanted:
+    twice = published_twice(manager, (spec.driver, spec.pool.name))
+    if twice:
+        return twice
+    if len(pieces) != wanted and not _is_per_node(pieces, wanted):
         return f"incomplete: {len(pieces)} of {wanted} slices of generation {spec.pool.generation}"
     if node and node not in nodes:
         return f"node {node} does not exist"
     return manager.snapshot.invalid_reason((spec.driver, spec.pool.name)) or ""
+
+
+def _is_per_node(pieces: Sequence[ResourceSlice], wanted: int) -> bool:
+    """True if each node that has slices of the pool has as many as the pool should have, and so can use it."""
+    counts = Counter(piece.spec.node_name for piece in pieces)
+    return all(name and count == wanted for name, count in counts.items())
 
 
 def _level(total: int, left: int) -> Level:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from dra_scheduler.explain.free import Free, NodeUsage, PoolUsage, Usage
-from dra_scheduler.explain.text import names_text
+from dra_scheduler.explain.text import held_lines, names_text
 
 _COUNTS = ("FREE", "USED", "BLOCKED", "DEVICES")
 _SHARES = ("SHARES", "MORE SHARES")
@@ -23,7 +23,8 @@ def render_free(report: Free) -> str:
     tables += [_partitions(report.pools), _shared(report.pools)]
     shown = ["\n".join(_aligned(table)) for table in tables if table]
     shown += [f"{node.node}: nothing is given there: {node.problem}" for node in report.nodes if node.problem]
-    return "\n\n".join(shown) + "\n"
+    gone = "\n".join(held_lines(report.unpublished))
+    return "\n\n".join([*shown, *([gone] if gone else [])]) + "\n"
 
 
 def _classes(classes: Sequence[Usage]) -> list[tuple[str, ...]]:

@@ -1,11 +1,13 @@
 """Pools and devices whose ResourceSlices do not agree with each other, or with what claims hold."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 import msgspec
 from dra_shared.api.resource import DeviceRequest, ResourceClaim
 
 from dra_scheduler.allocator import DeviceID
+from dra_scheduler.allocator.state import PoolID
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import HeldReport, NodeReport, PoolReport
 from dra_scheduler.explain.selectors import drivers_of, expressions, named_drivers
@@ -23,23 +25,40 @@ def with_warnings(manager: DRAManager, node: NodeReport) -> NodeReport:
 
 
 def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
-    mine: set[str] = set()
-    others: dict[str, set[str]] = {}
-    for piece in manager.snapshot.slices_of((pool.driver, pool.pool)):
-        names = {device.name for device in piece.spec.devices}
-        if piece.spec.node_name == node_name:
-            mine |= names
-        elif piece.spec.node_name:
-            others.setdefault(piece.spec.node_name, set()).update(names)
-    shared = {name: names & mine for name, names in others.items() if names & mine}
+    names = _by_node(manager, (pool.driver, pool.pool))
+    mine = names.pop(node_name, set())
+    shared = {name: each & mine for name, each in names.items() if each & mine}
     if not shared:
         return ""
-    devices = sorted(set().union(*shared.values()))
-    nodes = f"node{'s' if len(shared) > 1 else ''} {names_text(sorted(shared))}"
+    devices = names_text(sorted(set().union(*shared.values())))
     return (
-        f"the same pool with the same device names ({names_text(devices)}) is published for {nodes}, too: "
+        f"the same pool with the same device names ({devices}) is published for {_nodes(shared)}, too: "
         "a claim that holds such a device holds it on all of them"
     )
+
+
+def published_twice(manager: DRAManager, pool: PoolID) -> str:
+    """Return which nodes publish devices of the same names in the pool; empty if none do."""
+    names = _by_node(manager, pool)
+    counts = Counter(device for each in names.values() for device in each)
+    devices = sorted(device for device, count in counts.items() if count > 1)
+    if not devices:
+        return ""
+    nodes = [name for name, each in names.items() if not each.isdisjoint(devices)]
+    return f"published for {_nodes(nodes)} with the same device names ({names_text(devices)})"
+
+
+def _by_node(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
+    """The names of the devices that are published for one node each."""
+    found: dict[str, set[str]] = {}
+    for piece in manager.snapshot.slices_of(pool):
+        if piece.spec.node_name:
+            found.setdefault(piece.spec.node_name, set()).update(each.name for each in piece.spec.devices)
+    return found
+
+
+def _nodes(names: Collection[str]) -> str:
+    return f"node{'s' if len(names) > 1 else ''} {names_text(sorted(names))}"
 
 
 def unpublished(

@@ -47,7 +47,7 @@ def render(report: PodReport) -> str:
     elif report.closest and not any(node.fits for node in report.nodes):
         lines.append("  no single change that was tried would make it fit")
     lines += [f"  {text}" for text in report.shortfalls]
-    lines += _held(report.unpublished)
+    lines += [f"  {line}" for line in held_lines(report.unpublished)]
     lines += [f"  not asked: extender {name}, which might reject nodes" for name in report.not_asked]
     for group in _sorts(report.nodes):
         names = [node.node for node in group[1:]]
@@ -95,13 +95,14 @@ def _place(place: PlaceReport) -> str:
     return f"{place.pod}: {place.message or 'not tried, for lack of time'}"
 
 
-def _held(devices: Sequence[HeldReport]) -> Iterator[str]:
+def held_lines(devices: Sequence[HeldReport]) -> Iterator[str]:
+    """Yield a line for each device that claims hold and no ResourceSlice publishes any more."""
     for held in devices[:_MOST_PLACES]:
         pods = f" ({', '.join(held.pods)})" if held.pods else ""
         claims = f"claim{'s' if len(held.claims) > 1 else ''} {', '.join(held.claims)}"
-        yield f"  no ResourceSlice publishes device {held.device} any more, which {claims} holds{pods}"
+        yield f"no ResourceSlice publishes device {held.device} any more, which {claims} holds{pods}"
     if len(devices) > _MOST_PLACES:
-        yield f"  and {len(devices) - _MOST_PLACES} more such devices"
+        yield f"and {len(devices) - _MOST_PLACES} more such devices"
 
 
 def _claim(claim: ClaimReport) -> Iterator[str]:
