@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NAMESPACES, POD_DISRUPTION_BUDGETS, PODS, RESOURCE_CLAIMS
+from dra_shared.api.resources import (
+    NAMESPACES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+)
 from dra_shared.claims import claim_keys
 from dra_shared.client.events import Recorder
 from dra_shared.client.informer import InformerFactory
@@ -351,6 +357,9 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
     def offered() -> set[str]:
         return {name for node in base.cache.nodes() for name in node.allocatable}
 
+    def has_template(key: str) -> bool:
+        return base.informers.informer(RESOURCE_CLAIM_TEMPLATES).store.get(key) is not None
+
     return Explainer(
         base.cache,
         base.queue,
@@ -363,6 +372,8 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         Shortfalls(base.manager, offered, extended=base.enabled("DRAExtendedResource")),
         # Also in a world in memory, where none of them is asked.
         Extenders(base.config.extenders),
+        # The scheduler of a cluster does not watch templates.
+        None if base.announces else has_template,
     )
 
 

@@ -100,13 +100,13 @@ def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = No
     }
     mig = {"attributes": {"typeName": {"string": "mig"}, "profile": {"string": "1g.5gb"}}}
     world = [
-        node_json("n"),
+        node_json("n", unschedulable=True),
         devices("n", {"name": "g0", **gpu}, {"name": "m0", **mig}),
         devices("n", {"name": "nic0", "attributes": {"rail": {"int": 1}}}, driver="nic.example.com"),
         driver_class("gpu", also=f"{_of('typeName')} == 'gpu'"),
         driver_class("nic", driver="nic.example.com"),
     ]
-    pod = pod_json("p", claims={"gpu": "c"}, nodeSelector={"no": "where"})
+    pod = pod_json("p", claims={"gpu": "c"})
     return explain("p", *world, claim, pod, *objects, config=config).shortfalls
 
 
@@ -229,3 +229,53 @@ def test_an_extended_resource_while_the_feature_is_disabled_gets_a_hint() -> Non
     known = class_json("gpu", extendedResourceName="example.com/gpu")
     [found] = _extended("example.com/gpu", known, gates=FeatureGates(V1_36, DRAExtendedResource=False))
     assert found.endswith("the feature gate DRAExtendedResource is disabled")
+
+
+def test_a_missing_attribute_of_a_capacitys_name_says_so() -> None:
+    [found] = _shortfalls(_selecting(f"{_of('memory')} == '40Gi'"))
+    assert found == (
+        f'request gpu: no device has attribute "memory" of {DRIVER}, but there is a capacity of that name'
+    )
+
+
+def test_names_that_have_little_in_common_are_not_called_near() -> None:
+    [found] = _shortfalls(_selecting("device.driver == 'tpu.google.com'"))
+    assert found.endswith('no device is of driver "tpu.google.com", seen gpu.example.com, nic.example.com')
+
+
+def test_a_class_that_does_not_exist_gets_the_nearest() -> None:
+    found = _shortfalls(claim_json("c", request={"deviceClassName": "gpus"}))
+    assert found == ('request gpu: there is no device class gpus, nearest seen "gpu"',)
+
+
+@pytest.mark.parametrize(
+    ("selector", "text"),
+    [
+        ({"zone": "a"}, None),
+        ({"zone": "c"}, "nodeSelector: no node has the label zone=c, seen a, b"),
+        ({"zon": "a"}, 'nodeSelector: no node has the label zon, nearest seen "zone"'),
+        ({"other.example.com/x": "a"}, "nodeSelector: no node has the label other.example.com/x"),
+    ],
+)
+def test_labels_that_no_node_has_are_named(selector: dict[str, str], text: str | None) -> None:
+    nodes = [node_json(name, labels={"zone": name}) for name in ("a", "b")]
+    pod = pod_json("p", nodeSelector=selector)
+    assert explain("p", *nodes, pod).shortfalls == ((text,) if text else ())
+
+
+def test_labels_of_a_required_node_affinity_that_no_node_has_are_named() -> None:
+    terms = [
+        {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["c", "d"]}]},
+        {"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]},
+    ]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    pod = pod_json("p", affinity={"nodeAffinity": required})
+    report = explain("p", node_json("a", labels={"zone": "a"}), pod)
+    assert report.shortfalls == ("node affinity: no node has the label zone=c or zone=d, seen a",)
+
+
+def test_a_gated_pod_has_its_shortfalls_too() -> None:
+    pod = pod_json("p", nodeSelector={"zone": "a"}, schedulingGates=[{"name": "example.com/gate"}])
+    report = explain("p", node_json("n"), pod)
+    assert report.state == "pending: gated"
+    assert report.shortfalls == ("nodeSelector: no node has the label zone",)

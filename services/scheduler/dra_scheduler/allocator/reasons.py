@@ -120,9 +120,14 @@ class Tainted:
 
     taint: DeviceTaint
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """The taint as kubectl writes it."""
         value = f"={self.taint.value}" if self.taint.value else ""
-        return f"taint {self.taint.key}{value}:{self.taint.effect} is not tolerated"
+        return f"{self.taint.key}{value}:{self.taint.effect}"
+
+    def __str__(self) -> str:
+        return f"taint {self.text} is not tolerated"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from dra_shared.api.node import Node
-from dra_shared.api.resource import AllocationResult
+from dra_shared.api.resource import AllocationResult, ResourceClaim
 
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.reasons import BindingUnsupported, Reason, SelectorRejected
@@ -58,6 +58,7 @@ class Trace:
     def __init__(self, *, alone: bool = True) -> None:
         self.alone = alone
         self.node = ""
+        self.claims: tuple[ResourceClaim, ...] = ()
         self.pools: list[PoolTrace] = []
         self.requests: list[RequestTrace] = []
         self.results: tuple[AllocationResult, ...] | None = None
@@ -67,6 +68,7 @@ class Trace:
     def begin(self, node: Node, pools: tuple[Pool, ...], attempt: Attempt) -> None:
         """The search is about to start with these pools and claims."""
         self.node = node.metadata.name
+        self.claims = attempt.claims
         for pool in pools:
             driver, name = pool.id
             self.pools.append(

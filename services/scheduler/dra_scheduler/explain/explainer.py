@@ -19,6 +19,7 @@ from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, clai
 from dra_scheduler.explain.groups import GroupExplainer, queue_state, waiting_for
 from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.missing import missing, missing_driver
+from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
 from dra_scheduler.explain.obstacles import Obstacle, obstacles
 from dra_scheduler.explain.order import distance, summary
@@ -77,6 +78,7 @@ class Explainer:
         trials: GangTrials,
         shortfalls: Shortfalls,
         extenders: Extenders,
+        has_template: Callable[[str], bool] | None = None,
     ) -> None:
         self._cache = cache
         self._queue = queue
@@ -89,6 +91,7 @@ class Explainer:
         self._groups = groups
         self._trials = trials
         self._extenders = extenders
+        self._has_template = has_template
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
         """Why the pod is where it is; None if there is no such pod. ``most_nodes`` limits the nodes reported."""
@@ -207,6 +210,7 @@ class Explainer:
         gate = self._framework(pod).pre_enqueue(pod)
         if gate is not None:
             change = self._missing(pod)
+            report = msgspec.structs.replace(report, shortfalls=self._lacking(pod))
             if entry is None or entry.gated or not message:
                 return msgspec.structs.replace(report, message=gate.message, change=change)
             # It was tried before, and nothing has happened since that would have it tried again.
@@ -241,7 +245,7 @@ class Explainer:
                 report,
                 message=report.message or status,
                 change=change,
-                shortfalls=self._shortfalls.of_pod(pod, self._claims(pod)),
+                shortfalls=self._lacking(pod),
             )
         examined = self._examine(state, pod, trial, in_time)
         examined.sort(key=lambda each: distance(each.report))
@@ -266,10 +270,15 @@ class Explainer:
             not_examined=nodes - len(examined),
             closest=shown[0].node if shown else "",
             change=change,
-            shortfalls=self._shortfalls.of_pod(pod, self._claims(pod)),
+            shortfalls=self._lacking(pod),
             unpublished=unpublished(self._manager, self._claims(pod), others=True),
             not_asked=self._extenders.filtering(pod),
         )
+
+    def _lacking(self, pod: Pod) -> tuple[str, ...]:
+        """What the pod asks for and neither nodes nor devices have."""
+        of_nodes = label_shortfalls(pod, self._cache.node_objects())
+        return (*of_nodes, *self._shortfalls.of_pod(pod, self._claims(pod)))
 
     def _examine(
         self, state: CycleState, pod: Pod, trial: Trial | None, in_time: Callable[[], bool]
@@ -316,7 +325,6 @@ class Explainer:
         return msgspec.structs.replace(report, saw=saw, remedies=tuple(remedies))
 
     def _change(self, pod: Pod, examined: Sequence["_Examined"], trial: Trial | None) -> Change | None:
-        claims = [c for c in self._claims(pod) if c.status.allocation is None and c.spec.devices.requests]
         keep = trial.other_claims(self._manager, pod.metadata.uid) if trial is not None else ()
         what_if = WhatIf(self._manager, self._checker(), keep)
         for each in examined[:_CHANGE_NODES]:
@@ -325,7 +333,7 @@ class Explainer:
             if report.fits or node.node is None:
                 continue
             if plugins == {_DYNAMIC_RESOURCES} and trace.requests:
-                change = what_if.single_change(node.node, claims, trace)
+                change = what_if.single_change(node.node, trace)
                 if change is not None:
                     return change
             elif report.remedies:
@@ -337,7 +345,7 @@ class Explainer:
         return None
 
     def _missing(self, pod: Pod) -> Change | None:
-        return missing(self._manager, pod, self._claims(pod))
+        return missing(self._manager, pod, self._claims(pod), self._has_template)
 
     def _in_the_way(self, state: CycleState, pod: Pod, node: NodeInfo, plugin: str) -> list[Obstacle]:
         """The pod, of those tried, without which the plugin would not object to the node."""

@@ -9,7 +9,7 @@ from dra_shared.cel.reads import comparisons, reads
 from dra_shared.quoting import go_quote
 
 from dra_scheduler.allocator.selectors import attribute_text
-from dra_scheduler.explain.near import nearest
+from dra_scheduler.explain.near import nearest, plain, seen
 
 # A device with its driver.
 Entry = tuple[str, Device]
@@ -33,8 +33,8 @@ def _shortfalls(expression: str, devices: Sequence[Entry], what: str) -> Iterato
     entries = [entry for entry in devices if not drivers or entry[0] in drivers]
     if not entries:
         if drivers and devices:
-            seen = _nearest_seen(min(drivers), {driver for driver, _ in devices})
-            yield f"no {what} is of driver {' or '.join(map(go_quote, sorted(drivers)))}{seen}"
+            near = seen(min(drivers), {driver for driver, _ in devices})
+            yield f"no {what} is of driver {' or '.join(map(go_quote, sorted(drivers)))}{near}"
         return
     missing = set()
     read = reads(tree)
@@ -71,7 +71,7 @@ def lacks_capacity(name: str, devices: Sequence[Entry], what: str, *, exact: boo
         domains = (domain,) if slash else tuple(sorted({driver for driver, _ in devices}))
         texts = [_lacks("capacity", each, own, devices, what) for each in domains]
         return texts[0] if all(texts) else ""
-    near = _nearest_seen(name, {each for _, device in devices for each in device.capacity})
+    near = seen(name, {each for _, device in devices for each in device.capacity})
     return f"no {what} has capacity {go_quote(name)}{near}"
 
 
@@ -88,22 +88,20 @@ def _lacks(kind: str, domain: str, name: str, entries: Sequence[Entry], what: st
         for qualified in _of_kind(kind, device):
             own, _, identifier = qualified.rpartition("/")
             by_domain.setdefault(own or driver, set()).add(identifier)
-    seen = by_domain.get(domain, set())
-    if not seen:
-        near = nearest(_plain(domain), map(_plain, by_domain))
-        spelled = next((each for each in sorted(by_domain) if _plain(each) == near), "")
+    known = by_domain.get(domain, set())
+    if not known:
+        near = nearest(plain(domain), map(plain, by_domain), least=0.75)
+        spelled = next((each for each in sorted(by_domain) if plain(each) == near), "")
         return f"{text}, nearest domain seen {go_quote(spelled)}" if spelled else text
-    near = nearest(name, seen)
+    other = "capacity" if kind == "attribute" else "attribute"
+    if any(_value(other, entry, domain, name) is not None for entry in entries):
+        return f"{text}, but there is {'a capacity' if other == 'capacity' else 'an attribute'} of that name"
+    near = nearest(name, known)
     if near:
         return f"{text}, nearest seen {go_quote(near)}"
-    names = sorted(seen)
+    names = sorted(known)
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{text}, seen {', '.join(names[:_MOST_NAMES])}{more}"
-
-
-def _plain(domain: str) -> str:
-    """Return the domain with dots for the separators that CEL users often write instead."""
-    return domain.replace("_", ".").replace("-", ".")
 
 
 def _value(kind: str, entry: Entry, domain: str, name: str) -> Any:
@@ -118,18 +116,12 @@ def _no_value(
 ) -> Iterator[str]:
     texts = {_text(value) for value in values}
     found: Iterable[DeviceAttribute | None] = (_value("attribute", each, domain, name) for each in entries)
-    seen = {attribute_text(attribute) for attribute in found if attribute is not None}
-    if not texts or texts & seen:
+    known = {attribute_text(attribute) for attribute in found if attribute is not None}
+    if not texts or texts & known:
         return
     wanted = " or ".join(go_quote(text) for text in sorted(texts))
-    nearest_text = nearest(min(texts), seen, least=0.0)
-    yield f"no {what} has {name} {wanted}, nearest seen {go_quote(nearest_text)}"
+    yield f"no {what} has {name} {wanted}, nearest seen {go_quote(nearest(min(texts), known, least=0.0))}"
 
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _nearest_seen(wanted: str, names: Iterable[str]) -> str:
-    near = nearest(wanted, names)
-    return f", nearest seen {go_quote(near)}" if near else ""

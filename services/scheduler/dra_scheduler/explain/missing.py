@@ -1,7 +1,7 @@
 """What a pod needs and does not exist: claims, templates, classes, drivers."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
@@ -12,14 +12,24 @@ from dra_scheduler.explain.report import Change
 from dra_scheduler.explain.selectors import named_drivers
 
 
-def missing(manager: DRAManager, pod: Pod, claims: Iterable[ResourceClaim]) -> Change | None:
-    """What has to be there first: a claim, a class that a claim asks for, the end of a scheduling gate."""
+def missing(
+    manager: DRAManager,
+    pod: Pod,
+    claims: Iterable[ResourceClaim],
+    has_template: Callable[[str], bool] | None = None,
+) -> Change | None:
+    """What has to be there first: a claim, a class that a claim asks for, the end of a scheduling gate.
+
+    ``has_template`` tells whether a ResourceClaimTemplate exists; a live scheduler does not know.
+    """
     for entry in pod.spec.resource_claims:
         try:
             name, _ = claim_name(pod, entry)
         except ClaimReferenceError:
             template = f"{pod.metadata.namespace}/{entry.resource_claim_template_name}"
             text = f"until claim {entry.name} is made from ResourceClaimTemplate {template}"
+            if has_template is not None and not has_template(template):
+                text += ", which does not exist"
             return Change(node="", kind="template", text=text)
         if name is not None and manager.claims.get(pod.metadata.namespace, name) is None:
             text = f"until ResourceClaim {pod.metadata.namespace}/{name} exists"

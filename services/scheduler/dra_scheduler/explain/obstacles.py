@@ -14,6 +14,7 @@ from dra_scheduler.plugins.nodeports import conflict
 from dra_scheduler.plugins.tainttoleration import untolerated
 
 _INSUFFICIENT = "Insufficient "
+_HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,10 @@ def _affinity(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> l
     found = [
         Obstacle(
             f"nodeSelector {key}={value}: {_label(key, labels)}",
-            f"if node {info.name} had the label {key}={value}",
+            # A node's hostname is its own.
+            f"if the pod had no nodeSelector {key}"
+            if key == _HOSTNAME
+            else f"if node {info.name} had the label {key}={value}",
         )
         for key, value in pod.spec.node_selector.items()
         if labels.get(key) != value

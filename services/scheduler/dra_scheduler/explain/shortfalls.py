@@ -14,14 +14,13 @@ from dra_shared.api.resource import (
     ResourceClaim,
 )
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
-from dra_shared.quoting import go_quote
 
 from dra_scheduler.allocator.features import Arithmetic
 from dra_scheduler.allocator.programs import cel_features
 from dra_scheduler.dra.classes import IMPLICIT_PREFIX
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.lacking import Entry, lacks_attribute, lacks_capacity, shortfalls
-from dra_scheduler.explain.near import nearest
+from dra_scheduler.explain.near import seen
 from dra_scheduler.explain.report import ClassReport, SelectorReport
 from dra_scheduler.explain.selectors import class_expressions, expressions
 from dra_scheduler.framework.resources import extended_requests
@@ -86,16 +85,19 @@ class Shortfalls:
         elif resource.startswith(IMPLICIT_PREFIX):
             wanted = resource.removeprefix(IMPLICIT_PREFIX)
             names = [each.metadata.name for each in self._manager.classes.list()]
-            yield f"extended resource {resource}: there is no device class {wanted}{_seen(wanted, names)}"
+            yield f"extended resource {resource}: there is no device class {wanted}{seen(wanted, names)}"
         else:
             names = [each.spec.extended_resource_name or "" for each in self._manager.classes.list()]
             others = {name for name in (*names, *offered) if "/" in name}
             text = "no device class has it as its extendedResourceName, and no node offers it"
-            yield f"extended resource {resource}: {text}{_seen(resource, others)}"
+            yield f"extended resource {resource}: {text}{seen(resource, others)}"
 
     def _of_part(self, name: str, part: _Part) -> Iterator[str]:
         class_name = part.device_class_name
         device_class = self._manager.classes.get(class_name)
+        if device_class is None:
+            names = [each.metadata.name for each in self._manager.classes.list()]
+            yield f"request {name}: there is no device class {class_name}{seen(class_name, names)}"
         for text in self._of("", class_expressions(device_class)):
             yield f"class {class_name}: {text}"
         for text in self._of(class_name, expressions(part.selectors)):
@@ -207,8 +209,3 @@ def parts_of(request: DeviceRequest) -> Iterator[tuple[str, _Part]]:
         yield request.name, request.exactly
     for part in request.first_available:
         yield f"{request.name}/{part.name}", part
-
-
-def _seen(wanted: str, names: Iterable[str]) -> str:
-    near = nearest(wanted, names)
-    return f", nearest seen {go_quote(near)}" if near else ""

@@ -184,7 +184,9 @@ def _not_searched(
 def _request(request: RequestReport, why: str) -> Iterable[str]:
     wanted = f"{request.count} of" if request.count else "all of"
     suit = f", {request.suitable} would suit" if request.suitable else ""
-    yield f"request {request.request} of claim {request.claim} ({wanted} class {request.device_class}{suit})"
+    extended = is_for_extended_resources(request.claim)
+    claim = "for extended resources" if extended else f"of claim {request.claim}"
+    yield f"request {request.request} {claim} ({wanted} class {request.device_class}{suit})"
     if why:
         yield f"  {why}"
     for group, devices in gists(request.devices).items():
@@ -193,6 +195,11 @@ def _request(request: RequestReport, why: str) -> Iterable[str]:
         once = any(part.kind == "selectorRejected" for part in devices[0].details)
         yield f"  {_count(len(devices))}: {('; ' if once else _OTHERWISE).join(parts)}"
         yield f"    {names_text(_short([device.device for device in devices]))}"
+
+
+def is_for_extended_resources(claim: str) -> bool:
+    """True for the key of the claim for extended resources, which has no valid name before it is created."""
+    return claim.partition("/")[2].startswith("<")
 
 
 def gists(devices: Iterable[DeviceReport]) -> dict[tuple[str, ...], list[DeviceReport]]:

@@ -13,6 +13,7 @@ from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, 
 from dra_scheduler.allocator.reasons import (
     CapacityShort,
     ConstraintUnmet,
+    CounterShort,
     InUse,
     Reason,
     SelectorRejected,
@@ -21,6 +22,7 @@ from dra_scheduler.allocator.reasons import (
 from dra_scheduler.allocator.trace import PoolTrace, RequestTrace
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import Change
+from dra_scheduler.explain.text import is_for_extended_resources
 
 _MOST_TRIES = 40
 
@@ -58,9 +60,9 @@ class WhatIf:
         self._check = check
         self._keep = frozenset(keep)
 
-    def single_change(self, node: Node, claims: Sequence[ResourceClaim], trace: Trace) -> Change | None:
-        """The first change that makes the claims fit on the node of the trace."""
-        base = self._base(claims)
+    def single_change(self, node: Node, trace: Trace) -> Change | None:
+        """The first change that makes the claims of the trace fit on its node."""
+        base = self._base(trace.claims)
         tried: set[tuple[str, str]] = set()
         for kind, text, world in self._candidates(base, trace):
             if (kind, text) in tried:
@@ -93,7 +95,7 @@ class WhatIf:
             return False
 
     def _candidates(self, base: World, trace: Trace) -> Iterator[_Candidate]:
-        # Devices with a single reason against them first: they are the likeliest to do. A class is others' business.
+        # Devices with a single reason against them first: they are the likeliest to do.
         looked_at = [
             (len(reasons), request, reason)
             for request in trace.requests
@@ -102,27 +104,30 @@ class WhatIf:
             if not (isinstance(reason, InUse) and self._keep.intersection(reason.claims))
         ]
         looked_at.sort(key=lambda entry: entry[0])
-        yield from _each(base, (entry[1:] for entry in looked_at if not _of_class(entry[2])))
+        pairs = [entry[1:] for entry in looked_at]
+        # What a selector asks for is what the pod is for: other changes come before it.
+        yield from _each(base, (pair for pair in pairs if not isinstance(pair[1], SelectorRejected)))
         # What is short may be short because of others, who hold a part of it.
-        for pool in trace.pools:
-            for key in base.state.holders((pool.driver, pool.pool)):
-                if key not in self._keep:
-                    yield _freed(base, (key,))
+        holders = [
+            _freed(base, (key,))
+            for pool in trace.pools
+            for key in base.state.holders((pool.driver, pool.pool))
+            if key not in self._keep
+        ]
+        is_short = any(isinstance(reason, CounterShort | CapacityShort) for _, reason in pairs)
+        yield from holders if is_short else ()
+        yield from _each(base, (pair for pair in pairs if not _of_class(pair[1])))
+        yield from holders
         for pool in trace.pools:
             if pool.incomplete:
                 yield self._completed(base, trace.node, pool)
         for request in trace.requests:
             for count in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, count)
-        # A class that some device is of is as it should be.
-        good = {
-            request.device_class
-            for request in trace.requests
-            if not all(any(map(_of_class, reasons)) for reasons in request.devices.values())
-        }
-        yield from _each(
-            base, (e[1:] for e in looked_at if _of_class(e[2]) and e[1].device_class not in good)
-        )
+        # A class that some device of the cluster is of is as it should be.
+        names = dict.fromkeys(request.device_class for request in trace.requests)
+        bad = {name for name in names if not self._manager.allocator.devices_of(name)}
+        yield from _each(base, (p for p in pairs if _of_class(p[1]) and p[0].device_class in bad))
 
     def _completed(self, base: World, node_name: str, pool: PoolTrace) -> _Candidate:
         def world() -> World:
@@ -160,23 +165,27 @@ def _freed(base: World, keys: tuple[str, ...]) -> _Candidate:
 
 
 def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
-    text = (
-        f"if request {request.request} of claim {request.claim} asked for {count} instead of {request.count}"
-    )
+    text = f"if {_where(request)} asked for {count} instead of {request.count}"
     edit = functools.partial(_field, name="count", value=count)
     return "count", text, functools.partial(_edited, base, request.claim, request.request, edit)
 
 
+def _where(request: RequestTrace) -> str:
+    if is_for_extended_resources(request.claim):
+        return f"the pod's request for extended resources of class {request.device_class}"
+    return f"request {request.request} of claim {request.claim}"
+
+
 def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate | None:
     """The change that would take this reason away."""
-    where = f"request {request.request} of claim {request.claim}"
+    where = _where(request)
     edit = functools.partial(_edited, base, request.claim, request.request)
     if isinstance(reason, InUse):
         return _freed(base, reason.claims)
-    if isinstance(reason, Tainted):
+    if isinstance(reason, Tainted) and not is_for_extended_resources(request.claim):
         taint = reason.taint
         toleration = DeviceToleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
-        text = f"if {where} tolerated taint {taint.key}={taint.value}:{taint.effect}"
+        text = f"if {where} tolerated taint {reason.text}"
         return "tolerate", text, functools.partial(edit, functools.partial(_tolerate, toleration))
     if isinstance(reason, SelectorRejected) and reason.of_class:
         text = f"if device class {reason.of_class} had no selector #{reason.index}: {reason.expression}"

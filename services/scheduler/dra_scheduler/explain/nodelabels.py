@@ -1,0 +1,40 @@
+"""Node labels and values that a pod requires and no node has, with the nearest one."""
+
+from collections.abc import Iterator, Sequence
+
+from dra_shared.api.node import Node, NodeSelectorRequirement
+from dra_shared.api.pod import Pod
+from dra_shared.nodeselector import required_selector
+
+from dra_scheduler.explain.near import seen
+
+
+def label_shortfalls(pod: Pod, nodes: Sequence[Node]) -> list[str]:
+    """Return the requirements of the pod's nodeSelector and required node affinity that no node meets."""
+    found: list[str] = []
+    if not nodes:
+        return []
+    for key, value in pod.spec.node_selector.items():
+        found += _lacking("nodeSelector", key, (value,), nodes)
+    selector = required_selector(pod.spec)
+    for term in selector.node_selector_terms if selector is not None else ():
+        for requirement in term.match_expressions:
+            found += _unmet(requirement, nodes)
+    return list(dict.fromkeys(found))
+
+
+def _unmet(requirement: NodeSelectorRequirement, nodes: Sequence[Node]) -> Iterator[str]:
+    if requirement.operator in ("In", "Exists"):
+        yield from _lacking("node affinity", requirement.key, requirement.values, nodes)
+
+
+def _lacking(what: str, key: str, values: Sequence[str], nodes: Sequence[Node]) -> Iterator[str]:
+    """That no node has the label, or none with one of the values; any value will do if there are none."""
+    labels = [node.metadata.labels for node in nodes]
+    known = {each[key] for each in labels if key in each}
+    if not known:
+        names = {name for each in labels for name in each}
+        yield f"{what}: no node has the label {key}{seen(key, names, others=False)}"
+    elif values and known.isdisjoint(values):
+        wanted = " or ".join(f"{key}={value}" for value in values)
+        yield f"{what}: no node has the label {wanted}{seen(values[0], known)}"
