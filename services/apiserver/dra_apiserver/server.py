@@ -8,6 +8,7 @@ import socket
 from collections.abc import Awaitable, Callable, Iterable
 from email.utils import formatdate
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -44,7 +45,7 @@ from dra_apiserver.metrics import Metrics, Sample
 from dra_apiserver.reads import Reads
 from dra_apiserver.relay import Relay, RelayedConnection
 from dra_apiserver.storage import Record, Store, kubernetesversion
-from dra_apiserver.storage.catalog import Database
+from dra_apiserver.storage.catalog import IN_DIRECTORY, SQLITE, Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
 from dra_apiserver.storage.feed import Feed
@@ -91,7 +92,7 @@ class ApiServer:
         self._stack.enter_context(recursion.room(_CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
-            kubernetesversion.check(config.directory, config.features.version)
+            kubernetesversion.check(config.directory, config.features.version, self._file())
             registry = catalog.registry(config.runtime_config, config.features)
             if config.past is not None and not config.reader:
                 past = find_engine(self._database())
@@ -130,6 +131,11 @@ class ApiServer:
     def _database(self) -> Database:
         config = self.config
         return Database(config.database, config.directory, config.relaxed)
+
+    def _file(self) -> Path | None:
+        """Return the database in the server's own directory, None if it is elsewhere or another server has it."""
+        config = self.config
+        return config.directory / SQLITE if config.database == IN_DIRECTORY and not config.reader else None
 
     def _open_store(self, port: int) -> Store:
         config = self.config

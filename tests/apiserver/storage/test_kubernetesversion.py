@@ -78,3 +78,46 @@ def test_a_version_that_is_not_known_is_newer(tmp_path: Path) -> None:
     (tmp_path / "kubernetes-version").write_text("1.99\n")
     with pytest.raises(CannotRun, match=r"is of Kubernetes 1\.99, and 1\.36 is older"):
         kubernetesversion.check(tmp_path, V1_36)
+
+
+@pytest.mark.parametrize("text", ["", "\n", "1", "one\ntwo", "\udcff"])
+def test_a_file_without_a_version_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "kubernetes-version"
+    file.write_bytes(text.encode(errors="surrogateescape"))
+    what = "names no version" if text.strip() else "is empty"
+    with pytest.raises(CannotRun, match=rf"kubernetes-version {what}: write the version .* such as 1\.36"):
+        kubernetesversion.check(tmp_path, V1_36)
+
+
+def test_a_version_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "kubernetes-version").mkdir()
+    with pytest.raises(CannotRun, match=r"cannot read .*kubernetes-version: Is a directory"):
+        kubernetesversion.check(tmp_path, V1_36)
+
+
+def _without_database(data: Path) -> Path:
+    (database,) = data.rglob("dralab.sqlite3")
+    for file in data.rglob("dralab.sqlite3*"):
+        file.unlink()
+    return database
+
+
+@pytest.mark.parametrize("there", [True, False])
+async def test_a_lost_database_does_not_become_an_empty_cluster(there: bool, tmp_path: Path) -> None:
+    assert (await _ask(tmp_path, V1_36, "POST", _CLAIMS, _CLAIM)).status_code == 201
+    database = _without_database(tmp_path)
+    if there:
+        database.touch()
+    what = "empty" if there else "missing"
+    with pytest.raises(CannotRun, match=f"dralab.sqlite3 is {what}, and .*kubernetes-version says"):
+        await _ask(tmp_path, V1_36, "GET", _CLAIMS)
+    (database.parent / "kubernetes-version").unlink()
+    assert (await _ask(tmp_path, V1_36, "GET", _CLAIMS)).json()["items"] == []
+
+
+def test_the_version_is_written_whole(tmp_path: Path) -> None:
+    kubernetesversion.note(tmp_path, V1_36)
+    kubernetesversion.note(tmp_path, V1_37)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [
+        ("kubernetes-version", "1.37\n")
+    ]

@@ -14,6 +14,9 @@ from dra_apiserver.storage.engine import Engine
 IN_DIRECTORY = "sqlite:"
 """The database that a server has by default: a file in its own directory."""
 
+SQLITE = "dralab.sqlite3"
+"""The name of that file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Database:
@@ -33,7 +36,7 @@ def _sqlite(database: Database) -> Engine:
 
     rest = database.url.removeprefix(IN_DIRECTORY)
     if not rest:
-        return SqliteEngine(database.directory / "dralab.sqlite3", database.relaxed)
+        return SqliteEngine(database.directory / SQLITE, database.relaxed)
     path = rest.removeprefix("///")
     if path == rest or not path:
         raise ValueError(f"not a file's URL, such as sqlite:///objects.sqlite3: {database.url}")

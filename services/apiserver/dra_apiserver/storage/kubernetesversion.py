@@ -5,6 +5,7 @@ would drop fields with its next write, or not know the kind. Upstream leaves tha
 policy); here the directory remembers it.
 """
 
+import re
 from pathlib import Path
 
 from dra_shared.service import CannotRun
@@ -15,18 +16,33 @@ from dra_apiserver.storage.store import Store
 _FILE = "kubernetes-version"
 # What directories are of that say nothing: there was no other choice.
 _FIRST = V1_36
+_VERSION = re.compile(r"v?\d{1,9}\.\d{1,9}(\.\d{1,9})?")
+_MOST = 100
 
 
-def check(directory: Path, kubernetes: Version) -> None:
-    """See that the directory can be used as one of ``kubernetes``.
+def check(directory: Path, kubernetes: Version, database: Path | None = None) -> None:
+    """Check that the directory can be used as one of ``kubernetes``.
+
+    ``database`` is the file in it that has the objects, None if they are elsewhere.
 
     Raises:
-        CannotRun: a newer Kubernetes has written it.
+        CannotRun: a newer Kubernetes has written it, or its database or the file with its version is damaged.
     """
     if not directory.is_dir() or not any(directory.iterdir()):
         return
     file = directory / _FILE
-    text = file.read_text().strip() if file.exists() else str(_FIRST)
+    text = _text(file) if file.exists() else str(_FIRST)
+    if not _VERSION.fullmatch(text):
+        raise CannotRun(
+            f"{file} {'names no version' if text else 'is empty'}: write the version of Kubernetes to it that the "
+            f"data is of, such as {kubernetes}, or start with another --data"
+        )
+    # The file is written after the database, so that a new database has none.
+    if database is not None and file.exists() and _is_empty(database):
+        raise CannotRun(
+            f"{database} is {'empty' if database.exists() else 'missing'}, and {file} says that it had the objects "
+            f"of a cluster: bring it back, or remove {file} to begin with an empty cluster"
+        )
     written = _parsed(text)
     if written is None or written > kubernetes:
         raise CannotRun(
@@ -61,7 +77,27 @@ def note(directory: Path, kubernetes: Version) -> None:
     """Note that ``kubernetes`` writes the directory from now on."""
     # A database elsewhere has made no directory.
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / _FILE).write_text(f"{kubernetes}\n")
+    file, part = directory / _FILE, directory / f"{_FILE}.part"
+    # Whole or not at all: a crash or a full disk must not leave an empty file.
+    part.write_text(f"{kubernetes}\n")
+    part.replace(file)
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_bytes()[:_MOST].decode(errors="replace").strip()
+    except OSError as error:
+        raise CannotRun(f"cannot read {file}: {error.strerror}") from error
+
+
+def _is_empty(database: Path) -> bool:
+    """True if a file is missing or has no content; if that cannot be seen, opening it says why."""
+    try:
+        return database.stat().st_size == 0
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
 
 
 def _parsed(text: str) -> Version | None:
