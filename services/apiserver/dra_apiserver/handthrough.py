@@ -24,7 +24,7 @@ async def upgrade(
 ) -> None:
     """Repeat a request for an upgrade elsewhere, and join the two connections if it is accepted there.
 
-    The client is told of a refusal, and its connection ends. Were the connections joined anyway, the client's next
+    A refusal is passed on to the client, and its connection ends. Were the connections joined anyway, the client's next
     requests would reach the other end with this server's rights.
 
     Raises:
