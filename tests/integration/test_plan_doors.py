@@ -129,7 +129,7 @@ _PODS = [
     _fit("a pod that is on a node", [_with("one", nodeName="n0")], {"fits": 5}),
     _fit("one pod a node", [_with(affinity=_APART)], {"fits": 3}),
     _fit("all on one node", [_with("one", affinity=_TOGETHER)], {"fits": 2}),
-    _fit("an even spread", [_with("one", topologySpreadConstraints=_SPREAD)], {"fits": 4}),
+    _fit("an even spread", [_with("one", topologySpreadConstraints=_SPREAD)], {"fits": 5}),
     _fit("ports of the host", [_ports()], {"fits": 3}),
     _fit("a scheduling gate", [_with(schedulingGates=[{"name": "g"}])], {"fits": 0, "wanted": 1}, count=0),
     _fit("a claim that copies share", [_CLAIM, _with(resourceClaims=_SHARED)], {"fits": 2}, count=2),
