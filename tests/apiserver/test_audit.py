@@ -1,5 +1,6 @@
 """The audit log: what upstream's policies want of each request, and files that are changed when they are large."""
 
+import base64
 import gzip
 import re
 import uuid
@@ -135,6 +136,17 @@ async def test_events_are_upstreams(tmp_path: Path) -> None:
             "responseObject": stored,
             "annotations": {"authorization.k8s.io/decision": "allow", "authorization.k8s.io/reason": ""},
         }
+
+
+async def test_events_of_new_tokens_have_their_ids(tmp_path: Path) -> None:
+    account = "/api/v1/namespaces/default/serviceaccounts"
+    async with _served(tmp_path) as (client, log):
+        await client.post(account, json={"metadata": {"name": "sa"}}, headers=_JANE)
+        answer = await client.post(f"{account}/sa/token", json={}, headers=_JANE)
+        payload = answer.json()["status"]["token"].split(".")[1]
+        claims = orjson.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        annotations = log.new()[-1]["annotations"]
+        assert annotations["authentication.kubernetes.io/issued-credential-id"] == f"JTI={claims['jti']}"
 
 
 async def test_refusals_say_why(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ _HOUR = 3600
 _EVERY_PODS, _YEAR = 3607, 365 * 24 * 3600
 _EXTRA = "authentication.kubernetes.io/"
 CREDENTIAL_ID = _EXTRA + "credential-id"
+# The annotation of the audit event for a new token.
+ISSUED_CREDENTIAL_ID = _EXTRA + "issued-credential-id"
 # What a token may be bound to, and where it is.
 _BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
 
@@ -45,16 +47,30 @@ class Identity(NamedTuple):
     audiences: tuple[str, ...]
 
 
-def _issuer(token: str) -> str:
-    """Who says to have issued it, unverified; "" where it is no JSON Web Token."""
+def credential_id(token: str) -> str:
+    """Return the ID of a token that this server issued, as audit events and its user's extra fields have it."""
+    return _shown_id(_unverified(token))
+
+
+def _shown_id(claims: JsonObject) -> str:
+    return f"JTI={claims['jti']}"
+
+
+def _unverified(token: str) -> JsonObject:
+    """Return the claims of a token without a check of its signature, or none if it is not a JSON Web Token."""
     parts = token.split(".")
     if len(parts) != 3 or token.lstrip().startswith("{"):
-        return ""
+        return {}
     try:
         claims = orjson.loads(base64.urlsafe_b64decode(parts[1] + "=" * (-len(parts[1]) % 4)))
     except (binascii.Error, ValueError):
-        return ""
-    issuer = claims.get("iss") if isinstance(claims, dict) else None
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def _issuer(token: str) -> str:
+    """Return the issuer that the token states, unverified."""
+    issuer = _unverified(token).get("iss")
     return issuer if isinstance(issuer, str) else ""
 
 
@@ -211,7 +227,7 @@ def _listed(audiences: Sequence[str]) -> str:
 
 
 def _user(claims: JsonObject, own: JsonObject) -> UserInfo:
-    extra = {CREDENTIAL_ID: (f"JTI={claims['jti']}",)}
+    extra = {CREDENTIAL_ID: (_shown_id(claims),)}
     for kind in ("node", "pod"):
         reference = own.get(kind) or {}
         if "name" in reference:

@@ -21,6 +21,7 @@ from dra_apiserver.handlers.bodies import read_body, reply
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.kubelets.restriction import restrict_token
+from dra_apiserver.serviceaccount.tokens import ISSUED_CREDENTIAL_ID, credential_id
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
@@ -68,6 +69,8 @@ async def token(api: Api, request: Request, target: Target) -> None:
     bound = _bound_objects(api, target, spec.get("boundObjectRef"))
     due = rfc3339(api.clock.now() + timedelta(seconds=seconds))
     issued = api.tokens.issue(account, seconds, audiences, bound)
+    if request.audit is not None:
+        request.audit.annotate(ISSUED_CREDENTIAL_ID, credential_id(issued))
     wanted["status"] = {"token": issued, "expirationTimestamp": due}
     await reply(request, 201, wanted)
 

@@ -187,6 +187,23 @@ async def test_mutating_webhooks_are_recorded(
     }
 
 
+async def test_patches_with_empty_values_mutate_nothing(
+    client: httpx.AsyncClient, hook: Hook, annotations: Annotations
+) -> None:
+    hook.behaviours["/empty"] = patching(
+        {"op": "add", "path": "/binaryData", "value": {}},
+        {"op": "add", "path": "/metadata/labels", "value": {}},
+    )
+    await _register(
+        client,
+        True,
+        _webhook("empty", hook.url("/empty"), reinvocationPolicy="IfNeeded", failurePolicy="Fail"),
+    )
+    await made(client, CONFIGMAPS, configmap("c", x="1"))
+    assert [key for key in annotations("c") if key.startswith(_MUTATION)] == [f"{_MUTATION}round_0_index_0"]
+    assert '"mutated":false' in annotations("c")[f"{_MUTATION}round_0_index_0"]
+
+
 async def test_patches_are_not_recorded_at_level_metadata(
     client: httpx.AsyncClient, hook: Hook, annotations: Annotations
 ) -> None:

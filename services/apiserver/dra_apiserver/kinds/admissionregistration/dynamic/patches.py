@@ -10,7 +10,7 @@ from dra_apiserver.errors import invalid, invalid_object, quote
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.kind import api_version, split_api_version
 from dra_apiserver.patch.operations import OperationFailed, TestFailed, apply_operations
-from dra_apiserver.schema import DecodeError, default, object_type, sanitize
+from dra_apiserver.schema import DecodeError, default, equal, object_type, sanitize
 from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered
 from dra_apiserver.schema.types import type_of
 
@@ -38,15 +38,18 @@ def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
     return patched if isinstance(patched, dict) else {}
 
 
-def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bool = False) -> None:
+def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bool = False) -> bool:
     """Have the request's object be the patched one, in its types and with defaults.
+
+    Returns:
+        True if the patch made a difference. As upstream, that is asked before defaults are set.
 
     Raises:
         PatchFailed: it is not an object of a known kind.
         NotConvertible: it is of another kind.
         StatusError: 422, a custom resource is of another kind.
     """
-    kind = attributes.target.kind
+    kind, before = attributes.target.kind, attributes.versioned(attributes.obj, place)
     if attributes.brings_other_kind or not kind.unstructured:
         place = _typed_place(patched, attributes, place)
     else:
@@ -62,11 +65,13 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
         text = str(error)
         at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
         raise PatchFailed(text[at:]) from None
+    changed = patched != before and not (node is not None and node.native and equal(node, before, patched))
     if not other or "metadata" in (attributes.obj or {}):
         patched["metadata"] = patched.get("metadata") or {}
     if not other:
         default(kind, version, patched, attributes.ctx.now)
     attributes.take(patched, place)
+    return changed
 
 
 def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:

@@ -232,9 +232,7 @@ def _take(
     if answer.patch_type != "JSONPatch":
         raise _Unasked(webhook, f"unsupported patch type {quote(answer.patch_type)}")
     try:
-        patched = apply_patch(copied(before), operations)
-        changed = patched != before
-        settle(patched, attributes, place)
+        changed = settle(apply_patch(copied(before), operations), attributes, place)
     except PatchFailed as error:
         raise internal(str(error)) from None
     except NotConvertible as error:
