@@ -130,6 +130,7 @@ _PODS = [
     _fit("one pod a node", [_with(affinity=_APART)], {"fits": 3}),
     _fit("all on one node", [_with("one", affinity=_TOGETHER)], {"fits": 2}),
     _fit("an even spread", [_with("one", topologySpreadConstraints=_SPREAD)], {"fits": 5}),
+    _fit("another scheduler", [_with(schedulerName="kueue")], {"fits": 0, "wanted": 1}, count=0),
     _fit("ports of the host", [_ports()], {"fits": 3}),
     _fit("a scheduling gate", [_with(schedulingGates=[{"name": "g"}])], {"fits": 0, "wanted": 1}, count=0),
     _fit("a claim that copies share", [_CLAIM, _with(resourceClaims=_SHARED)], {"fits": 2}, count=2),
@@ -377,6 +378,15 @@ def _is_yes(answer: Json) -> bool:
         # As many as fit were asked for, and some do.
         return answer["fits"] > 0 and not answer["wanted"]
     return bool(answer.get("after", 1) >= answer.get("before", 1))
+
+
+def test_a_pod_of_another_scheduler_gets_the_names_that_are_served(
+    four: Doors, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = _fit("another", [_with(schedulerName="kueue")], {}, count=0)
+    (place,) = four.command_line(other, capsys)[1]["pods"]
+    served = "only for: default-scheduler"
+    assert place["message"] == f'no profile of the scheduler is for schedulerName "kueue", {served}'
 
 
 def test_the_exit_code_says_that_an_answer_leaves_workloads_out(

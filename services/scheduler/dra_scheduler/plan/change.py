@@ -89,5 +89,4 @@ def _place(world: Simulation, key: str) -> PodPlace:
         return PodPlace(pod=key, message="preempted")
     if pod.spec.node_name:
         return PodPlace(pod=key, node=pod.spec.node_name, devices=world.devices(pod))
-    entry = world.scheduler.queue.get(pod.metadata.uid)
-    return PodPlace(pod=key, message=entry.message if entry is not None else "")
+    return PodPlace(pod=key, message=world.message(key, ""))

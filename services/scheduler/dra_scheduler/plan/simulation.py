@@ -73,6 +73,7 @@ class Simulation:
         informers = self.client.informers
         sources = Sources(informers, informers, lambda _: self._events, SystemClock(), announces=False)
         config = config or SchedulerConfig()
+        self._profiles = frozenset(profile.scheduler_name for profile in config.profiles)
         extended = config.gates.enabled("DRAExtendedResource")
         self._quotas = Quotas(self.client, extended_resources=extended)
         self.upkeep = Upkeep(self.client, self._quotas)
@@ -130,10 +131,17 @@ class Simulation:
         """Return why the pod of that key has no node."""
         refusal, pod = self.refusal(key), self.pod(key)
         entry = self.scheduler.queue.get(pod.metadata.uid) if pod is not None else None
-        text = entry.message if entry is not None else default
+        text = entry.message if entry is not None else self._why_not_queued(pod) or default
         if pod is None:
             return refusal or text
         return f"{text} ({refusal})" if refusal else text
+
+    def _why_not_queued(self, pod: Pod | None) -> str:
+        """Return why the scheduler does not know the pod, empty if it should."""
+        if pod is None or pod.spec.scheduler_name in self._profiles:
+            return ""
+        served = ", ".join(sorted(self._profiles))
+        return f'no profile of the scheduler is for schedulerName "{pod.spec.scheduler_name}", only for: {served}'
 
     def refusal(self, key: str) -> str:
         """Return why the API server refuses the pod of that key or one of its claims, empty if it does not."""

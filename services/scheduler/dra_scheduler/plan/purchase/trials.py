@@ -62,8 +62,7 @@ class OneNode:
         with world.trial():
             world.add(PODS, self._demand.alone(pod))
             world.settle()
-            entry = world.scheduler.queue.get(pod.metadata.uid)
-            return entry.message if entry is not None else ""
+            return world.message(pod.key, "")
 
     def _placed(self, pods: Iterable[Pod]) -> bool:
         world = self._simulation()
