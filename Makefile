@@ -34,7 +34,7 @@ test: lint types layers unit ## Everything that CI runs: lint, types, layers and
 
 unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 	@$(BIN)/python -m compileall -q $(MODULES) # The tests start many processes.
-	@$(BIN)/dralab warm -- $(BIN)/python -m pytest -n 4 $(PYTEST) # On two cores: of four some wait for other processes.
+	@DRALAB_TEST_RUN=make-$$$$ $(BIN)/dralab warm -- $(BIN)/python -m pytest -n 4 $(PYTEST) # On two cores: of four some wait for other processes.
 
 quick: install-dev ## The tests that start no process and open no socket
 	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)

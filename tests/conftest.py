@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
-from tests.support import failures
+from tests.support import failures, leftovers
 from tests.support.delays import delay_clients
 from tests.support.quick import Quick
 from tests.support.spreading import Spreading, slow_first
@@ -32,6 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--quick"):
         config.pluginmanager.register(Quick())
     failures.register(config)
+    leftovers.register(config)
     if (seed := config.getoption("--delays")) is not None:
         patch = pytest.MonkeyPatch()
         config.add_cleanup(patch.undo)
