@@ -25,14 +25,14 @@ def _taken(
     capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic = WRAPPING
 ) -> tuple[int, str]:
     requests = {} if requested is None else {"memory": requested}
-    amounts, texts = consumption({"memory": capacity}, requests, arithmetic, DRIVER)
+    amounts, texts = consumption({"memory": capacity}, requests, arithmetic)
     return amounts["memory"], texts["memory"]
 
 
 def _fits(
     capacity: DeviceCapacity, requested: str, arithmetic: Arithmetic = WRAPPING, name: str = "memory"
 ) -> bool:
-    return shortage({name: capacity}, {"memory": requested}, {}, {}, arithmetic, DRIVER) is None
+    return shortage({name: capacity}, {"memory": requested}, {}, {}, arithmetic) is None
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_what_is_short(
     allocating: dict[str, int],
     expected: Shortage | None,
 ) -> None:
-    assert shortage({"memory": capacity}, requests, used, allocating, WRAPPING, DRIVER) == expected
+    assert shortage({"memory": capacity}, requests, used, allocating, WRAPPING) == expected
 
 
 def test_every_capacity_is_consumed_mentioned_or_not() -> None:
     capacities = {"memory": _capacity("10"), "bandwidth": _capacity("1G", default="100M")}
 
-    assert consumption(capacities, {"memory": "2"}, WRAPPING, DRIVER) == (
+    assert consumption(capacities, {"memory": "2"}, WRAPPING) == (
         {"memory": 2 * G, "bandwidth": 10**8 * G},
         {"memory": "2", "bandwidth": "100M"},
     )
@@ -202,16 +202,15 @@ def test_amounts_below_zero_end_the_allocation_since_1_37() -> None:
     assert _fits(_capacity("10"), "-1", WRAPPING)
 
 
-def test_capacity_has_the_domain_of_its_driver_or_none_since_1_37() -> None:
-    assert _fits(_capacity("10"), "4", WHOLE, f"{DRIVER}/memory")
-    assert not _fits(_capacity("10"), "4", WRAPPING, f"{DRIVER}/memory")
-    assert not _fits(_capacity("10"), "4", WHOLE, "other.example.com/memory")
-    both = {"memory": "1", f"{DRIVER}/memory": "2"}
-    assert consumption({"memory": _capacity("10")}, both, WHOLE, DRIVER) == (
-        {"memory": 2 * G},
-        {"memory": "2"},
-    )
-    used = {f"{DRIVER}/memory": 8 * G}
-    assert shortage({"memory": _capacity("10")}, {"memory": "4"}, used, {}, WHOLE, DRIVER) == Shortage(
-        "capacity", "memory", 4 * G, 2 * G
-    )
+@pytest.mark.parametrize("arithmetic", [WRAPPING, WHOLE, FRACTIONS])
+def test_capacity_names_are_compared_literally(arithmetic: Arithmetic) -> None:
+    full = f"{DRIVER}/memory"
+    for published, requested in ((full, "memory"), ("memory", full)):
+        capacities = {published: _capacity("10")}
+        requests = {requested: "4"}
+        found = shortage(capacities, requests, {}, {}, arithmetic)
+        assert found == Shortage("undefined", requested)
+        # The whole capacity is consumed if it is not requested.
+        assert consumption(capacities, requests, arithmetic) == ({published: 10 * G}, {published: "10"})
+        used = {requested: 8 * G}
+        assert shortage(capacities, {published: "4"}, used, {}, arithmetic) is None

@@ -213,6 +213,24 @@ def test_a_part_of_a_capacity_is_exact(consumed: str, factor: str, wanted: str) 
     assert status.mapping[0].quantity == wanted
 
 
+@pytest.mark.parametrize("since_1_37", [False, True])
+def test_capacity_keys_are_compared_literally(since_1_37: bool) -> None:
+    slice_ = msgspec.convert(devices(memory={"mapping": {"capacityKey": "m"}}), ResourceSlice)
+    mapping = {"memory": {"capacityKey": "m"}}
+    older = slice_json("a", 1)
+    older["spec"]["devices"][0]["nodeAllocatableResourceMappings"] = mapping
+    if not since_1_37:
+        slice_ = msgspec.convert(older, ResourceSlice)
+    spec = slice_.spec
+    claim, pod = msgspec.convert(claim_json("c"), ResourceClaim), msgspec.convert(using("p"), Pod)
+    for name, counted in (("m", True), (f"{spec.driver}/m", False)):
+        result: Json = {"driver": spec.driver, "pool": spec.pool.name, "device": "gpu-0", "request": "r"}
+        result["consumedCapacity"] = {name: "1Gi"}
+        allocation = msgspec.convert({"devices": {"results": [result]}}, AllocationResult)
+        statuses = claim_statuses(pod, [(claim, allocation, "gpu")], [slice_], since_1_37=since_1_37)
+        assert bool(statuses) == counted
+
+
 async def test_a_scheduler_of_1_36_does_not_read_what_1_37_has() -> None:
     """Under an API server of 1.37: the node seems to have room for more."""
     api = FakeApi(node_json("a"), class_json(), devices(cpu=MAPPED), claim_json("c"))

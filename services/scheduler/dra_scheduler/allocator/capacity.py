@@ -118,25 +118,21 @@ def shortage(
     used: Mapping[str, int],
     allocating: Mapping[str, int],
     arithmetic: Arithmetic,
-    driver: str,
 ) -> Shortage | None:
-    """The first reason why the requests don't fit a device of the driver; None when they do.
+    """Return the first reason why the requests don't fit a device, or None if they do.
 
-    ``used`` is what allocated claims consume, ``allocating`` what this attempt has taken already.
+    ``used`` is what allocated claims consume, ``allocating`` what this attempt has taken already. Names are compared
+    literally: a request for ``driver/name`` does not match a capacity that is published as ``name``.
 
     Raises:
         CapacityError: an amount cannot be worked out.
     """
-    if arithmetic is not Arithmetic.WRAPPING:
-        requests, unknown = _resolved(capacities, requests, driver)
-        if unknown:
-            return Shortage("undefined", unknown)
-        used = {name: _spent(used, name, driver) for name in capacities} if used else used
-        # An amount that cannot be worked out counts for more than one that does not fit.
-        consumption(capacities, requests, arithmetic, driver)
     for name in requests:
         if name not in capacities:
             return Shortage("undefined", name)
+    if arithmetic is not Arithmetic.WRAPPING:
+        # An amount that cannot be worked out counts for more than one that does not fit.
+        consumption(capacities, requests, arithmetic)
     for name, capacity in capacities.items():
         needed, _, allowed = _amount(name, capacity, requests.get(name), arithmetic)
         if not allowed:
@@ -151,15 +147,12 @@ def consumption(
     capacities: Mapping[str, DeviceCapacity],
     requests: Mapping[str, str],
     arithmetic: Arithmetic,
-    driver: str,
 ) -> tuple[dict[str, int], dict[str, str]]:
     """What a request takes of every capacity of the device: in billionths, and as quantities.
 
     Raises:
         CapacityError: an amount cannot be worked out.
     """
-    if arithmetic is not Arithmetic.WRAPPING:
-        requests, _ = _resolved(capacities, requests, driver)
     taken = {
         name: _amount(name, capacity, requests.get(name), arithmetic) for name, capacity in capacities.items()
     }
@@ -175,29 +168,3 @@ def _amount(
         return _consumed_amount(capacity, requested, arithmetic)
     except CapacityError as error:
         raise CapacityError(f'capacity "{name}": {error}') from None
-
-
-def _resolved(
-    capacities: Mapping[str, DeviceCapacity], requests: Mapping[str, str], driver: str
-) -> tuple[dict[str, str], str]:
-    """The requests by the names that the device has for what they ask; or one that it does not have."""
-    found: dict[str, str] = {}
-    # Of two names for one capacity, the one with the domain counts.
-    for name in sorted(requests, key=lambda one: not one.startswith(f"{driver}/")):
-        known = _spelled(capacities, name, driver)
-        if known is None:
-            return {}, name
-        found.setdefault(known, requests[name])
-    return found, ""
-
-
-def _spelled(capacities: Mapping[str, DeviceCapacity], name: str, driver: str) -> str | None:
-    """The name that a device has for a capacity: the driver's own may have its domain or not."""
-    bare = name.removeprefix(f"{driver}/")
-    options = (bare,) if "/" in bare else (f"{driver}/{bare}", bare)
-    return next((known for known in options if known in capacities), None)
-
-
-def _spent(used: Mapping[str, int], name: str, driver: str) -> int:
-    bare = name.removeprefix(f"{driver}/")
-    return used.get(bare, 0) + (0 if "/" in bare else used.get(f"{driver}/{bare}", 0))

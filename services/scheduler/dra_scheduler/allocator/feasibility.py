@@ -121,9 +121,7 @@ class _Look:
         if features.consumable_capacity:
             used = self._state.consumed.get(device.id, NOTHING)
             try:
-                if shortage(
-                    spec.capacity, request.capacity, used, NOTHING, features.arithmetic, device.id.driver
-                ):
+                if shortage(spec.capacity, request.capacity, used, NOTHING, features.arithmetic):
                     return False
             except CapacityError:
                 return True

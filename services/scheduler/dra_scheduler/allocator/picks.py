@@ -139,7 +139,7 @@ class Picks:
             return None
         used = NOTHING if whole else self._state.consumed.get(device.id, NOTHING)
         allocating = NOTHING if whole else self._capacity.get(device, NOTHING)
-        return shortage(capacities, request.capacity, used, allocating, features.arithmetic, device.id.driver)
+        return shortage(capacities, request.capacity, used, allocating, features.arithmetic)
 
     def fits_capacity(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
         """Whether the device has the capacity that the request takes.
@@ -335,7 +335,7 @@ class Picks:
     def _consume(self, pick: Pick) -> None:
         device = pick.device
         pick.consumed, pick.consumed_texts = consumption(
-            device.spec.capacity, pick.request.capacity, self._features.arithmetic, device.id.driver
+            device.spec.capacity, pick.request.capacity, self._features.arithmetic
         )
         pick.had_capacity = device in self._capacity
         totals = self._capacity.setdefault(device, {})

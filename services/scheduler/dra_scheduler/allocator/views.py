@@ -67,9 +67,7 @@ class Need:
         if features.consumable_capacity and (spec.capacity or self._capacity):
             used = state.consumed.get(device.id, NOTHING)
             try:
-                if shortage(
-                    spec.capacity, self._capacity, used, NOTHING, features.arithmetic, device.id.driver
-                ):
+                if shortage(spec.capacity, self._capacity, used, NOTHING, features.arithmetic):
                     return False
             except CapacityError:
                 return True

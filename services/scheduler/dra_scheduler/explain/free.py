@@ -168,7 +168,7 @@ def _found(manager: DRAManager, offer: Offer) -> _Found:
 
 def _room(manager: DRAManager, device: PoolDevice) -> int | None:
     used = manager.claims.state.consumed.get(device.id, {})
-    needs, _ = consumption(device.spec.capacity, {}, manager.features.arithmetic, device.id.driver)
+    needs, _ = consumption(device.spec.capacity, {}, manager.features.arithmetic)
     left = [
         (amount(device.spec.capacity[name].value) - used.get(name, 0)) // need
         for name, need in needs.items()

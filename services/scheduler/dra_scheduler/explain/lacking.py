@@ -59,18 +59,13 @@ def lacks_attribute(qualified: str, devices: Sequence[Entry], what: str) -> str:
     return _lacks("attribute", domain, name, devices, what)
 
 
-def lacks_capacity(name: str, devices: Sequence[Entry], what: str, *, exact: bool) -> str:
+def lacks_capacity(name: str, devices: Sequence[Entry], what: str) -> str:
     """Return that no device has the capacity that a request names; empty if one has it or there are no devices.
 
-    ``exact``: the name has to be spelled as the device spells it, with or without the domain (until 1.36).
+    The request has to spell the name as the device does, with or without the driver's domain.
     """
     if not devices or any(name in device.capacity for _, device in devices):
         return ""
-    domain, slash, own = name.rpartition("/")
-    if not exact:
-        domains = (domain,) if slash else tuple(sorted({driver for driver, _ in devices}))
-        texts = [_lacks("capacity", each, own, devices, what) for each in domains]
-        return texts[0] if all(texts) else ""
     near = seen(name, {each for _, device in devices for each in device.capacity})
     return f"no {what} has capacity {go_quote(name)}{near}"
 

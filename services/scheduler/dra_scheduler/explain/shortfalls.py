@@ -15,7 +15,6 @@ from dra_shared.api.resource import (
 )
 from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
 
-from dra_scheduler.allocator.features import Arithmetic
 from dra_scheduler.allocator.programs import cel_features
 from dra_scheduler.dra.classes import IMPLICIT_PREFIX
 from dra_scheduler.dra.manager import DRAManager
@@ -45,7 +44,6 @@ class Shortfalls:
         self._manager = manager
         self._offered = offered
         self._extended = extended
-        self._exact = manager.features.arithmetic is Arithmetic.WRAPPING
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
         self._members: dict[str, list[Entry]] = {}
         manager.slices.add_listener(lambda old, new: self._forget())
@@ -105,7 +103,7 @@ class Shortfalls:
         members = self._of_class(class_name)
         for capacity in part.capacity.requests if part.capacity is not None else ():
             what = f"device of class {class_name}"
-            text = lacks_capacity(capacity, members, what, exact=self._exact)
+            text = lacks_capacity(capacity, members, what)
             if text:
                 yield f"request {name}: {text}"
 

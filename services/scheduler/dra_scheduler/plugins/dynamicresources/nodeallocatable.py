@@ -170,12 +170,10 @@ class _Taken:
 
 
 def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about: str) -> Quantity | None:
-    """What is consumed of the capacity ``key``; None: that capacity does not count for the allocation."""
+    """Return how much of the capacity ``key`` is consumed, or None if none of that very name is."""
     if not result.consumed_capacity:
         raise NeedsUnknown(f"{where}: ConsumedCapacity is nil, but Capacity key '{key}' is set in {about}")
-    bare = key.removeprefix(f"{result.driver}/")
-    names = (key,) if "/" in bare else (f"{result.driver}/{bare}", bare)
-    consumed = next((result.consumed_capacity[n] for n in names if n in result.consumed_capacity), None)
+    consumed = result.consumed_capacity.get(key)
     return None if consumed is None else Quantity.parse(consumed)
 
 

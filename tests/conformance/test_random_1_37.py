@@ -1,0 +1,20 @@
+"""The allocator under 1.37 against recorded answers of code of that version."""
+
+import pytest
+from dra_scheduler.allocator.conformance import agrees, answer
+
+from tests.support.reference import load_vectors
+
+_BATCH = 100
+_WORLDS = load_vectors("random-alloc-names-1.37.jsonl.gz")
+
+
+@pytest.mark.parametrize("start", range(0, len(_WORLDS), _BATCH))
+def test_random_worlds_with_capacity_names_agree(start: int) -> None:
+    differing = {
+        world["in"]["name"]: (ours, world["out"])
+        for world in _WORLDS[start : start + _BATCH]
+        if not agrees(ours := answer({**world["in"], "kubernetesVersion": "1.37"}), world["out"])
+    }
+
+    assert differing == {}
