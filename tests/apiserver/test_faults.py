@@ -185,7 +185,7 @@ async def test_a_fault_says_what_is_promised_and_afterwards_what_was_kept(client
     assert begun["promise"] == "clients try again, later each time; all that was wanted happens in the end"
     assert begun["what"].startswith("the API server answers --code")
     assert begun["state"] == "working"
-    await until(lambda: _state(client, begun["id"]), 20)
+    await until(lambda: _state(client, begun["id"]))
     over = (await client.get(f"/faults/{begun['id']}")).json()
     # Nothing came by in this time.
     assert (over["kept"], over["broken"], over["untried"]) == ([], [], ["it met no request"])

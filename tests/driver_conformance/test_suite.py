@@ -36,7 +36,6 @@ async def test_a_driver_that_ends_at_once_is_not_waited_for() -> None:
     reason = f"the driver is not registered: {found['registration.appears'][1]}"
     assert found["registration.type"] == (Outcome.UNTRIED, reason)
     assert found["prepare.succeeds"][0] is Outcome.UNTRIED
-    assert sum(one.seconds for one in results) < 25
 
 
 async def test_a_driver_that_never_runs_keeps_nothing() -> None:
