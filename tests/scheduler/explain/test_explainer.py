@@ -354,6 +354,51 @@ def test_nodes_that_there_was_no_time_for_are_counted() -> None:
     world.close()
 
 
+def test_a_node_that_keeps_room_for_a_nominated_pod_does_not_fit() -> None:
+    first = pod_json("first", requests={"cpu": "3"}, priority=10)
+    second = pod_json("second", requests={"cpu": "3"})
+    world = simulation(node_json("n"), first, second)
+    cache = world.scheduler.cache
+    nominated = world.pod("default/first")
+    assert nominated is not None
+    cache.nominations.set(nominated, "n")
+    report = world.scheduler.explainer.pod("default", "second")
+    assert report is not None
+    [node] = report.nodes
+    assert not node.fits
+    assert node.objections == {"NodeResourcesFit": ("Insufficient cpu",)}
+    assert node.saw == {
+        "NodeResourcesFit": ("room is kept for pods that are nominated for the node: default/first",)
+    }
+    assert report.change is not None
+    assert report.change.text == "if pods that are nominated for the node did not need it: default/first"
+    of_first = world.scheduler.explainer.pod("default", "first")
+    assert of_first is not None
+    assert of_first.nodes[0].fits
+    world.close()
+
+
+def test_a_pod_that_fits_now_is_waiting_for_its_next_attempt() -> None:
+    world = simulation(node_json("n", unschedulable=True), pod_json("p"), settle=True)
+    scheduler = world.scheduler
+    # The queue is not informed, as if the event had been missed.
+    scheduler.cache.set_node(node("n"))
+    report = scheduler.explainer.pod("default", "p")
+    assert report is not None
+    assert report.nodes[0].fits
+    assert report.change is not None
+    assert report.change.kind == "retry"
+    assert report.change.text == (
+        "until something changes that may help it, or 300 s: a node can take it now"
+    )
+    world.close()
+
+
+def test_a_pod_without_any_nodes_waits_for_one() -> None:
+    report = explain("p", pod_json("p"))
+    assert "it has to wait until there is a node" in text_of(report)
+
+
 def test_extenders_that_might_reject_nodes_are_named() -> None:
     configuration = """
         apiVersion: kubescheduler.config.k8s.io/v1

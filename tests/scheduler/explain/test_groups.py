@@ -129,6 +129,7 @@ def test_members_that_can_be_together_fit() -> None:
     assert report is not None
     assert [node.node for node in report.nodes if node.fits] == ["a"]
     assert _places(report) == [("default/p", "a"), ("default/q", "a")]
+    assert report.change is None
     world.close()
 
 

@@ -1,12 +1,12 @@
 """Pods that have a node and do not run."""
 
-from dra_scheduler.explain.progress import waits_for
+from dra_scheduler.explain.progress import binding_waits, waits_for
 from dra_shared.api.codec import convert
 from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NODES, PODS
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS
 
-from tests.scheduler.objects import node_json, pod_json
+from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
 from tests.support.fakeapi import Json
 
 
@@ -49,3 +49,31 @@ def test_a_node_that_is_not_there_or_not_ready() -> None:
 
 def test_a_pod_that_runs_waits_for_nothing() -> None:
     assert waits_for(_pod(phase="Running"), _node()) == ()
+
+
+def test_binding_conditions_that_a_device_waits_for_are_named() -> None:
+    result = {
+        "request": "gpu",
+        "driver": DRIVER,
+        "pool": "n",
+        "device": "d0",
+        "bindingConditions": ["ready", "attached", "up"],
+        "bindingFailureConditions": ["broken"],
+    }
+    conditions = [
+        {"type": "ready", "status": "True"},
+        {"type": "up", "status": "False", "reason": "Later"},
+        {"type": "broken", "status": "True", "reason": "Cable", "message": "is cut"},
+    ]
+    claim = claim_json("c")
+    claim["status"] = {
+        "allocation": {"devices": {"results": [result]}},
+        "devices": [{"driver": DRIVER, "pool": "n", "device": "d0", "conditions": conditions}],
+    }
+    where = f"device {DRIVER}/n/d0 of claim default/c"
+    assert binding_waits([convert(RESOURCE_CLAIMS, claim)]) == (
+        f"{where}: binding failure condition broken is true: Cable: is cut",
+        f"{where}: driver {DRIVER} has not set binding condition attached",
+        f"{where}: binding condition up is False: Later",
+    )
+    assert binding_waits([convert(RESOURCE_CLAIMS, claim_json("c"))]) == ()

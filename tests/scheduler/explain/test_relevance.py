@@ -50,3 +50,21 @@ def test_an_incomplete_pool_is_listed_unless_the_class_is_for_another_driver() -
         piece["spec"]["pool"]["resourceSliceCount"] = 2
     report = explain("p", *world, claim_json("c"), _POD)
     assert [(pool.driver, bool(pool.problem)) for pool in report.nodes[0].pools] == [(DRIVER, True)]
+
+
+def test_devices_that_are_published_for_a_node_that_does_not_exist_are_named() -> None:
+    report = explain("p", node_json("a"), _gpus("gone"), driver_class("gpu"), claim_json("c"), _POD)
+    assert report.shortfalls == (
+        f"class gpu: no node can reach its 2 devices: pool {DRIVER}/gone is for node gone, which does not exist",
+    )
+
+
+def test_devices_of_an_outdated_generation_are_named() -> None:
+    newer = devices("b", {"name": "other"}, pool="a")
+    newer["spec"]["pool"]["generation"] = 2
+    older = _gpus("a")
+    older["spec"]["pool"]["resourceSliceCount"] = 2
+    world = [node_json("a"), newer, older, driver_class("gpu"), claim_json("c", request={"count": 9})]
+    report = explain("p", *world, _POD)
+    text = f"pool {DRIVER}/a has generation 2 by now, and these slices are of generation 1"
+    assert any(text in each for each in report.shortfalls)

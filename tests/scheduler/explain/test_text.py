@@ -155,3 +155,8 @@ def test_a_pod_that_has_a_node_and_does_not_run() -> None:
         "  does not run yet: container c: ContainerCreating",
         "  node n: has it",
     ]
+
+
+def test_a_message_of_several_lines_stays_indented() -> None:
+    report = PodReport(pod="default/p", state="x", message="compilation failed:\n | a.b\n | ^")
+    assert render(report) == ("pod default/p: x\n  last message: compilation failed:\n     | a.b\n     | ^\n")

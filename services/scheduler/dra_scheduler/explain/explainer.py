@@ -4,7 +4,6 @@ Upstream has no counterpart. Nothing is reserved or written.
 """
 
 import heapq
-import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,14 +17,15 @@ from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, claims_of
 from dra_scheduler.explain.groups import GroupExplainer, queue_state, waiting_for
 from dra_scheduler.explain.hint import summarize
-from dra_scheduler.explain.missing import missing, missing_driver
+from dra_scheduler.explain.missing import missing, missing_driver, retry
 from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
-from dra_scheduler.explain.obstacles import Obstacle, obstacles
+from dra_scheduler.explain.obstacles import in_the_way, obstacles
 from dra_scheduler.explain.order import distance, summary
 from dra_scheduler.explain.placed import placed_report
 from dra_scheduler.explain.pools import unpublished, with_warnings
-from dra_scheduler.explain.progress import waits_for
+from dra_scheduler.explain.progress import binding_waits, waits_for
+from dra_scheduler.explain.reach import out_of_reach
 from dra_scheduler.explain.relevance import without_foreign
 from dra_scheduler.explain.report import Change, ClaimReport, ClassReport, NodeReport, PodReport
 from dra_scheduler.explain.shortfalls import Shortfalls
@@ -41,8 +41,6 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 _DYNAMIC_RESOURCES = "DynamicResources"
 _INTER_POD_AFFINITY = "InterPodAffinity"
 _GANG_SCHEDULING = "GangScheduling"
-# How many pods are tried, one after the other, for being in the way.
-_MOST_PODS = 200
 # For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
 _TIME_LIMIT = 2.0
 # How much of that a trial of the pod's gang may take.
@@ -168,7 +166,7 @@ class Explainer:
             report = placed_report(self._manager, self._reporter, node.node, own, self._checker())
             [report] = without_foreign(self._manager, [report], [report])
             nodes = (with_warnings(self._manager, report),)
-        state, waits = "binding", tuple[str, ...]()
+        state, waits = "binding", binding_waits(self._claims(pod))
         if not self._cache.is_assumed(pod.metadata.uid):
             state, waits = "placed", waits_for(pod, node.node if node is not None else None)
         if pod.metadata.deletion_timestamp is not None:
@@ -257,20 +255,25 @@ class Explainer:
             # No node is closer than one that a single change would do for.
             best = change.node
             examined.sort(key=lambda each: each.report.node != best)
-        if report.group is not None and any(_waits_for_gang(each.report) for each in examined):
+        unknown = trial is not None and not trial.complete
+        if report.group is not None and any(_waits_for_gang(each.report, unknown) for each in examined):
             change = waiting_for(report.group)
+        entry = self._queue.get(pod.metadata.uid)
+        if change is None and entry is not None and any(each.report.fits for each in examined):
+            change = retry(entry.place)
         reports = [each.report for each in examined]
+        nodes = self._cache.node_objects()
+        unreachable = out_of_reach(self._manager, reports, nodes) if len(examined) == len(nodes) else []
         shown = without_foreign(self._manager, reports[:most_nodes], reports)
-        nodes = len(self._cache.nodes())
         return msgspec.structs.replace(
             report,
             nodes=tuple(with_warnings(self._manager, each) for each in shown),
             summary=summary(reports),
-            nodes_left_out=nodes - len(shown),
-            not_examined=nodes - len(examined),
+            nodes_left_out=len(nodes) - len(shown),
+            not_examined=len(nodes) - len(examined),
             closest=shown[0].node if shown else "",
-            change=change,
-            shortfalls=self._lacking(pod),
+            change=change or (None if nodes else Change(node="", kind="node", text="until there is a node")),
+            shortfalls=(*self._lacking(pod), *unreachable),
             unpublished=unpublished(self._manager, self._claims(pod), others=True),
             not_asked=self._extenders.filtering(pod),
         )
@@ -308,16 +311,40 @@ class Explainer:
         framework = self._framework(pod)
         objections = framework.objections(framework.filters(state), state, pod, node)
         reasons = {plugin: status.reasons for plugin, status in objections.items()}
-        return self._reporter.report(node.name, not objections, reasons, trace), trace
+        report = self._reporter.report(node.name, not reasons, reasons, trace)
+        return (self._kept_for_nominated(report, state, pod, node) if report.fits else report), trace
+
+    def _kept_for_nominated(
+        self, report: NodeReport, state: CycleState, pod: Pod, node: NodeInfo
+    ) -> NodeReport:
+        """The report with the objections to the node with the pods for which preemption has made room there."""
+        others = self._cache.nominations.ahead_of(pod, node.name)
+        framework = self._framework(pod)
+        filters = framework.filters(state)
+        status = framework.filter_with_nominated_pods(filters, state, pod, node, others) if others else None
+        if status is None:
+            return report
+        names = ", ".join(other.key for other in others)
+        return msgspec.structs.replace(
+            report,
+            fits=False,
+            objections={status.plugin: status.reasons},
+            saw={status.plugin: (f"room is kept for pods that are nominated for the node: {names}",)},
+            remedies=(f"if pods that are nominated for the node did not need it: {names}",),
+        )
 
     def _with_obstacles(self, report: NodeReport, state: CycleState, pod: Pod, node: NodeInfo) -> NodeReport:
+        if report.saw:
+            return report
         found = {
             plugin: obstacles(plugin, reasons, pod, node) for plugin, reasons in report.objections.items()
         }
         if _DYNAMIC_RESOURCES in found:
             found[_DYNAMIC_RESOURCES] = allocated_elsewhere(self._manager, pod, node)
         if _INTER_POD_AFFINITY in found:
-            found[_INTER_POD_AFFINITY] = self._in_the_way(state, pod, node, _INTER_POD_AFFINITY)
+            found[_INTER_POD_AFFINITY] = in_the_way(
+                self._framework(pod), self._cache.nodes(), state, pod, node, _INTER_POD_AFFINITY
+            )
         saw = {plugin: tuple(obstacle.saw for obstacle in each) for plugin, each in found.items() if each}
         remedies = dict.fromkeys(obstacle.remedy for each in found.values() for obstacle in each)
         if not all(found.values()) or "" in remedies:
@@ -347,27 +374,6 @@ class Explainer:
     def _missing(self, pod: Pod) -> Change | None:
         return missing(self._manager, pod, self._claims(pod), self._has_template)
 
-    def _in_the_way(self, state: CycleState, pod: Pod, node: NodeInfo, plugin: str) -> list[Obstacle]:
-        """The pod, of those tried, without which the plugin would not object to the node."""
-        framework = self._framework(pod)
-        judges = [each for each in framework.filters(state) if each.name == plugin]
-        others = ((other, info) for info in self._cache.nodes() for other in list(info.pods.values()))
-        for other, info in itertools.islice(others, _MOST_PODS):
-            without, there = node.copy(), info.copy()
-            place = without if info is node else there
-            framework.remove_pod(state, pod, other, place)
-            try:
-                gone = not framework.objections(judges, state, pod, without)
-            finally:
-                framework.add_pod(state, pod, other, place)
-            if gone:
-                return [
-                    Obstacle(
-                        f"because of pod {other.key} on node {info.name}", f"if pod {other.key} were gone"
-                    )
-                ]
-        return []
-
     # Claims
 
     def _claims(self, pod: Pod) -> list[ResourceClaim]:
@@ -383,6 +389,6 @@ class Explainer:
         return check
 
 
-def _waits_for_gang(report: NodeReport) -> bool:
-    """True if nothing but the rest of the gang keeps the pod from the node."""
-    return report.fits or report.objections.keys() == {_GANG_SCHEDULING}
+def _waits_for_gang(report: NodeReport, unknown: bool) -> bool:
+    """True if nothing but the rest of the gang keeps the pod from the node, or if that is ``unknown``."""
+    return report.objections.keys() == {_GANG_SCHEDULING} or (unknown and report.fits)

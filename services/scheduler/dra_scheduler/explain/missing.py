@@ -10,6 +10,8 @@ from dra_shared.claims import ClaimReferenceError, claim_name
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import Change
 from dra_scheduler.explain.selectors import named_drivers
+from dra_scheduler.queue.entry import Place
+from dra_scheduler.queue.scheduling import MAX_WAIT
 
 
 def missing(
@@ -54,6 +56,17 @@ def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Chan
             text = f"until driver {wanted}, which device class {classes} is for, publishes devices"
             return Change(node="", kind="driver", text=text)
     return None
+
+
+def retry(place: Place) -> Change | None:
+    """Return when a pod is tried again that a node can take now; None if it is about to be tried."""
+    if place is Place.BACKOFF:
+        text = "until its back-off ends: a node can take it now"
+    elif place is Place.WAITING:
+        text = f"until something changes that may help it, or {MAX_WAIT:g} s: a node can take it now"
+    else:
+        return None
+    return Change(node="", kind="retry", text=text)
 
 
 def _classes(claims: Iterable[ResourceClaim]) -> Iterator[tuple[str, ...]]:

@@ -1,5 +1,6 @@
 """Obstacles: the fields of pod and node behind a plugin's rejection, and what would remove them."""
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,10 +11,14 @@ from dra_shared.quantity import Format, Quantity
 
 from dra_scheduler.framework.nodeinfo import NodeInfo, host_ports
 from dra_scheduler.framework.resources import CPU, pod_requests
+from dra_scheduler.framework.runtime import Framework
+from dra_scheduler.framework.state import CycleState
 from dra_scheduler.plugins.nodeports import conflict
 from dra_scheduler.plugins.tainttoleration import untolerated
 
 _INSUFFICIENT = "Insufficient "
+# How many pods are tried, one after the other, for being in the way.
+_MOST_PODS = 200
 _HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -139,3 +144,23 @@ _FINDERS: Mapping[str, Callable[[Sequence[str], Pod, NodeInfo, Node], list[Obsta
     "NodeUnschedulable": _cordon,
     "NodePorts": _ports,
 }
+
+
+def in_the_way(
+    framework: Framework, nodes: Sequence[NodeInfo], state: CycleState, pod: Pod, node: NodeInfo, plugin: str
+) -> list[Obstacle]:
+    """Return the pod, of those tried, without which the plugin would not object to the node."""
+    judges = [each for each in framework.filters(state) if each.name == plugin]
+    others = ((other, info) for info in nodes for other in list(info.pods.values()))
+    for other, info in itertools.islice(others, _MOST_PODS):
+        without, there = node.copy(), info.copy()
+        place = without if info is node else there
+        framework.remove_pod(state, pod, other, place)
+        try:
+            gone = not framework.objections(judges, state, pod, without)
+        finally:
+            framework.add_pod(state, pod, other, place)
+        if gone:
+            saw = f"because of pod {other.key} on node {info.name}"
+            return [Obstacle(saw, f"if pod {other.key} were gone")]
+    return []

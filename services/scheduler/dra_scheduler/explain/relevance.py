@@ -23,12 +23,7 @@ def without_foreign(
 
     If a class selects no device of any examined node, the pools of its driver stay: their devices show why.
     """
-    selecting = {
-        (request.claim, request.request)
-        for node in examined
-        for request in node.requests
-        if any(_selects(request, pool) for pool in node.pools)
-    }
+    selecting = selecting_requests(examined)
     is_foreign = functools.cache(functools.partial(_is_foreign, manager))
 
     def is_relevant(request: RequestReport, pool: PoolReport) -> bool:
@@ -37,6 +32,16 @@ def without_foreign(
         return not is_foreign(request.device_class, pool.driver)
 
     return [_trim(node, is_relevant) for node in shown]
+
+
+def selecting_requests(examined: Iterable[NodeReport]) -> set[tuple[str, str]]:
+    """Return the requests, by claim and name, whose class selects a device of some node."""
+    return {
+        (request.claim, request.request)
+        for node in examined
+        for request in node.requests
+        if any(_selects(request, pool) for pool in node.pools)
+    }
 
 
 def _trim(node: NodeReport, is_relevant: _IsRelevant) -> NodeReport:

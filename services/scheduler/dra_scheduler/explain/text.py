@@ -58,7 +58,13 @@ def render(report: PodReport) -> str:
         lines.append(
             _STOPPED.format(left=report.not_examined, nodes=len(report.nodes) + report.nodes_left_out)
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(map(_indented, lines)) + "\n"
+
+
+def _indented(line: str) -> str:
+    """The line with what follows a line break in it, such as a compiler's message, as far to the right."""
+    indent = line[: len(line) - len(line.lstrip())]
+    return line.replace("\n", f"\n{indent}  ")
 
 
 def render_class(report: ClassReport) -> str:
