@@ -136,8 +136,8 @@ def _plain(answer: Any) -> Any:
 
 
 @asynccontextmanager
-async def doors(portal: BlockingPortal, folder: Path) -> AsyncIterator[Doors]:
-    """Start the cluster."""
+async def doors(portal: BlockingPortal, folder: Path, *, waiting: bool = False) -> AsyncIterator[Doors]:
+    """Start the cluster; with ``waiting`` it has a pod that waits for four GPUs."""
     with Port() as port:
         config = Config(
             port=0,
@@ -150,6 +150,8 @@ async def doors(portal: BlockingPortal, folder: Path) -> AsyncIterator[Doors]:
         )
         async with ApiServer(config) as server, Client(server.url) as client:
             await _fill(client)
+            if waiting:
+                await _wait_for_four(client)
             _write(folder, server.url)
             setup = SchedulerConfig(health_port=port.number, gates=_GATES)
             scheduler = new_scheduler(setup, client=client)
@@ -234,6 +236,13 @@ async def _fill(client: Client) -> None:
     await _place(client, "web-1", "n1", ["gpu-0"], "one", owner="ReplicaSet")
     await _place(client, "train-0", "n0", ["gpu-1", "gpu-2"], "two", owner="StatefulSet")
     await _place(client, "lone", "n1", ["gpu-1"], "", owner="")
+
+
+async def _wait_for_four(client: Client) -> None:
+    for name, value in (("four", template("four", 4)), ("late", claim_json("late", request={"count": 4}))):
+        await _create(client, {**value, "metadata": {"name": name}})
+    pod = pod_json("late", claims={"gpu": "late"}, container={"image": "x"})
+    await _create(client, {**pod, "metadata": {"name": "late"}, "status": {}})
 
 
 def _budget() -> Json:

@@ -21,6 +21,17 @@ def four(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         yield found
 
 
+@pytest.fixture(scope="module")
+def four_where_a_pod_waits(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(
+            doors(portal, tmp_path_factory.mktemp("doors"), waiting=True)
+        ) as found,
+    ):
+        yield found
+
+
 def _spec(template_name: str = "", **resources: Json) -> Json:
     container: Json = {"name": "main", "image": "x", "resources": {**resources}}
     spec: Json = {"containers": [container]}
@@ -299,8 +310,34 @@ _OTHERS = [
         [_class('device.driver == "gpu.example.com"')],
         {"before": 4, "after": 4, "changed": []},
     ),
+    _change("a template of nine GPUs", [template("two", 9)], {"pods": 4, "before": 4, "after": 3}),
+    _change("a Deployment", [_workload("Deployment", replicas=9)], {"before": 4, "after": 4, "changed": []}),
     _change("a change of an unknown kind", [_LEADER_WORKER_SET], {"before": 4, "after": 4, **_LEFT_OUT}),
 ]
+
+
+_WAITING = [
+    _fit("one GPU", [_pod("one")], {"fits": 5, "waiting": 1}),
+    _moves("drain n2", "drain n2", ["n2"], 0, 0),
+    _moves("drain n0", "drain n0", ["n0"], 2, 0),
+    Question(
+        "nodes",
+        "nodes --catalog TYPES",
+        {"types": [{"name": "four", "price": 3, "objects": node_type()}]},
+        lambda world, given, folder: world.nodes(folder / "types.json"),
+        {"cost": 3, "optimal": True, "wanted": 1},
+    ),
+    _pack("pack", [], {"waiting": True, "shapes": {"default/late": 1}}),
+    _change("the same class", [_class('device.driver == "gpu.example.com"')], {"pods": 5, "changed": []}),
+    _change("fewer GPUs", [{**_CLAIM, "metadata": {"name": "late"}}], {"pods": 5, "after": 5}),
+]
+
+
+@pytest.mark.parametrize("asked", _WAITING, ids=str)
+def test_each_door_counts_pods_that_wait(
+    four_where_a_pod_waits: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
+) -> None:
+    test_each_door_gives_the_answer_of_arithmetic(four_where_a_pod_waits, asked, capsys)
 
 
 _REFUSED = [
@@ -372,7 +409,8 @@ def test_a_timeline_goes_as_arithmetic_says(four: Doors, capsys: pytest.CaptureF
 
 def _is_yes(answer: Json) -> bool:
     """True if the command line ends with exit code 0."""
-    if answer.get("leftOut") or answer.get("stuck"):
+    stranded = answer.get("stranded") and answer["room"] is None
+    if answer.get("leftOut") or answer.get("stuck") or stranded:
         return False
     if answer.get("unplaced"):
         # As many as fit were asked for, and some do.

@@ -1,7 +1,7 @@
 """Each question of the planner about one world. The command line, the HTTP routes, the console and ``World`` ask it."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -13,7 +13,7 @@ from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
-from dra_scheduler.plan.gaps import gaps, gate_gaps
+from dra_scheduler.plan.gaps import gaps, gate_gaps, line
 from dra_scheduler.plan.moves import Mover, Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
@@ -25,6 +25,7 @@ from dra_scheduler.plan.replaying.answer import Course, Replay
 from dra_scheduler.plan.replaying.replayer import Replayer, Timeline
 from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.simulation import Stopped
+from dra_scheduler.plan.workloads import TEMPLATED
 
 _replace = msgspec.structs.replace
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -159,6 +160,8 @@ class Planner:
         before = places(self._engine.at(self._objects))
         found = compared(before, places(after._engine.at(after._objects)))
         doubts = [*self.uncertain()]
+        if workloads := list(_changed_workloads(self._objects, after._objects)):
+            doubts.append(line("changed workloads", workloads, "their pods count as they are"))
         if after.setup.before is None:
             doubts += after._assumed(after._objects, self._objects)
         return self._with_doubts(found, Wanted((), left_out=tuple(left_out)), doubts)
@@ -290,6 +293,15 @@ def without_pods(objects: Objects, timeline: Timeline) -> Objects:
     ]
     keys = {pod.key for pod in pods} & objects.of(PODS).keys()
     return objects.without(PODS, keys).without(RESOURCE_CLAIMS, gone)
+
+
+def _changed_workloads(before: Objects, after: Objects) -> Iterator[str]:
+    """Yield the workloads whose pods would be others after an edit."""
+    for resource in TEMPLATED:
+        known, now = before.of(resource), after.of(resource)
+        for key, obj in now.items() if now is not known else ():
+            if key not in known or known[key].spec != obj.spec:
+                yield f"{resource.kind} {key}"
 
 
 def _check_nodes(objects: Objects, names: Iterable[str]) -> None:
