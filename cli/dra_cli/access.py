@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dra_shared.client.retry import MAX_RETRIES
+
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
 
@@ -110,13 +112,13 @@ class ChosenCluster:
                 return Reader(server)
         return _reader(self.access())
 
-    def client(self, user_agent: str = "dralab") -> "Client":
+    def client(self, user_agent: str = "dralab", retries: int = MAX_RETRIES) -> "Client":
         """A client of its API server.
 
         Raises:
             CommandError: as for :meth:`access`.
         """
-        return self.access().client(user_agent)
+        return self.access().client(user_agent, retries=retries)
 
 
 def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:

@@ -14,6 +14,7 @@ from dataclasses import replace as replace_fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dra_shared.client.retry import MAX_RETRIES
 from dra_shared.files import private_file, private_folder
 
 from dra_cli.errors import CommandError
@@ -186,7 +187,8 @@ class Cluster:
             CommandError: none is running here, or its kubeconfig is of no use.
         """
         record = self.record()
-        return replace_fields(self._access(), server=server or record.server).client(user_agent)
+        access = replace_fields(self._access(), server=server or record.server)
+        return access.client(user_agent, retries=MAX_RETRIES)
 
     def service_client(self, service: str, user_agent: str) -> "Client":
         """A client of one of the running cluster's services, by its own port.

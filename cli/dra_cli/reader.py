@@ -6,10 +6,13 @@ import json
 import signal
 import ssl
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import urlencode, urlsplit
+
+from dra_shared.client.retry import MAX_RETRIES, retry_after
 
 from dra_cli.errors import CommandError
 
@@ -69,7 +72,7 @@ class Reader:
         Raises:
             ApiError, CommandError: as for :meth:`json`.
         """
-        response = self._ask(path, params, accept)
+        response = self._answer(path, params, accept)
         body = response.read()
         if response.status >= 400:
             raise _refusal(response.status, body)
@@ -81,12 +84,31 @@ class Reader:
         Raises:
             ApiError, CommandError: as for :meth:`json`.
         """
-        response = self._ask(path, params, accept, timeout=None)
+        response = self._answer(path, params, accept, timeout=None)
         if response.status >= 400:
             raise _refusal(response.status, response.read())
         with _noticing_signals():
             while line := response.readline():
                 yield line
+
+    def _answer(
+        self,
+        path: str,
+        params: Mapping[str, str | None] | None,
+        accept: str,
+        timeout: float | None = _TIMEOUT,
+    ) -> http.client.HTTPResponse:
+        """Ask until the server does not say that it must be asked later."""
+        for left in range(MAX_RETRIES, -1, -1):
+            response = self._ask(path, params, accept, timeout)
+            if (
+                not left
+                or (seconds := retry_after(response.status, response.getheader("Retry-After"))) is None
+            ):
+                break
+            response.read()
+            time.sleep(seconds)
+        return response
 
     def _ask(
         self,

@@ -31,6 +31,30 @@ def server() -> Iterator[str]:
             connection.close()
 
 
+def test_a_request_is_sent_again_when_the_server_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("dra_cli.reader.time.sleep", slept.append)
+    answers = [
+        b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 2\r\nContent-Length: 2\r\n\r\n{}",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n" + b'{"a": 1}',
+    ]
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            for answer in answers:
+                connection.recv(4096)
+                connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with Reader(f"http://127.0.0.1:{listener.getsockname()[1]}") as reader:
+            assert reader.json("/api") == {"a": 1}
+        thread.join()
+    assert slept == [2]
+
+
 def test_a_signal_just_before_a_read_ends_a_watch(server: str) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt

@@ -97,7 +97,7 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool, at
         CommandError: the port is taken, or the cluster can't be reached with what the options say.
     """
     key = secrets.token_urlsafe(24)
-    async with cluster.client("dralab-console") as client:
+    async with cluster.client("dralab-console", retries=0) as client:
         app = pages(cluster, client, console.Settings(read_only=not writes, cluster=client.base_url))
         query = urlencode({"key": key} | ({"at": at} if at else {}))
         note = f"{client.base_url}{'' if writes else ', read only'}; Ctrl-C ends it"

@@ -26,11 +26,12 @@ from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
+from dra_shared.client.retry import MAX_RETRIES
 from dra_shared.clock import FakeClock
 from dra_shared.faults.catalog import KINDS, PATH
 from dra_shared.files import scratch
 
-from dralab.testing.conditions import TIMEOUT, Condition, holding
+from dralab.testing.conditions import TIMEOUT, Condition, holding, obstacle
 from dralab.testing.disturbance import Disturbance, asked
 from dralab.testing.options import Options
 from dralab.testing.pods import AsyncPod
@@ -71,7 +72,9 @@ class AsyncCluster:
         kind = Processes if self.options.processes else Services
         try:
             self._services = await self._stack.enter_async_context(kind(self.options, self.data))
-            self.client = await self._stack.enter_async_context(Client(self.url, user_agent="dralab"))
+            self.client = await self._stack.enter_async_context(
+                Client(self.url, user_agent="dralab", retries=MAX_RETRIES)
+            )
         except BaseException:
             await self._stack.aclose()
             raise
@@ -177,11 +180,13 @@ class AsyncCluster:
         any other object exist.
 
         Raises:
-            WaitTimeout: it does not in ``timeout`` seconds; with the scheduler's explanation and the object's events.
+            WaitTimeout: it does not in ``timeout`` seconds, or never can; with the scheduler's explanation and the
+                object's events.
         """
         resource, name = await self._target(target)
         path, holds = resource.path(namespace or "default", name), holding(condition, resource)
         last: JsonObject | None = None
+        wanted = condition if isinstance(condition, str) else getattr(condition, "__name__", "the condition")
         try:
             async with asyncio.timeout(timeout):
                 for attempt in itertools.count():
@@ -189,14 +194,14 @@ class AsyncCluster:
                     last = orjson.loads(response.content) if response.status_code == 200 else None
                     if (condition == "gone") if last is None else holds(last):
                         return last or {}
+                    if last is not None and (state := obstacle(condition, resource, last)):
+                        break
                     await self._pause(min(_POLL * (1 + attempt / 10), 0.05))
+            why = f"is {state} and can no longer be {wanted or 'ready'}"
         except TimeoutError:
-            wanted = (
-                condition if isinstance(condition, str) else getattr(condition, "__name__", "the condition")
-            )
-            text = await self._about(target, namespace or "default", resource, last)
-            raise WaitTimeout(f"{target} is not {wanted or 'ready'} after {timeout:g} s\n{text}") from None
-        raise AssertionError("the loop has no other end")
+            why = f"is not {wanted or 'ready'} after {timeout:g} s"
+        text = await self._about(target, namespace or "default", resource, last)
+        raise WaitTimeout(f"{target} {why}\n{text}")
 
     async def until(
         self, condition: Callable[[], object], *, timeout: float = TIMEOUT, what: str = "the condition"

@@ -9,6 +9,27 @@ JsonObject = dict[str, Any]
 #: A condition of ``wait_for``: by name, or a function from the object to whether it holds.
 Condition = str | Callable[[JsonObject], object]
 
+# A pod that has ended does not run again, and its kubelet reports no more of it.
+_FINAL = ("Succeeded", "Failed")
+_PHASES = ("Pending", "Running", "Succeeded", "Failed")
+_OF_RUNNING_PODS = (
+    "started",
+    "ContainersReady",
+    "Initialized",
+    "PodReadyToStartContainers",
+    "PodScheduled",
+    "Ready",
+)
+# Conditions that stay once they are True, and exclude others (batch/v1 and certificates.k8s.io/v1).
+_OPPOSITES = {
+    ("jobs", "Complete"): ("FailureTarget", "Failed"),
+    ("jobs", "SuccessCriteriaMet"): ("FailureTarget", "Failed"),
+    ("jobs", "FailureTarget"): ("SuccessCriteriaMet", "Complete"),
+    ("jobs", "Failed"): ("SuccessCriteriaMet", "Complete"),
+    ("certificatesigningrequests", "Approved"): ("Denied",),
+    ("certificatesigningrequests", "Denied"): ("Approved",),
+}
+
 TIMEOUT = 30.0
 """Seconds that a condition has by default."""
 
@@ -26,6 +47,28 @@ def holding(wanted: Condition, resource: ServedResource) -> Callable[[JsonObject
     if not wanted:
         return lambda _: True
     return lambda obj: (obj.get("status") or {}).get("phase") == wanted or _has(obj, wanted)
+
+
+def obstacle(wanted: Condition, resource: ServedResource, obj: JsonObject) -> str:
+    """Return the state of an object that keeps it from ever meeting a condition, empty if there is none."""
+    if callable(wanted) and wanted is not has_started:
+        return ""
+    name = "started" if callable(wanted) else wanted
+    status = obj.get("status") or {}
+    if resource.plural == "pods":
+        phase = str(status.get("phase") or "")
+        final = phase in _FINAL and (not name or name in _OF_RUNNING_PODS or name in _PHASES)
+        return phase if final and not _is_replaced(obj) else ""
+    if resource.plural == "namespaces" and name == "Active":
+        return "Terminating" if status.get("phase") == "Terminating" else ""
+    opposite = _OPPOSITES.get((resource.plural, name), ())
+    return next((one for one in opposite if _has(obj, one)), "")
+
+
+def _is_replaced(pod: JsonObject) -> bool:
+    """True if the pod's controller makes another one of the same name when it has ended."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return any(owner.get("kind") == "StatefulSet" for owner in owners)
 
 
 def _has(obj: JsonObject, condition: str) -> bool:

@@ -38,7 +38,7 @@ class Access:
     token_file: Path | None = None
     """The file that has the token and may get another; None where it stays."""
 
-    def client(self, user_agent: str, read_url: str = "") -> "Client":
+    def client(self, user_agent: str, read_url: str = "", retries: int = 0) -> "Client":
         """A client of the server that has the credentials; ``read_url`` is where it lists and watches."""
         from dra_shared.client.rest import Client
 
@@ -50,6 +50,7 @@ class Access:
             bare_context=self.bare_context,
             server_name=self.server_name,
             read_url=read_url,
+            retries=retries,
         )
 
 

@@ -20,11 +20,13 @@ from dra_shared.api.codec import ObjectList, decode, decode_list, encode, reader
 from dra_shared.api.meta import Object, Status
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import from_response, from_status
+from dra_shared.client.retry import retry_after
 from dra_shared.client.transport import HttpTransport
 
 T = TypeVar("T", bound=Object)
 
 _REQUEST_TIMEOUT = 60.0
+_sleep = asyncio.sleep
 # A watch lasts no longer at the server where lists and watches don't belong.
 _AWAY_SECONDS = 30
 
@@ -90,6 +92,8 @@ class Client:
     With a ``read_url`` lists and watches go to the server there, which has the same objects. While it cannot be reached
     they go where all else goes, watches for half a minute at a time.
 
+    A request that the server refuses with a ``Retry-After`` is sent again that much later, at most ``retries`` times.
+
     Every method raises :class:`~dra_shared.client.errors.ApiError` when the server refuses, and
     ``httpx.TransportError`` when it cannot be reached.
     """
@@ -105,8 +109,10 @@ class Client:
         server_name: str | None = None,
         bare_context: ssl.SSLContext | None = None,
         read_url: str = "",
+        retries: int = 0,
     ) -> None:
         self.base_url = base_url.rstrip("/")
+        self._retries = retries
         self._server = _Server.at(self.base_url)
         self._reader = _Server.at(read_url.rstrip("/")) if read_url else None
         self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
@@ -142,6 +148,7 @@ class Client:
             token=token,
             transport=self._bare,
             read_url=self.read_url,
+            retries=self._retries,
         )
 
     def apart(self) -> "Client":
@@ -347,11 +354,11 @@ class Client:
         return await self._events(path, params, self._server)
 
     async def _events(self, path: str, params: Mapping[str, str], server: _Server) -> _Events:
-        if isinstance(self._transport, HttpTransport):
+        if isinstance(self._transport, HttpTransport) and not self._retries:
             request = _request(server, "GET", path, params, None, "")
             status, _, stream = await self._transport.stream(server.origin, "GET", request)
             return status, aiter(stream), stream.aclose
-        response = await self._open("GET", path, params)
+        response = await self.stream("GET", path, params=params)
         return response.status_code, response.aiter_bytes(), response.aclose
 
     async def raw(
@@ -365,16 +372,26 @@ class Client:
         accept: str | None = None,
     ) -> httpx.Response:
         """Any request, its response read whole; refusals are responses here, not exceptions."""
-        async with asyncio.timeout(_REQUEST_TIMEOUT):
-            response = await self._open(method, path, params, content, content_type, accept)
-            await response.aread()
-            return response
+        for left in range(self._retries, -1, -1):
+            async with asyncio.timeout(_REQUEST_TIMEOUT):
+                response = await self._open(method, path, params, content, content_type, accept)
+                await response.aread()
+            if not left or (seconds := _pause(response)) is None:
+                break
+            await _sleep(seconds)
+        return response
 
     async def stream(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None, accept: str | None = None
     ) -> httpx.Response:
         """Any request, its response not yet read: iterate ``aiter_bytes`` and ``aclose`` it."""
-        return await self._open(method, path, params, None, accept=accept)
+        for left in range(self._retries, -1, -1):
+            response = await self._open(method, path, params, None, accept=accept)
+            if not left or (seconds := _pause(response)) is None:
+                break
+            await response.aclose()
+            await _sleep(seconds)
+        return response
 
     async def _send(
         self,
@@ -386,7 +403,7 @@ class Client:
         server: _Server | None = None,
     ) -> bytes:
         server = server or self._server
-        if isinstance(self._transport, HttpTransport):
+        if isinstance(self._transport, HttpTransport) and not self._retries:
             request = _request(server, method, path, params, content, content_type)
             code, body = await self._transport.exchange(
                 server.origin, method, request, timeout=_REQUEST_TIMEOUT
@@ -438,6 +455,10 @@ def _request(
         len(content),
         content,
     )
+
+
+def _pause(response: httpx.Response) -> int | None:
+    return retry_after(response.status_code, response.headers.get("retry-after"))
 
 
 def _raise_error_event(line: bytes) -> None:
