@@ -99,7 +99,11 @@ def render(args: Sequence[str], edits: ContainerEdits, system: SimulatedSystem, 
         and not a.startswith(("--query-gpu=", "--query-compute-apps=", "--format="))
     ]
     if unknown:
-        return Output("Invalid combination of input arguments. Please run 'nvidia-smi -h' for help.\n", 1)
+        return Output(
+            f"dralab: of nvidia-smi, {' '.join(unknown)} is not simulated, or an invalid combination of arguments. "
+            "Please run 'nvidia-smi -h' for help.\n",
+            1,
+        )
     if not gpus:
         return Output("No devices were found\n", 6)
     if query is not None:

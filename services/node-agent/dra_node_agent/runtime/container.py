@@ -30,9 +30,10 @@ from dra_node_agent.runtime.ports import PodPorts
 from dra_node_agent.runtime.shell.durations import duration
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl, Shell
-from dra_node_agent.runtime.shell.programs import base_programs, reads_input, shell_script
+from dra_node_agent.runtime.shell.programs import base_programs, reads_input, run_command
 from dra_node_agent.runtime.shell.scripted import scripted
 from dra_node_agent.runtime.shell.session import Output, converse, everything
+from dra_node_agent.runtime.shell.shelloptions import shell_command
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process, Program, World
 
@@ -172,8 +173,9 @@ class SimulatedContainer:
                 f' "{command[0] if command else ""}": executable file not found in $PATH: unknown',
             )
         try:
-            if name in _SHELLS and shell_script(command, self.files.content)[0] is None:
-                shell.name = name
+            made = shell_command(command, self.files.content) if name in _SHELLS else None
+            if made is not None and made.script is None and not made.missing:
+                shell.name, shell.options = name, set(made.options)
                 code = await converse(shell, streams, output) if streams.stdin else 0
             else:
                 code = await self._invoke(shell, command)
@@ -221,9 +223,14 @@ class SimulatedContainer:
         name = command[0].rpartition("/")[2]
         try:
             if name in _SHELLS:
-                script, shell.name, arguments = shell_script(command, self.files.content)
-                shell.arguments = list(arguments)
-                return await shell.run(script) if script is not None else 0
+                made = shell_command(command, self.files.content, shell.directory)
+                stdin = await shell.input() if shell.input is not None and made.script is None else ""
+                process = Process(command, dict(self.env), shell.out, shell.err, stdin, shell)
+                if not made.missing:
+                    return await run_command(shell, process, made)
+                # The file is only in the real image.
+                self.shell = None if self.shell is shell else self.shell
+                return await shell.world.fallback(process)
             stdin = await shell.input() if shell.input is not None and reads_input(command) else ""
             process = Process(command, dict(self.env), shell.out, shell.err, stdin, shell)
             return await shell.world.programs.get(name, shell.world.fallback)(process)

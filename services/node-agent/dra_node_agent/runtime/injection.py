@@ -11,6 +11,7 @@ from dra_shared.log import logger
 
 from dra_node_agent.cdi import ContainerEdits, HookEffects, NetDevice, effects
 from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
 from dra_node_agent.runtime.shell.world import Process, Program
 
 _CACHE = "/etc/ld.so.cache"
@@ -70,8 +71,10 @@ def _update_cache(files: Files, found: HookEffects) -> None:
     files.content[_CACHE] = "".join(f"{path}\n" for path in libraries)
 
 
-async def _ldconfig(process: Process) -> int:
-    if "-p" in process.argv or "--print-cache" in process.argv:
+@declared(Syntax(flags="p", long={"print-cache": "p"}))
+async def _ldconfig(process: Process, given: Given) -> int:
+    # Without an option it updates the cache, which the hooks have done.
+    if "p" in given:
         paths = process.files.content.get(_CACHE, "").splitlines()
         process.out(f"{len(paths)} libs found in cache `{_CACHE}'\n")
         for path in paths:
@@ -80,13 +83,20 @@ async def _ldconfig(process: Process) -> int:
 
 
 def _id(gids: Sequence[int]) -> Program:
-    async def program(process: Process) -> int:
+    @declared(
+        Syntax(flags="ugGnr", long={"user": "u", "group": "g", "groups": "G", "name": "n", "real": "r"})
+    )
+    async def program(process: Process, given: Given) -> int:
+        if given.operands:
+            raise UsageError("other users are not simulated")
         numbers = list(dict.fromkeys((0, *gids)))
         groups = ",".join("0(root)" if gid == 0 else str(gid) for gid in numbers)
-        if "-G" in process.argv:
-            process.out(" ".join(map(str, numbers)) + "\n")
-        elif {"-u", "-g"} & set(process.argv):
-            process.out("0\n")
+        if "G" in given:
+            if "n" in given and len(numbers) > 1:
+                raise UsageError("names of groups are not simulated")
+            process.out("root\n" if "n" in given else " ".join(map(str, numbers)) + "\n")
+        elif given.last("ug"):
+            process.out("root\n" if "n" in given else "0\n")
         else:
             process.out(f"uid=0(root) gid=0(root) groups={groups}\n")
         return 0
@@ -98,7 +108,10 @@ def _ip(interfaces: Sequence[NetDevice]) -> Program:
     names = ["lo", "eth0", *(interface.name for interface in interfaces)]
 
     async def program(process: Process) -> int:
-        words = [word for word in process.argv[1:] if not word.startswith("-")]
+        words = list(process.argv[1:])
+        if options := [word for word in words if word.startswith("-")]:
+            process.err(f"ip: option {options[0]} is not simulated\n")
+            return 1
         wanted = [word for word in words[1:] if word not in ("show", "list", "ls", "dev")]
         if not words or not any(words[0].startswith(kind) for kind in ("l", "a")):
             process.err("dralab: of ip only link and address are simulated\n")

@@ -9,6 +9,14 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError
 from dra_node_agent.runtime.shell.world import Process
 
+# Owners, modes and times are no part of a simulated file, so that options about them change nothing.
+_LETTERS = frozenset("cxtfCvpmoh")
+_LONG = {
+    "create": "c", "extract": "x", "get": "x", "list": "t", "verbose": "v", "touch": "m", "dereference": "h",
+    "no-same-owner": "", "same-owner": "", "no-same-permissions": "", "same-permissions": "p",
+    "preserve-permissions": "p", "numeric-owner": "", "no-overwrite-dir": "",
+}  # fmt: skip
+
 
 @dataclass
 class _Command:
@@ -18,6 +26,7 @@ class _Command:
     archive: str = "-"
     directory: str = "."
     names: list[str] = field(default_factory=list)
+    unknown: str = ""
 
 
 def extracts(argv: Sequence[str]) -> bool:
@@ -40,9 +49,12 @@ def _parse(words: Sequence[str]) -> _Command:
             made.names.append(word)
             continue
         if word.startswith("--"):
+            _long(made, word, rest)
             continue
         made.letters += word[1:]
         for letter in word[1:]:
+            if letter not in _LETTERS:
+                made.unknown = made.unknown or f"-{letter}"
             if letter == "f" and rest:
                 made.archive = rest.pop(0)
             elif letter == "C" and rest:
@@ -50,9 +62,26 @@ def _parse(words: Sequence[str]) -> _Command:
     return made
 
 
+def _long(made: _Command, word: str, rest: list[str]) -> None:
+    name, equals, value = word[2:].partition("=")
+    if name in ("file", "directory"):
+        value = value if equals else rest.pop(0) if rest else ""
+        if name == "file":
+            made.archive = value
+        else:
+            made.directory = value
+    elif name in _LONG:
+        made.letters += _LONG[name]
+    else:
+        made.unknown = made.unknown or f"--{name}"
+
+
 async def tar(process: Process) -> int:
     """`tar c`, `tar x` and `tar t`."""
     command = _parse(process.argv[1:])
+    if command.unknown:
+        process.err(f"tar: option {command.unknown} is not simulated\n")
+        return 2
     try:
         if "c" in command.letters:
             return _create(process, command)
@@ -86,6 +115,9 @@ def _create(process: Process, command: _Command) -> int:
                 )
                 entry.size, entry.mode = len(data), 0o755 if is_directory else 0o644
                 entry.type = tarfile.DIRTYPE if is_directory else tarfile.REGTYPE
+                if "v" in command.letters:
+                    shown = f"{entry.name}/\n" if is_directory else f"{entry.name}\n"
+                    (process.err if command.archive == "-" else process.out)(shown)
                 archive.addfile(entry, io.BytesIO(data))
     text = packed.getvalue().decode(errors="surrogateescape")
     if command.archive == "-":
@@ -122,6 +154,8 @@ def _extract(process: Process, command: _Command) -> int:
             if "t" in command.letters:
                 process.out(f"{entry.name}\n")
                 continue
+            if "v" in command.letters:
+                process.out(f"{entry.name}/\n" if entry.isdir() else f"{entry.name}\n")
             path = _joined(base, entry.name.lstrip("/"))
             if ".." in entry.name.split("/"):
                 process.err(f"tar: {entry.name}: Member name contains '..'\n")

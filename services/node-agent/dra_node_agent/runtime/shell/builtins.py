@@ -3,15 +3,20 @@
 import re
 import shlex
 from collections.abc import Mapping
+from signal import Signals
 
 from dra_node_agent.runtime.shell.interpreter import Exit, LoopControl
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
+from dra_node_agent.runtime.shell.shelloptions import choose
 from dra_node_agent.runtime.shell.syntax import parse
 from dra_node_agent.runtime.shell.world import Process, Program
 
+_SHELL_EVENTS = frozenset({"ERR", "DEBUG", "RETURN"})
 
-async def _export(process: Process) -> int:
-    words = [word for word in process.argv[1:] if word != "-p"]
-    if not words:
+
+@declared(Syntax(flags="p", status=2))
+async def _export(process: Process, given: Given) -> int:
+    if not given.operands:
         bash = process.shell.name.endswith("bash")
         for name, value in sorted(process.env.items()):
             process.out(
@@ -21,48 +26,110 @@ async def _export(process: Process) -> int:
             )
         return 0
     shell = process.shell
-    for word in words:
+    for word in given.operands:
         name, equals, value = word.partition("=")
+        if not (name.isidentifier() and name.isascii()):
+            raise UsageError(f"`{word}': not a valid identifier", 1)
         shell.assign(name, value if equals else shell.lookup(name) or "")
         shell.env[name] = shell.lookup(name) or ""
         shell.variables.pop(name, None)
     return 0
 
 
-async def _unset(process: Process) -> int:
-    for name in process.argv[1:]:
+@declared(Syntax(flags="vf", status=2))
+async def _unset(process: Process, given: Given) -> int:
+    # There are no functions here.
+    for name in () if "f" in given else given.operands:
         process.shell.env.pop(name, None)
         process.shell.variables.pop(name, None)
     return 0
 
 
 async def _set(process: Process) -> int:
+    shell = process.shell
     if len(process.argv) < 2:
-        everything = {**process.env, **process.shell.variables}
+        everything = {**process.env, **shell.variables}
         for name, value in sorted(everything.items()):
             process.out(f"{name}={shlex.quote(value)}\n")
+        return 0
+    chosen = choose(process.argv[1:], shell.options, of_shell=False)
+    shell.options.clear()
+    shell.options |= chosen.options
+    for option in chosen.unknown:
+        process.notice(f"option {option} is")
+    if chosen.rest or chosen.ended:
+        shell.arguments[:] = chosen.rest
     return 0
 
 
 async def _exit(process: Process) -> int:
     text = process.argv[1] if len(process.argv) > 1 else str(process.shell.status)
-    raise Exit(int(text) & 0xFF if text.lstrip("-").isdigit() else 2)
+    if not text.lstrip("-").isdigit():
+        process.err(f"{process.name}: {text}: numeric argument required\n")
+        raise Exit(2)
+    raise Exit(int(text) & 0xFF)
 
 
 async def _trap(process: Process) -> int:
-    words = process.argv[1:]
-    if len(words) >= 2:
-        for name in words[1:]:
-            signal = {"15": "TERM", "2": "INT", "0": "EXIT"}.get(name, name.upper().removeprefix("SIG"))
-            if words[0] == "-":
-                process.shell.traps.pop(signal, None)
-            else:
-                process.shell.traps[signal] = words[0]
-    return 0
+    words, traps = list(process.argv[1:]), process.shell.traps
+    if words[:1] == ["--"]:
+        words.pop(0)
+    if not words:
+        for signal, command in traps.items():
+            process.out(f"trap -- {shlex.quote(command) if command else repr('')} {_full_name(signal)}\n")
+        return 0
+    if words[0].startswith("-") and len(words[0]) > 1:
+        process.err(f"trap: option {words[0]} is not simulated\n")
+        return 2
+    status = 0
+    # A number alone resets that signal.
+    action, *names = words if not words[0].isdigit() else ["-", *words]
+    for name in names:
+        signal_name = signal_of(name)
+        if signal_name is None:
+            process.err(f"trap: {name}: invalid signal specification\n")
+            status = 1
+        elif signal_name in _SHELL_EVENTS:
+            process.notice(f"trap of {signal_name} is")
+        elif action == "-":
+            traps.pop(signal_name, None)
+        else:
+            traps[signal_name] = action
+    return status
 
 
-async def _wait(process: Process) -> int:
-    return await process.shell.wait()
+@declared(Syntax(status=2))
+async def _wait(process: Process, given: Given) -> int:
+    if unknown := [word for word in given.operands if not word.isdigit()]:
+        raise UsageError(f"`{unknown[0]}': not a pid, or not simulated", 1)
+    return await process.shell.wait([int(word[:9]) for word in given.operands])
+
+
+async def _kill(process: Process) -> int:
+    words = list(process.argv[1:])
+    text = "TERM"
+    if words[:1] == ["-s"] and len(words) > 1:
+        text = words[1]
+        del words[:2]
+    elif words and words[0].startswith("-") and words[0] != "--":
+        text = words.pop(0)[1:]
+    words = words[1:] if words[:1] == ["--"] else words
+    name = "" if text == "0" else signal_of(text)
+    if name is None or name in _SHELL_EVENTS or name in ("EXIT", "STOP", "CONT"):
+        process.err(f"kill: {text}: invalid signal specification, or not simulated\n")
+        return 1
+    if not words:
+        process.err("kill: usage: kill [-s sigspec | -sigspec] pid ...\n")
+        return 2
+    status = 0
+    for word in words:
+        if not word.isdigit():
+            process.err(f"kill: {word}: arguments must be process IDs; anything else is not simulated\n")
+            status = 1
+        elif not process.shell.kill(int(word[:9]), name):
+            process.err(f"kill: ({word}) - No such process\n")
+            status = 1
+    return status
 
 
 async def _exec(process: Process) -> int:
@@ -80,14 +147,48 @@ async def _eval(process: Process) -> int:
 def _loop_control(again: bool) -> Program:
     async def program(process: Process) -> int:
         text = process.argv[1] if len(process.argv) > 1 else "1"
-        raise LoopControl(int(text) if text.isdigit() else 1, again)
+        if not text.isdigit():
+            process.err(f"{process.name}: {text}: numeric argument required\n")
+            raise Exit(128)
+        raise LoopControl(int(text), again)
 
     return program
 
 
-async def _cd(process: Process) -> int:
-    process.shell.directory = process.absolute(process.argv[1] if len(process.argv) > 1 else "/root")
+@declared(Syntax(flags="LPe", status=2))
+async def _cd(process: Process, given: Given) -> int:
+    shell = process.shell
+    if len(given.operands) > 1:
+        raise UsageError("too many arguments", 1)
+    name = given.operands[0] if given.operands else shell.lookup("HOME") or "/root"
+    if name == "-":
+        name = shell.lookup("OLDPWD") or ""
+        if not name:
+            raise UsageError("OLDPWD not set", 1)
+        process.out(f"{name}\n")
+    path = process.absolute(name)
+    if path in process.files.content:
+        raise UsageError(f"{name}: Not a directory", 1)
+    shell.assign("OLDPWD", shell.directory)
+    shell.directory = path
     return 0
+
+
+def signal_of(text: str) -> str | None:
+    """Return the name of a signal, or of an event that `trap` knows; None if there is none."""
+    if text.isdigit():
+        number = int(text[:4])
+        if not number:
+            return "EXIT"
+        found = {int(signal): signal.name.removeprefix("SIG") for signal in Signals}
+        return found.get(number)
+    name = text.upper().removeprefix("SIG")
+    known = {signal.name for signal in Signals}
+    return name if f"SIG{name}" in known or name in ("EXIT", *_SHELL_EVENTS) else None
+
+
+def _full_name(name: str) -> str:
+    return name if name == "EXIT" else f"SIG{name}"
 
 
 def _double_quote(value: str) -> str:
@@ -103,6 +204,7 @@ BUILTINS: Mapping[str, Program] = {
     "exec": _exec,
     "exit": _exit,
     "export": _export,
+    "kill": _kill,
     "return": _exit,
     "set": _set,
     "trap": _trap,

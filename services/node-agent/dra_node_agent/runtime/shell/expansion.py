@@ -3,8 +3,9 @@
 import ast
 import fnmatch
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+import re
+from collections.abc import Callable, Container, Sequence
+from typing import Protocol
 
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, Word, quoted_end
@@ -13,9 +14,8 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-    ast.Mod: operator.mod,
+    ast.Div: lambda left, right: _quotient(left, right),
+    ast.Mod: lambda left, right: left - right * _quotient(left, right),
 }
 _LONGEST_EXPRESSION = 200
 
@@ -30,8 +30,17 @@ class ExpandingShell(Protocol):
     files: Files
 
     @property
-    def jobs(self) -> Sequence[Any]:
-        """The jobs in the background."""
+    def last_job(self) -> int:
+        """The process ID of the last job in the background; 0 if there was none."""
+        ...
+
+    @property
+    def options(self) -> Container[str]:
+        """The options of ``set`` that are on."""
+        ...
+
+    def unset(self, name: str) -> str:
+        """The value of a variable that is not set."""
         ...
 
     def lookup(self, name: str) -> str | None:
@@ -87,8 +96,22 @@ class Expander:
             fields.append(current)
         return [match for field in fields for match in self._glob(field)] if pattern else fields
 
+    async def operands(self, words: Sequence[Word]) -> list[str]:
+        """Return the words of ``[[``, which are neither split nor taken as names of files."""
+        made = []
+        for place, word in enumerate(words):
+            pieces = await self._pieces(word.text)
+            if place and words[place - 1].text in ("=", "==", "!="):
+                # What is quoted is no pattern.
+                pieces = [
+                    (re.sub(r"[*?]", r"[\g<0>]", piece) if quoted else piece, quoted)
+                    for piece, quoted in pieces
+                ]
+            made.append("".join(piece for piece, _ in pieces))
+        return made
+
     def _glob(self, field: str) -> list[str]:
-        if not any(char in field for char in "*?"):
+        if not any(char in field for char in "*?") or "f" in self._shell.options:
             return [field]
         folder, _, name = field.rpartition("/")
         names = self._shell.files.listing(folder or self._shell.directory) or []
@@ -159,7 +182,9 @@ class Expander:
             end += 1
         if end == index + 1:
             return "$", end
-        return shell.lookup(text[index + 1 : end]) or "", end
+        name = text[index + 1 : end]
+        value = shell.lookup(name)
+        return shell.unset(name) if value is None else value, end
 
     def _special(self, name: str) -> str:
         shell = self._shell
@@ -169,15 +194,19 @@ class Expander:
             case "$":
                 return "1"
             case "!":
-                return str(1 + len(shell.jobs)) if shell.jobs else ""
+                return str(shell.last_job) if shell.last_job else ""
             case "#":
                 return str(len(shell.arguments))
             case "@" | "*":
                 return " ".join(shell.arguments)
-            case "0":
-                return shell.name
-        position = int(name)
-        return shell.arguments[position - 1] if position <= len(shell.arguments) else ""
+        value = self._positional(name)
+        return shell.unset(name) if value is None else value
+
+    def _positional(self, name: str) -> str | None:
+        position, arguments = int(name[:9]), self._shell.arguments
+        if not position:
+            return self._shell.name
+        return arguments[position - 1] if position <= len(arguments) else None
 
     async def _braced(self, body: str) -> str:
         shell = self._shell
@@ -189,9 +218,9 @@ class Expander:
         name, rest = body[:length], body[length:]
         if not name:
             return self._special(body) if body in "?$!@*" else ""
-        value = self._special(name) if name.isdigit() else shell.lookup(name)
+        value = self._positional(name) if name.isdigit() else shell.lookup(name)
         if not rest:
-            return value or ""
+            return shell.unset(name) if value is None else value
         colon = rest.startswith(":")
         action, word = rest[colon : colon + 1], rest[colon + 1 :]
         missing = value is None or (colon and not value)
@@ -218,7 +247,7 @@ class Expander:
                 case ast.UnaryOp(op=ast.USub(), operand=operand):
                     return -value(operand)
                 case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-                    return _ARITHMETIC[type(op)](value(left), value(right)) % (1 << 63)
+                    return _wrapped(_ARITHMETIC[type(op)](value(left), value(right)))
             raise ShellSyntaxError(f"{text}: syntax error in expression")
 
         if len(text) > _LONGEST_EXPRESSION:
@@ -227,6 +256,17 @@ class Expander:
             return value(ast.parse(text.strip().replace("$", ""), mode="eval").body)
         except (SyntaxError, ValueError, ZeroDivisionError) as error:
             raise ShellSyntaxError(f"{text}: {error}") from error
+
+
+def _quotient(left: int, right: int) -> int:
+    """Divide as C does, which cuts off what follows the point."""
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _wrapped(number: int) -> int:
+    """Return what a signed integer of 64 bits makes of a number."""
+    return (number + (1 << 63)) % (1 << 64) - (1 << 63)
 
 
 def _trimmed(value: str, rule: str) -> str:

@@ -165,7 +165,7 @@ async def _touch(process: Process, given: Given) -> int:
     if not given.operands:
         raise UsageError("missing file operand")
     if given.last("drt"):
-        process.notice("touch: times of files are")
+        process.notice("what it does with times is")
     for name in given.operands:
         path = process.absolute(name)
         if not _is_directory(process.files, path) and not (
@@ -180,7 +180,7 @@ async def _mkdir(process: Process, given: Given) -> int:
     if not given.operands:
         raise UsageError("missing operand")
     if given.values("m"):
-        process.notice("mkdir: modes of directories are")
+        process.notice("what it does with modes is")
     status = 0
     for name in given.operands:
         path = process.absolute(name).rstrip("/") or "/"
@@ -250,7 +250,7 @@ async def _chmod(process: Process, given: Given) -> int:
             if "f" not in given:
                 process.err(f"chmod: cannot access '{name}': No such file or directory\n")
             status = 1
-    process.notice("chmod: modes of files are")
+    process.notice("what it does with modes is")
     return status
 
 

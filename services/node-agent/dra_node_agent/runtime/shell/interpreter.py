@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import shlex
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from dra_node_agent.runtime.shell.expansion import Expander
@@ -27,6 +28,7 @@ _MOST_VARIABLES = 1024
 _MOST_JOBS = 256
 _LONGEST_OUTPUT = 1 << 20
 _TURNS_WITHOUT_PAUSE = 200
+_OWN_PID = 1
 
 
 class Exit(Exception):
@@ -90,7 +92,15 @@ class Shell:
         self.status = 0
         self.out, self.err = out, err
         self.directory = world.directory
+        #: The options of ``set`` that are on: a letter each, and ``pipefail``.
+        self.options: set[str] = set()
+        #: Commands whose failure a condition looks at; ``set -e`` does not end the shell within them.
+        self._conditions = 0
+        self._substituted = False
         self.jobs: list[asyncio.Task[int]] = []
+        self._children: dict[int, tuple[asyncio.Task[int], Shell]] = {}
+        #: The process ID of the last job in the background; 0 if there was none.
+        self.last_job = 0
         #: Whether it is a job of another shell.
         self.in_background = False
         self._signals: list[str] = []
@@ -116,11 +126,21 @@ class Shell:
             self.err(f"{self.name}: -c: nested too deeply\n")
             self.status = 2
         if command := self.traps.pop("EXIT", ""):
-            with contextlib.suppress(Exit, LoopControl, ShellSyntaxError):
-                await self.execute(parse(command))
+            await self._run_exit_trap(command)
         for job in self.jobs:
             job.cancel()
         return self.status
+
+    async def _run_exit_trap(self, command: str) -> None:
+        status = self.status
+        try:
+            await self.execute(parse(command))
+            # Unless the trap calls `exit` itself, the shell ends with the status from before.
+            self.status = status
+        except Exit as end:
+            self.status = end.code
+        except (LoopControl, ShellSyntaxError):
+            self.status = status
 
     async def run_line(self, text: str) -> bool:
         """Run one line of a conversation; False once the shell is to end."""
@@ -145,6 +165,9 @@ class Shell:
         """Deliver a signal; False where no trap is set for it."""
         if name not in self.traps:
             return False
+        if not self.traps[name]:
+            # It is ignored, and interrupts nothing.
+            return True
         self._signals.append(name)
         self._interrupt.set()
         return True
@@ -165,12 +188,51 @@ class Shell:
         """Run one node; gives its status."""
         self.status = await self._dispatch(node)
         await self._run_traps()
+        if self.status and "e" in self.options and not self._conditions and _is_checked(node):
+            raise Exit(self.status)
         return self.status
 
-    async def wait(self) -> int:
-        """``wait``: until all jobs have ended, or a trapped signal arrives."""
+    async def _condition(self, node: Node) -> int:
+        self._conditions += 1
+        try:
+            return await self.execute(node)
+        finally:
+            self._conditions -= 1
+
+    def unset(self, name: str) -> str:
+        """Return the value of a variable that is not set. With ``set -u`` it is an error."""
+        if "u" not in self.options:
+            return ""
+        self.err(f"{self.name}: {name}: unbound variable\n")
+        raise Exit(127 if self.name.endswith("bash") else 2)
+
+    def kill(self, pid: int, name: str) -> bool:
+        """Send a signal to a job, or to this shell, which is process 1; an empty name only looks whether it runs.
+
+        Returns False if there is no such process.
+        """
+        if pid == _OWN_PID:
+            if name and not self.signal(name):
+                self.err(
+                    "dralab: kill: signals to process 1 that this script does not trap are not simulated,"
+                    " and count as done\n"
+                )
+            return True
+        job, child = self._children.get(pid, (None, None))
+        if job is None or child is None or job.done():
+            return False
+        if name and (name in ("KILL", "STOP") or not child.signal(name)):
+            job.cancel()
+        return True
+
+    async def wait(self, pids: Sequence[int] = ()) -> int:
+        """``wait``: until these jobs, or all, have ended, or a trapped signal arrives."""
         self._interrupt.clear()
-        waiting: set[asyncio.Task[int] | asyncio.Task[bool]] = set(self.jobs)
+        if pids and any(pid not in self._children for pid in pids):
+            return 127
+        waiting: set[asyncio.Task[int] | asyncio.Task[bool]] = set(
+            [self._children[pid][0] for pid in pids] if pids else self.jobs
+        )
         if not waiting:
             return 0
         interrupt = asyncio.ensure_future(self._interrupt.wait())
@@ -182,9 +244,11 @@ class Shell:
             everything.cancel()
         if self._signals:
             return 143
-        status = self.jobs[-1].result() if not self.jobs[-1].cancelled() else 0
-        self.jobs.clear()
-        return status
+        if not pids:
+            self.jobs.clear()
+            return 0
+        last = self._children[pids[-1]][0]
+        return 143 if last.cancelled() else last.result()
 
     async def capture(self, text: str) -> str:
         """What a script prints: ``$(text)``."""
@@ -193,11 +257,14 @@ class Shell:
         with contextlib.suppress(_BrokenPipe):
             await child.run(text)
         self.status = child.status
+        self._substituted = True
         return output.text
 
     def _child(self, out: Write, err: Write) -> "Shell":
         child = Shell(self.world, self.env, out, err, name=self.name, arguments=self.arguments)
         child.variables = dict(self.variables)
+        child.options = set(self.options)
+        child._conditions = self._conditions
         child.directory = self.directory
         child.input = self.input
         child.in_background = self.in_background
@@ -219,17 +286,13 @@ class Shell:
             case AndOr():
                 if node.background:
                     return self._background(node)
-                status = await self.execute(node.first)
-                for operator, item in node.rest:
-                    if (operator == "&&") == (status == 0):
-                        status = await self.execute(item)
-                return status
+                return await self._and_or(node)
             case Pipeline():
                 status = await self._pipeline(node)
                 return int(status == 0) if node.negated else status
             case If():
                 for condition, body in node.branches:
-                    if await self.execute(condition) == 0:
+                    if await self._condition(condition) == 0:
                         return await self.execute(body)
                 return await self.execute(node.otherwise) if node.otherwise is not None else 0
             case Loop() | For():
@@ -238,6 +301,14 @@ class Shell:
                 return await self._group(node)
             case Command():
                 return await self._simple(node, None)
+
+    async def _and_or(self, node: AndOr) -> int:
+        status = await (self._condition if node.rest else self.execute)(node.first)
+        for place, (operator, item) in enumerate(node.rest, 1):
+            if (operator == "&&") == (status == 0):
+                # Only the last command of a list can end a shell with `set -e`.
+                status = await (self.execute if place == len(node.rest) else self._condition)(item)
+        return status
 
     def _background(self, node: AndOr) -> int:
         world = self.world
@@ -250,11 +321,16 @@ class Shell:
         job.add_done_callback(world.jobs.discard)
         self.jobs = [known for known in self.jobs if not known.done()]
         self.jobs.append(job)
+        world.last_pid += 1
+        self.last_job = world.last_pid
+        if len(self._children) >= _MOST_JOBS:
+            self._children = {pid: known for pid, known in self._children.items() if not known[0].done()}
+        self._children[self.last_job] = (job, child)
         return 0
 
     async def _pipeline(self, node: Pipeline) -> int:
         stdin: str | None = None
-        status = 0
+        status = failed = 0
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
             output = _Collector()
@@ -266,6 +342,11 @@ class Shell:
                     status = await self._simple(item, stdin)
                 else:
                     status = await self.execute(item)
+            except Exit as end:
+                # Each part is a process of its own.
+                if len(node.commands) == 1:
+                    raise
+                status = end.code
             except _BrokenPipe:
                 if last:
                     raise
@@ -273,7 +354,8 @@ class Shell:
             finally:
                 self.out = saved
             stdin = output.text
-        return status
+            failed = status or failed
+        return failed if "pipefail" in self.options else status
 
     async def _loop(self, node: Loop | For) -> int:
         status = 0
@@ -286,7 +368,7 @@ class Shell:
                 if turn >= len(words):
                     return status
                 self.assign(node.name if isinstance(node, For) else "", words[turn])
-            elif isinstance(node, Loop) and (await self.execute(node.condition) == 0) == node.until:
+            elif isinstance(node, Loop) and (await self._condition(node.condition) == 0) == node.until:
                 return status
             turn += 1
             try:
@@ -318,11 +400,15 @@ class Shell:
 
     async def _simple(self, node: Command, stdin: str | None) -> int:
         words = list(node.words)
+        self._substituted = False
         assignments: dict[str, str] = {}
         while words and (pair := _assignment(words[0].text)) is not None:
             assignments[pair[0]] = await self._expander.text(pair[1])
             words.pop(0)
-        argv = [text for word in words for text in await self._expander.fields(word)]
+        if words and words[0].text == "[[":
+            argv = await self._expander.operands(words)
+        else:
+            argv = [text for word in words for text in await self._expander.fields(word)]
         out, err = await self._redirected(node.redirects)
         for redirect in node.redirects:
             if redirect.operator == "<":
@@ -334,7 +420,11 @@ class Shell:
         if not argv:
             for name, value in assignments.items():
                 self.assign(name, value)
-            return 0
+                if "x" in self.options:
+                    self.err(f"+ {name}={shlex.quote(value) if value else ''}\n")
+            return self.status if self._substituted else 0
+        if "x" in self.options:
+            self.err(f"+ {shlex.join(argv)}\n")
         if stdin is None:
             reads = self.input if self.world.reads_input(argv) else None
             stdin = await reads() if reads is not None else ""
@@ -387,6 +477,15 @@ async def _detached(shell: Shell, node: AndOr) -> int:
         return end.code
     except (LoopControl, ShellSyntaxError, _BrokenPipe):
         return 2
+
+
+def _is_checked(node: Node) -> bool:
+    """True if ``set -e`` looks at the status of a node itself, and not of its parts."""
+    return (
+        isinstance(node, Command)
+        or (isinstance(node, Pipeline) and not node.negated)
+        or (isinstance(node, Group) and node.subshell)
+    )
 
 
 def _assignment(text: str) -> tuple[str, str] | None:

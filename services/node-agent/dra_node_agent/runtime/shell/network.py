@@ -3,11 +3,11 @@
 import asyncio
 import html
 import mimetypes
-from collections.abc import Sequence
 from urllib.parse import unquote
 
 from dra_node_agent.runtime.ports import Serve
 from dra_node_agent.runtime.shell.files import Files
+from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
 from dra_node_agent.runtime.shell.world import Process
 
 _LONGEST_HEAD = 1 << 16
@@ -51,21 +51,32 @@ def _found(files: Files, root: str, path: str) -> tuple[int, str, str]:
     return 200, "text/html", f"<ul>\n{links}</ul>\n"
 
 
-async def httpd(process: Process) -> int:
-    """`httpd [-f] [-p PORT] [-h DIRECTORY]`: serve files until the container is asked to stop."""
-    options = _options(process.argv[1:], "ph")
-    port = options.get("p", "80").rpartition(":")[2]
-    root = process.absolute(options.get("h", "."))
-    return await _listen(process, port, web_server(process.files, root), process.shell.world.terminated)
+@declared(Syntax(flags="fv", valued="ph"))
+async def httpd(process: Process, given: Given) -> int:
+    """`httpd [-f] [-p PORT] [-h DIRECTORY]`: serve files until the container is asked to stop.
+
+    Without ``-f`` it serves in the background.
+    """
+    port = given.value("p", "80").rpartition(":")[2]
+    root = process.absolute(given.value("h", "."))
+    world = process.shell.world
+    serving = _listen(process, port, web_server(process.files, root), world.terminated)
+    if "f" in given:
+        return await serving
+    job = asyncio.ensure_future(serving)
+    world.jobs.add(job)
+    job.add_done_callback(world.jobs.discard)
+    # It has taken its port before it goes to the background, or failed.
+    await asyncio.sleep(0)
+    return job.result() if job.done() else 0
 
 
-async def nc(process: Process) -> int:
+@declared(Syntax(flags="lkvn", valued="p", leading=1 << 30))
+async def nc(process: Process, given: Given) -> int:
     """`nc -l [-k] [-p] PORT`: print what a client sends, and send it the input; with `-k` client after client."""
-    options = _options(process.argv[1:], "p")
-    names = [word for word in process.argv[1:] if word.isdigit()]
-    if "l" not in options or not names:
-        process.err("nc: only nc -l [-k] [-p] PORT is simulated\n")
-        return 1
+    names = [word for word in (*given.values("p"), *given.operands) if word.isdigit()]
+    if "l" not in given or not names:
+        raise UsageError("only nc -l [-k] [-p] PORT is simulated, anything else is not simulated")
     done = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,7 +84,7 @@ async def nc(process: Process) -> int:
         await writer.drain()
         while data := await reader.read(1 << 16):
             process.out(data.decode(errors="surrogateescape"))
-        if "k" not in options:
+        if "k" not in given:
             done.set()
 
     return await _listen(process, names[0], serve, done)
@@ -93,19 +104,3 @@ async def _listen(process: Process, port: str, serve: Serve, end: asyncio.Event)
         process.err(f"{process.argv[0]}: bind: {error}\n")
         return 1
     return 0
-
-
-def _options(words: Sequence[str], valued: str) -> dict[str, str]:
-    """The options by letter; those in `valued` take what follows, or the next word."""
-    found: dict[str, str] = {}
-    rest = list(words)
-    while rest:
-        word = rest.pop(0)
-        if not word.startswith("-"):
-            continue
-        for place, letter in enumerate(word[1:], 2):
-            if letter in valued:
-                found[letter] = word[place:] or (rest.pop(0) if rest else "")
-                break
-            found[letter] = ""
-    return found

@@ -130,6 +130,9 @@ async def _printf(process: Process) -> int:
     words = list(process.argv[1:])
     if words[:1] == ["--"]:
         words.pop(0)
+    elif words and words[0].startswith("-") and len(words[0]) > 1:
+        process.err(f"printf: {words[0][:2]}: invalid option\n")
+        return 2
     if not words:
         process.err("printf: usage: printf format [arguments]\n")
         return 2

@@ -17,6 +17,7 @@ from dra_node_agent.runtime.shell.options import DeclaredProgram, Given, Syntax,
 from dra_node_agent.runtime.shell.printing import PRINTING, date
 from dra_node_agent.runtime.shell.sed import sed
 from dra_node_agent.runtime.shell.selection import cut, head, tail, uniq, wc
+from dra_node_agent.runtime.shell.shelloptions import ShellCommand, shell_command
 from dra_node_agent.runtime.shell.sorting import sort
 from dra_node_agent.runtime.shell.tools import TOOLS
 from dra_node_agent.runtime.shell.translation import tr
@@ -154,8 +155,22 @@ async def _pwd(process: Process, given: Given) -> int:
     return 0
 
 
-async def _clear(process: Process) -> int:
+@declared(Syntax(flags="x"))
+async def _clear(process: Process, given: Given) -> int:
     process.out("\x1b[H\x1b[J")
+    return 0
+
+
+@declared(Syntax(flags="df", long={"data": "d", "file-system": "f"}))
+async def _sync(process: Process, given: Given) -> int:
+    return 0
+
+
+@declared(Syntax())
+async def _whoami(process: Process, given: Given) -> int:
+    if given.operands:
+        raise UsageError(f"extra operand ‘{given.operands[0]}’")
+    process.out("root\n")
     return 0
 
 
@@ -166,40 +181,23 @@ def _constant(status: int) -> Program:
     return program
 
 
-def _prints(text: Callable[[Process], str]) -> Program:
-    async def program(process: Process) -> int:
-        process.out(text(process) + "\n")
-        return 0
-
-    return program
-
-
 async def run_shell(process: Process) -> int:
-    """``sh -c script`` and the like, as a child of the calling shell."""
-    script, name, arguments = shell_script(process.argv, process.files.content)
-    if script is None:
-        return 0
+    """Run ``sh -c script`` and the like, as a child of the calling shell."""
     shell = process.shell
-    child = Shell(shell.world, process.env, process.out, process.err, name=name, arguments=arguments)
-    return await child.run(script)
+    made = shell_command(process.argv, process.files.content, shell.directory)
+    if made.missing:
+        return await shell.world.fallback(process)
+    child = Shell(shell.world, process.env, process.out, process.err)
+    child.directory = shell.directory
+    return await run_command(child, process, made)
 
 
-def shell_script(argv: Sequence[str], files: Mapping[str, str]) -> tuple[str | None, str, Sequence[str]]:
-    """The script that a shell's command line names, what the shell calls itself, and the arguments."""
-    name = argv[0].rpartition("/")[2]
-    words = list(argv[1:])
-    takes_script = False
-    while words and words[0].startswith(("-", "+")) and len(words[0]) > 1:
-        flag = words.pop(0)
-        if not flag.startswith("--") and "c" in flag:
-            takes_script = True
-        if flag in ("-o", "+o") and words:
-            words.pop(0)
-    if not words:
-        return None, name, ()
-    if takes_script:
-        return words[0], words[1] if len(words) > 1 else name, words[2:]
-    return files.get(words[0]), words[0], words[1:]
+async def run_command(shell: Shell, process: Process, made: ShellCommand) -> int:
+    """Run what a shell's command line asks for; without a script it is the standard input."""
+    for option in made.unknown:
+        process.notice(f"option {option} is")
+    shell.name, shell.arguments, shell.options = made.name, list(made.arguments), set(made.options)
+    return await shell.run(process.stdin if made.script is None else made.script)
 
 
 _PROGRAMS: Mapping[str, Program] = {
@@ -224,8 +222,7 @@ _PROGRAMS: Mapping[str, Program] = {
     ":": _constant(0),
     "true": _constant(0),
     "false": _constant(1),
-    "sync": _constant(0),
-    "kill": _constant(0),
+    "sync": _sync,
     "sleep": _sleep,
     "env": _env,
     "printenv": _printenv,
@@ -233,7 +230,7 @@ _PROGRAMS: Mapping[str, Program] = {
     "stty": _stty,
     "clear": _clear,
     "hostname": _hostname,
-    "whoami": _prints(lambda _: "root"),
+    "whoami": _whoami,
     "uname": _uname,
     "httpd": httpd,
     "nc": nc,

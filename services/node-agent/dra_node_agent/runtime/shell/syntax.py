@@ -275,6 +275,8 @@ class _Parser:
             if isinstance(token, Word):
                 words.append(token)
                 self._at += 1
+                if len(words) == 1 and token.text == "[[":
+                    words += self._double_test()
             elif token.text in (">", ">>", "<", ">&", "<&", "&>", "<<<"):
                 redirects.extend(self._redirects())
             else:
@@ -282,6 +284,21 @@ class _Parser:
         if not words and not redirects:
             raise ShellSyntaxError(f"syntax error near unexpected token `{self.text()}'")
         return Command(words, redirects)
+
+    def _double_test(self) -> list[Word]:
+        """Take the words up to ``]]``; operators between them belong to the condition."""
+        words: list[Word] = []
+        while not self._word("]]"):
+            token = self._next()
+            if token.text == "\n":
+                raise ShellSyntaxError("syntax error in conditional expression")
+            words.append(token if isinstance(token, Word) else Word(f"'{token.text}'"))
+        return [*words, self._next_word()]
+
+    def _next_word(self) -> Word:
+        token = self._next()
+        assert isinstance(token, Word)
+        return token
 
     def _redirects(self) -> list[Redirect]:
         found: list[Redirect] = []

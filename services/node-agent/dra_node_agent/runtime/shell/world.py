@@ -34,6 +34,8 @@ class Shell(Protocol):
     traps: dict[str, str]
     status: int
     in_background: bool
+    arguments: list[str]
+    options: set[str]
 
     def lookup(self, name: str) -> str | None:
         """A variable's value."""
@@ -51,8 +53,12 @@ class Shell(Protocol):
         """Run a part of a script; gives its exit code."""
         ...
 
-    async def wait(self) -> int:
-        """Wait for the jobs in the background."""
+    async def wait(self, pids: Sequence[int] = ()) -> int:
+        """Wait for jobs in the background."""
+        ...
+
+    def kill(self, pid: int, name: str) -> bool:
+        """Send a signal to a job. Returns False if there is no such process."""
         ...
 
 
@@ -82,7 +88,7 @@ class Process:
         if what not in known:
             known.add(what)
             self.err(
-                f"dralab: {what} not simulated, and count as done (see docs/node-agent.md, The fake runtime)\n"
+                f"dralab: {self.name}: {what} not simulated, and counts as done (see docs/node-agent.md)\n"
             )
 
     def absolute(self, name: str) -> str:
@@ -101,6 +107,8 @@ class World:
     hostname: str = "localhost"
     directory: str = "/"
     jobs: set[asyncio.Task[int]] = field(default_factory=set)
+    #: The last process ID that was given to a job; the container's own process is 1.
+    last_pid: int = 1
     reads_input: Callable[[Sequence[str]], bool] = lambda _: False
     ports: PodPorts = field(default_factory=PodPorts)
     #: Set once the container is asked to stop.
