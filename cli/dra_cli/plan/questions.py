@@ -18,8 +18,6 @@ from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
 
 from dra_cli.errors import CommandError
-from dra_cli.plan.catalog import catalog
-from dra_cli.plan.edits import Changed, changed
 from dra_cli.plan.reading import from_source, manifests
 from dra_cli.plan.sources import Source
 from dra_cli.plan.timeline import timeline
@@ -105,6 +103,9 @@ def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Compar
 
 def nodes(asked: Planner, chosen: argparse.Namespace) -> Purchase:
     """Answer ``plan nodes``."""
+    # Other questions need no GPU models, which take a while to import.
+    from dra_cli.plan.catalog import catalog
+
     types = catalog(chosen.catalog)
     pods = wanted(chosen.file, asked.objects, chosen.namespace) if chosen.file else Wanted(())
     return asked.nodes(types, pods, chosen.count, seconds=chosen.time)
@@ -118,6 +119,8 @@ def pack(asked: Planner, chosen: argparse.Namespace) -> Packing:
 
 def replay(asked: Planner, source: Source, chosen: argparse.Namespace) -> Replay:
     """Answer ``plan replay``."""
+    from dra_cli.plan.edits import Changed, changed
+
     objects = asked.objects
     shapes = wanted(chosen.shapes, objects) if chosen.shapes else None
     times, problems = timeline(chosen.file, objects, shapes)
