@@ -1,0 +1,50 @@
+"""Manifests get the defaults of a server, in the version that services read."""
+
+from typing import Any
+
+import pytest
+from dra_apiserver import offline
+
+Json = dict[str, Any]
+
+
+def _pod_spec() -> Json:
+    return {"containers": [{"name": "c", "image": "x", "resources": {"limits": {"cpu": 2}}}]}
+
+
+def _workload(api_version: str, kind: str, spec: Json) -> Json:
+    return {"apiVersion": api_version, "kind": kind, "metadata": {"name": "w"}, "spec": spec}
+
+
+def _template() -> Json:
+    return {"metadata": {"labels": {"a": "b"}}, "spec": {**_pod_spec(), "restartPolicy": "Never"}}
+
+
+@pytest.mark.parametrize(
+    ("obj", "path"),
+    [
+        (_workload("v1", "Pod", _pod_spec()), []),
+        (_workload("apps/v1", "Deployment", {"template": _template()}), ["template", "spec"]),
+        (_workload("batch/v1", "Job", {"template": _template()}), ["template", "spec"]),
+        (
+            _workload("batch/v1", "CronJob", {"jobTemplate": {"spec": {"template": _template()}}}),
+            ["jobTemplate", "spec", "template", "spec"],
+        ),
+    ],
+    ids=lambda value: value["kind"] if isinstance(value, dict) else "",
+)
+def test_requests_of_pods_and_of_templates_default_to_limits(obj: Json, path: list[str]) -> None:
+    spec = offline.completed(obj)["spec"]
+    for name in path:
+        spec = spec[name]
+    assert spec["schedulerName"] == "default-scheduler"
+    assert spec["containers"][0]["resources"]["requests"] == {"cpu": "2"}
+
+
+def test_older_versions_are_converted_and_unknown_kinds_stay() -> None:
+    request = {"name": "r", "deviceClassName": "gpu"}
+    flat = _workload("resource.k8s.io/v1beta1", "ResourceClaim", {"devices": {"requests": [request]}})
+    (converted,) = offline.completed(flat)["spec"]["devices"]["requests"]
+    assert converted["exactly"]["deviceClassName"] == "gpu"
+    unknown = _workload("example.com/v1", "Widget", {"template": _template()})
+    assert offline.completed(unknown) == unknown
