@@ -165,7 +165,7 @@ class World:
         Raises:
             WorldError: they cannot be read.
         """
-        found = _found(manifests)
+        found = _found(manifests, self._objects)
         return self._variant(self._objects.with_objects(found.objects), found.left_out)
 
     def fit(
@@ -215,7 +215,7 @@ class World:
         """
         if isinstance(edits, World):
             return self._planner.change(edits._planner)
-        found = _found(edits)
+        found = _found(edits, self._objects)
         after = self._planner.changed(self._objects.with_objects(found.objects))
         return self._planner.change(after, found.left_out)
 
@@ -265,7 +265,7 @@ class World:
         return Planner(self._objects, self._engine, problems=self._read_problems)
 
     def _wanted(self, pods: Manifests) -> Wanted:
-        found = _found(pods)
+        found = _found(pods, self._objects, again=True)
         return _answered(lambda: of(found, self._objects))
 
     def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
@@ -318,9 +318,9 @@ def _described(nodes: int, gpus: str, prefix: str) -> Objects:
         raise WorldError(str(error)) from error
 
 
-def _found(given: Manifests) -> Found:
+def _found(given: Manifests, objects: Objects, *, again: bool = False) -> Found:
     problems: list[str] = []
-    found = read_manifests(_documents(given, problems), problems)
+    found = read_manifests(_documents(given, problems), problems, objects, again=again)
     if problems:
         raise WorldError(problems[0])
     return found

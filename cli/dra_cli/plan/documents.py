@@ -261,12 +261,24 @@ def _checked(
     """As :func:`_objects`; what is no object of the API is left out, what is broken is named."""
     try:
         yield from _objects(where, data, listed, problems)
-    except msgspec.ValidationError:
-        return
+    except msgspec.ValidationError as error:
+        if name := _api_object(data):
+            problems.append(f"{where}: {name} cannot be read: {_reason(error)}")
     except msgspec.DecodeError as error:
         problems.append(f"{where}: an object in it is broken: {_reason(error)}")
     except RecursionError:
         problems.append(f"{where}: {_TOO_DEEP}")
+
+
+def _api_object(data: bytes | msgspec.Raw) -> str:
+    """Return the kind and name of an object whose metadata is broken, empty if it is no object of the API."""
+    value = orjson.loads(bytes(data))
+    if not isinstance(value, dict):
+        return ""
+    kind, version, meta = value.get("kind"), value.get("apiVersion"), value.get("metadata")
+    if not isinstance(kind, str) or not isinstance(version, str) or not isinstance(meta, dict):
+        return ""
+    return f"{kind} {meta.get('name')}"
 
 
 def _objects(

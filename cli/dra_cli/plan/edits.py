@@ -63,7 +63,7 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
         prefix = str(nodes.get("prefix") or f"{change['name'].replace(' ', '-')}-")
         more = described(nodes["count"], str(nodes["gpus"]), prefix=prefix)
         objects = objects.with_objects((r, obj) for r, each in more for obj in each.values())
-    found = _manifests(change.get("objects") or (), where, folder)
+    found = _manifests(change.get("objects") or (), where, folder, objects)
     objects = objects.with_objects(found.objects)
     config = change.get("config")
     try:
@@ -85,7 +85,7 @@ def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
         raise CommandError(f"{where}.remove: {error}") from error
 
 
-def _manifests(given: Any, where: str, folder: Path) -> Manifests:
+def _manifests(given: Any, where: str, folder: Path, objects: Objects) -> Manifests:
     """The objects of files, or those that stand in the file itself."""
     problems: list[str] = []
     documents: list[Document] = []
@@ -97,7 +97,7 @@ def _manifests(given: Any, where: str, folder: Path) -> Manifests:
             documents.append(Document(version, kind, dumps(each), False, where))
         else:
             raise CommandError(f"{where}.objects: must be files or objects")
-    found = manifests(documents, problems)
+    found = manifests(documents, problems, objects, again=False)
     if problems:
         raise CommandError(problems[0])
     return found

@@ -86,7 +86,7 @@ def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Compar
         CommandError: the file cannot be read, or nothing is changed.
     """
     problems: list[str] = []
-    edits = manifests(from_source(chosen.file, problems), problems)
+    edits = manifests(from_source(chosen.file, problems), problems, asked.objects, again=False)
     if problems:
         raise CommandError(problems[0])
     before = Settings.of(chosen, source.running)

@@ -14,6 +14,7 @@ from dra_shared.api.codec import convert, decode
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
 
+from dra_cli.plan.around import WorldAround
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.implied import with_implied_nodes
@@ -82,17 +83,32 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
     return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
 
 
-def manifests(found: Iterable[Document], problems: list[str]) -> Manifests:
-    """Objects as a server would create them; ``problems`` gets those that cannot be read."""
-    made = Manifests(complete)
+def manifests(
+    found: Iterable[Document],
+    problems: list[str],
+    objects: Objects,
+    namespace: str | None = None,
+    *,
+    again: bool = True,
+) -> Manifests:
+    """Read objects as the API server of a cluster with ``objects`` would create them.
+
+    ``problems`` gets those that cannot be read. ``namespace`` is that of objects that name none. Without ``again``
+    objects that a server has stored are left as they are.
+    """
+    values = []
     for document in found:
         value = orjson.loads(bytes(document.data))
         # Items of a list need not say of which kind they are.
-        value |= {"apiVersion": document.api_version, "kind": document.kind}
+        values.append((document.where, value | {"apiVersion": document.api_version, "kind": document.kind}))
+    around = WorldAround(objects, (value for _, value in values), namespace)
+    made = Manifests(functools.partial(_admitted, around, namespace or "", again))
+    for where, value in values:
         try:
             made.add(value)
         except ValueError as error:
-            problems.append(f"{document.where}: {error}")
+            problems.append(f"{where}: {error}")
+    made.assumed = around.assumed
     return made
 
 
@@ -101,6 +117,17 @@ def complete(value: dict[str, Any]) -> dict[str, Any]:
     value.setdefault("metadata", {})
     found: dict[str, Any] = _api().completed(value)
     return found
+
+
+def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the defaults that a server sets, and with what admission adds to its pods."""
+    api, made = _api(), complete(value)
+    if value["metadata"].get("uid") and not again:
+        return made
+    around.about(value)
+    found = api.manifests.Around(around.lookup, around.listing, namespace)
+    admitted: dict[str, Any] = api.admitted(made, found)
+    return admitted
 
 
 def _in_default(obj: Object) -> Object:

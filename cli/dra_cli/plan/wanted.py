@@ -23,7 +23,7 @@ def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wante
         CommandError: they cannot be read, or there are none.
     """
     problems: list[str] = []
-    found = manifests(from_source(source, problems), problems)
+    found = manifests(from_source(source, problems), problems, objects, namespace)
     if problems:
         raise CommandError(problems[0])
     found.objects = [_placed(each, namespace) for each in found.objects]

@@ -1,14 +1,18 @@
 """Manifests as a server would store them: with defaults, in the version that the scheduler reads."""
 
 import functools
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from dra_shared.api import resources
+from dra_shared.features import FeatureGates
 from dra_shared.jsontext import dumps
+from dra_shared.refusals import REFUSED
 
 from dra_apiserver.conversion import convert, to_storage
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.kinds.kind import Kind, Plugin
+from dra_apiserver.kinds.strategy import Context, Listing, Lookup
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import DecodeError, decode, default
 
@@ -55,6 +59,88 @@ def completed(registry: Registry, obj: Json) -> Json:
         pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": template["spec"]}
         template["spec"] = converted(registry, pods, "v1", pod, "v1")["spec"]
     return made
+
+
+# No decision about a new pod depends on them.
+_KEPT = ("automountServiceAccountToken", "nodeName")
+_SET_BY_SERVERS = ("priority", "preemptionPolicy", "overhead")
+
+
+class Around(NamedTuple):
+    """The objects of a cluster, as admission plugins look them up."""
+
+    lookup: Lookup
+    listing: Listing
+    namespace: str = ""
+    """The namespace of objects that name none."""
+
+
+def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates) -> Json:
+    """Return a completed object with what admission plugins add to its pod, or to the pods of its template.
+
+    A pod that is refused is annotated with the message. Quotas are left out: they depend on the pods that are created
+    before. So are policies and webhooks.
+    """
+    kind = registry.known_kind("", "v1", "Pod")
+    is_pod = (obj.get("apiVersion"), obj.get("kind")) == ("v1", "Pod")
+    holder = obj if is_pod else _template(obj.get("spec"))
+    if kind is None or holder is None or not isinstance(holder.get("spec"), dict):
+        return obj
+    meta = obj.get("metadata") or {}
+    namespace = meta.get("namespace") or around.namespace or "default"
+    if namespace == "default" and around.namespace:
+        namespace = around.namespace
+    pod = _new_pod(holder, meta, namespace)
+    kept = {name: holder["spec"][name] for name in _KEPT if name in holder["spec"]}
+    ctx = Context(
+        kind=kind,
+        version="v1",
+        namespace=namespace,
+        now="",
+        features=gates,
+        lookup=around.lookup,
+        listing=around.listing,
+    )
+    own = holder.setdefault("metadata", {})
+    try:
+        _admit(pod, ctx, (*kind.mutating_admission, *kind.validating_admission))
+    except StatusError as error:
+        own["annotations"] = {**(own.get("annotations") or {}), REFUSED: error.message}
+        return obj
+    del pod["spec"]["automountServiceAccountToken"]
+    holder["spec"] = {**pod["spec"], **kept}
+    for field in ("annotations", "labels"):
+        if pod["metadata"].get(field):
+            own[field] = pod["metadata"][field]
+    return obj
+
+
+def _new_pod(holder: Json, meta: Json, namespace: str) -> Json:
+    """Return the pod as a request would bring it, without fields that an API server has set."""
+    spec = {name: value for name, value in holder["spec"].items() if name != "nodeName"}
+    if meta.get("uid") and holder.get("metadata") is meta:
+        for field in _SET_BY_SERVERS:
+            spec.pop(field, None)
+    # A token's volume has a random name. No decision depends on it.
+    spec["automountServiceAccountToken"] = False
+    name = meta.get("name") or meta.get("generateName") or ""
+    own = {**(holder.get("metadata") or {}), "name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec}
+
+
+def _admit(pod: Json, ctx: Context, plugins: Sequence[Plugin]) -> None:
+    """Run the plugins.
+
+    Raises:
+        StatusError: the pod is refused.
+    """
+    # A namespace that is missing can be created before.
+    space = ctx.lookup("", "namespaces", "", ctx.namespace) or {}
+    if (space.get("metadata") or {}).get("deletionTimestamp"):
+        text = f"unable to create new content in namespace {ctx.namespace} because it is being terminated"
+        raise forbidden(GroupResource("", "pods"), pod["metadata"]["name"], text)
+    for _, plugin in plugins:
+        plugin(pod, None, ctx, "CREATE")
 
 
 def read_version(group: str, kind: str) -> str | None:

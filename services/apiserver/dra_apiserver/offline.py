@@ -8,7 +8,8 @@ Mirrors upstream's ``runtime.Decoder`` with conversion (``k8s.io/apimachinery/pk
 import functools
 from typing import Any
 
-from dra_shared.version import VERSIONS, Version
+from dra_shared.features import FeatureGates
+from dra_shared.version import DEFAULT, VERSIONS, Version
 
 from dra_apiserver import manifests
 from dra_apiserver.kinds import catalog
@@ -37,6 +38,11 @@ def completed(obj: dict[str, Any]) -> dict[str, Any]:
     group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
     found = _known(group, version, str(obj.get("kind")))
     return obj if found is None else manifests.completed(found[0], obj)
+
+
+def admitted(obj: dict[str, Any], around: manifests.Around) -> dict[str, Any]:
+    """Return a completed object with what admission plugins add to its pods (:func:`manifests.admitted`)."""
+    return manifests.admitted(_registry(DEFAULT), obj, around, FeatureGates())
 
 
 @functools.cache

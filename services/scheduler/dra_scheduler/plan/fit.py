@@ -75,13 +75,15 @@ class Fit(Struct):
 class Wanted:
     """Pods and their groups, as one copy of them; ``others`` are what they refer to, which copies share.
 
-    ``left_out`` names workloads of unknown kinds, whose pods are not counted.
+    ``left_out`` names workloads of unknown kinds, whose pods are not counted. ``assumed`` says what is assumed of
+    objects that the pods refer to and the world lacks.
     """
 
     pods: Sequence[Pod]
     groups: Sequence[PodGroup] = ()
     others: Sequence[tuple[Resource[Any], Object]] = field(default_factory=tuple)
     left_out: tuple[str, ...] = ()
+    assumed: tuple[str, ...] = ()
 
     def within(self, objects: Objects) -> Objects:
         """Return the world with these objects."""
@@ -179,6 +181,10 @@ class Fitter:
         if missing is not None:
             namespace, _, name = missing.partition("/")
             explained = world.scheduler.explainer.pod(namespace, name, most_nodes=3)
+            if explained is None and world.is_refused(missing):
+                explained = PodReport(pod=missing, state="refused", message=world.message(missing))
+            elif explained is not None and (refusal := world.refusal(missing)):
+                explained = _replace(explained, message=f"{explained.message} ({refusal})")
         if not wanted:
             # Those that were one too many are no part of the answer.
             places = tuple(place for place in places if place.node)

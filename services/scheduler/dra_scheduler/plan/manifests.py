@@ -59,6 +59,8 @@ class Manifests:
     def __init__(self, complete: Complete = lambda value: value) -> None:
         self.objects: list[Typed] = []
         self.left_out: list[str] = []
+        # What is assumed of objects that the manifests refer to and the world lacks.
+        self.assumed: list[str] = []
         self._complete = complete
 
     @classmethod

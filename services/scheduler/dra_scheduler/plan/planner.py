@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
-from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.api.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
 from dra_scheduler.plan.change import Comparison, compared, places
 from dra_scheduler.plan.engine import Engine
@@ -28,6 +28,8 @@ from dra_scheduler.plan.simulation import Stopped
 from dra_scheduler.plan.workloads import TEMPLATED
 
 _replace = msgspec.structs.replace
+# Each cluster has them.
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 Answer = TypeVar("Answer", bound=msgspec.Struct)
@@ -255,6 +257,8 @@ class Planner:
         lines = [*(self.uncertain() if doubts is None else doubts)]
         changes: dict[str, Any] = {}
         if wanted is not None:
+            lines += wanted.assumed
+            lines += _without_namespace(wanted, self._objects)
             lines += self._assumed(wanted.within(Objects()), self._objects)
         if wanted is not None and wanted.left_out:
             changes["left_out"] = wanted.left_out
@@ -265,6 +269,15 @@ class Planner:
 def unknown(left_out: Sequence[str]) -> str:
     """Return the line about workloads that are left out."""
     return f"of unknown kinds: {', '.join(left_out)}; pods that their controllers make are not counted"
+
+
+def _without_namespace(wanted: Wanted, objects: Objects) -> list[str]:
+    """Name the namespaces of wanted pods that the world lacks, although it has others."""
+    known = wanted.within(objects).of(NAMESPACES)
+    names = {pod.metadata.namespace for pod in wanted.pods} - known.keys() - set(_NAMESPACES)
+    if not objects.of(NAMESPACES) or not names:
+        return []
+    return [f"namespaces that do not exist: {', '.join(sorted(names))}; pods count as if they did"]
 
 
 def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:

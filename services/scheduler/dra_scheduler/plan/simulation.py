@@ -17,6 +17,7 @@ from dra_shared.api.pod import ObjectReference, Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.events import Recorder
 from dra_shared.clock import SystemClock
+from dra_shared.refusals import REFUSED
 
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.memory import MemoryClient
@@ -77,7 +78,7 @@ class Simulation:
         extended = config.gates.enabled("DRAExtendedResource")
         self._quotas = Quotas(self.client, extended_resources=extended)
         self.upkeep = Upkeep(self.client, self._quotas)
-        # New pods that a quota refuses, each with the API server's message.
+        # New pods that are refused, each with the API server's message.
         self._refused: dict[str, str] = {}
         self.scheduler = new_scheduler(
             config, client=self.client, clock=clock, rng=self._rng, sources=sources
@@ -110,8 +111,8 @@ class Simulation:
             self.client.put(resource, obj)
 
     def create(self, pod: Pod) -> None:
-        """Add a new pod, unless a quota refuses it."""
-        refusal = self._quotas.refusal_of_pod(pod)
+        """Add a new pod, unless the API server refuses it."""
+        refusal = pod.metadata.annotations.get(REFUSED) or self._quotas.refusal_of_pod(pod)
         if refusal:
             self._refused[pod.key] = refusal
         else:
@@ -148,7 +149,7 @@ class Simulation:
         return self._refused.get(key) or self.upkeep.refusals.get(key, "")
 
     def is_refused(self, key: str) -> bool:
-        """Return True if a quota has refused the pod of that key."""
+        """Return True if the API server refuses the pod of that key."""
         return key in self._refused
 
     def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:

@@ -22,9 +22,8 @@ def of(manifests: Manifests, objects: Objects) -> Wanted:
         PlanError: there are none.
     """
     found = manifests.objects
-    values = _PRIORITIES | {
-        obj.metadata.name: getattr(obj, "value", 0) for r, obj in found if r is PRIORITY_CLASSES
-    }
+    values = _PRIORITIES | {name: each.value for name, each in objects.of(PRIORITY_CLASSES).items()}
+    values |= {obj.metadata.name: getattr(obj, "value", 0) for r, obj in found if r is PRIORITY_CLASSES}
     pods: list[Pod] = []
     others = []
     for resource, obj in found:
@@ -48,6 +47,7 @@ def of(manifests: Manifests, objects: Objects) -> Wanted:
         groups,  # type: ignore[arg-type]  # all of POD_GROUPS
         others,
         left_out,
+        tuple(manifests.assumed),
     )
 
 

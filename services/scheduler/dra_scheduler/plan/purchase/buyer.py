@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, POD_GROUPS, PODS, RESOURCE_QUOTAS, RESOURCE_SLICES
+from dra_shared.refusals import REFUSED
 
 from dra_scheduler.plan.copies import copied
 from dra_scheduler.plan.fit import PodPlace, Wanted
@@ -85,7 +86,10 @@ class Buyer:
     def answer(self, count: int | None = None) -> Purchase:
         """Buy for what waits in the world and for ``count`` copies of the wanted pods (None: as they are)."""
         waiting = self._waiting(count)
-        refused = self._refused(waiting) if self._objects.of(RESOURCE_QUOTAS) else {}
+        may_refuse = self._objects.of(RESOURCE_QUOTAS) or any(
+            REFUSED in pod.metadata.annotations for pod in waiting
+        )
+        refused = self._refused(waiting) if may_refuse else {}
         waiting = [pod for pod in waiting if pod.key not in refused]
         # No node changes what quotas allow.
         self._objects = self._objects.without(RESOURCE_QUOTAS, self._objects.of(RESOURCE_QUOTAS))
@@ -102,7 +106,7 @@ class Buyer:
         )
 
     def _refused(self, waiting: Sequence[Pod]) -> dict[str, str]:
-        """Return the new pods that exceed a quota, with the API server's messages."""
+        """Return the new pods that the API server refuses, with its messages."""
         there = self._objects.without(NODES, self._objects.of(NODES))
         there = there.without(RESOURCE_SLICES, self._objects.of(RESOURCE_SLICES))
         world = self._new(lambda: True)

@@ -1,0 +1,115 @@
+"""The objects that admission plugins look up, from a world and the manifests of a question."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import orjson
+from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_shared.api.codec import to_builtins
+from dra_shared.api.resources import (
+    LIMIT_RANGES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+
+Json = dict[str, Any]
+
+_RESOURCES: Mapping[tuple[str, str], Resource[Any]] = {
+    (each.group, each.plural): each
+    for each in (LIMIT_RANGES, NAMESPACES, NODES, PRIORITY_CLASSES, RUNTIME_CLASSES, SERVICE_ACCOUNTS)
+}
+# Classes that each cluster has.
+_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+
+
+class WorldAround:
+    """Looks objects up in the world, and before in the manifests.
+
+    A kind of which the world has no object is taken for one that was not read: what a pod needs of it is assumed, and
+    named in ``assumed``.
+    """
+
+    def __init__(self, objects: Objects, manifests: Iterable[Json], namespace: str | None = None) -> None:
+        self._objects = objects
+        self._namespace = namespace
+        self._given: dict[tuple[Resource[Any], str], Json] = {}
+        self._pod: Json = {}
+        self.assumed: list[str] = []
+        for value in manifests:
+            self._note(value)
+
+    def _note(self, value: Json) -> None:
+        group = str(value.get("apiVersion", "")).rpartition("/")[0]
+        resource = BY_KIND.get((group, str(value.get("kind"))))
+        meta = value.get("metadata") or {}
+        if resource in _RESOURCES.values() and resource is not None and meta.get("name"):
+            space = meta.get("namespace") or "default"
+            if space == "default" and self._namespace:
+                space = self._namespace
+            self._given[resource, f"{space}/{meta['name']}" if resource.namespaced else meta["name"]] = value
+
+    def about(self, pod: Json) -> None:
+        """Note the object whose pods are asked about next."""
+        self._pod = pod
+
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Json | None:
+        """Return the object of that name, None if there is none."""
+        resource = _RESOURCES.get((group, plural))
+        if resource is None:
+            return None
+        key = f"{namespace}/{name}" if namespace else name
+        if (resource, key) in self._given:
+            return self._given[resource, key]
+        found = self._objects.of(resource).get(key)
+        if found is not None:
+            made: Json = to_builtins(found)
+            return made
+        return self._assumption(resource, name)
+
+    def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
+        """Return the objects of a resource, as JSON."""
+        resource = _RESOURCES.get((group, plural))
+        if resource is None:
+            return []
+        given = {key: value for (each, key), value in self._given.items() if each is resource}
+        found = {key: obj for key, obj in self._objects.of(resource).items() if key not in given}
+        prefix = f"{namespace}/" if resource.namespaced else ""
+        return [
+            *(orjson.dumps(value) for key, value in given.items() if key.startswith(prefix)),
+            *(msgspec.json.encode(obj) for key, obj in found.items() if key.startswith(prefix)),
+        ]
+
+    def _assumption(self, resource: Resource[Any], name: str) -> Json | None:
+        if resource is PRIORITY_CLASSES and name in _PRIORITIES:
+            return {"metadata": {"name": name}, "value": _PRIORITIES[name]}
+        if self._objects.of(resource) or resource in (NODES, NAMESPACES):
+            return None
+        made: Json = {"metadata": {"name": name}}
+        if resource is PRIORITY_CLASSES:
+            made["value"] = self._priority(name)
+            self._assume(f"PriorityClass {name}", f"its value counts as {made['value']}")
+        elif resource is RUNTIME_CLASSES:
+            overhead = (self._pod.get("spec") or {}).get("overhead")
+            made |= {"overhead": {"podFixed": overhead}} if overhead else {}
+            self._assume(f"RuntimeClass {name}", "its overhead, node selector and tolerations are left out")
+        return made
+
+    def _priority(self, name: str) -> int:
+        """Return the priority of pods of the class."""
+        pods = self._objects.of(PODS).values()
+        known = (pod.spec.priority for pod in pods if pod.spec.priority_class_name == name)
+        own = (self._pod.get("spec") or {}).get("priority") or 0
+        return next((value for value in known if value is not None), own)
+
+    def _assume(self, what: str, effect: str) -> None:
+        meta = self._pod.get("metadata") or {}
+        holder = f"{self._pod.get('kind')} {meta.get('namespace') or 'default'}/{meta.get('name', '')}"
+        text = f"{what} is missing, to which {holder} refers; {effect}"
+        if text not in self.assumed:
+            self.assumed.append(text)
