@@ -220,6 +220,28 @@ async def test_a_quota_holds_for_what_both_servers_create_at_once(pair: Pair) ->
     )
 
 
+async def test_a_quota_holds_for_pods_of_one_server_and_claims_of_the_other(pair: Pair) -> None:
+    device_class = {"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.example.com/gpu": "10"}}}
+    amount = {"example.com/gpu": "1"}
+    resources = {"requests": amount, "limits": amount}
+    pod = {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+    request = {"name": "a", "exactly": {"deviceClassName": "gpu"}}
+    claim = {"spec": {"devices": {"requests": [request]}}}
+    core, dra = "/api/v1/namespaces/default", "/apis/resource.k8s.io/v1"
+    for path, obj in ((f"{dra}/deviceclasses", device_class), (f"{core}/resourcequotas", quota)):
+        assert (await pair[0].post(path, json=obj)).status_code == 201
+    wanted = ((f"{core}/pods", pod), (f"{dra}/namespaces/default/resourceclaims", claim))
+    answers = await asyncio.gather(
+        *(
+            client.post(path, json={"metadata": {"name": f"x{number}"}, **obj})
+            for number in range(15)
+            for client, (path, obj) in zip(pair, wanted, strict=True)
+        )
+    )
+    assert sorted(answer.status_code for answer in answers) == [201] * 10 + [403] * 20
+
+
 async def test_no_address_and_no_port_is_given_twice_by_two_servers(pair: Pair) -> None:
     def service(name: str, **spec: Any) -> dict[str, Any]:
         return {
