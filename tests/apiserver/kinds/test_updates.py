@@ -208,9 +208,9 @@ async def _create(client: httpx.AsyncClient, kind: Kind, name: str, body: Json) 
     return f"{path}/{name}", answer.json()
 
 
-def _empties(kind: Kind, obj: Json) -> int:
+def _empties(kind: Kind, version: str, obj: Json) -> int:
     """Add empty values wherever a request may have them. Return their number."""
-    added = _add_empty(object_type(kind, kind.storage_version), obj, ("metadata", "status"))
+    added = _add_empty(object_type(kind, version), obj, ("metadata", "status"))
     if kind.plural == "resourceslices":
         # Upstream refuses even an empty list of one beside the other.
         obj["spec"].pop("sharedCounters", None)
@@ -234,13 +234,19 @@ async def test_empty_lists_and_maps_change_nothing(tmp_path: Path, version: Vers
                 continue
             kind = kinds[(group, plural)]
             path, stored = await _create(client, kind, f"x{number}", body)
-            sent = (await client.get(path)).json()
-            added += _empties(kind, sent)
-            answer = await client.put(path, json=sent)
-            assert answer.status_code == 200, f"{plural}: {answer.text}"
-            after, before = answer.json()["metadata"], stored["metadata"]
-            assert after.get("generation") == before.get("generation"), plural
-            assert after["resourceVersion"] == before["resourceVersion"], plural
+            before = stored["metadata"]
+            for served in kind.versions:
+                if served == "v1beta1" and "firstAvailable" in str(body):
+                    # Upstream takes even an empty list beside the alternatives for a request of its own.
+                    continue
+                versioned = path.replace(f"/{kind.storage_version}/", f"/{served}/", 1)
+                sent = (await client.get(versioned)).json()
+                added += _empties(kind, served, sent)
+                answer = await client.put(versioned, json=sent)
+                assert answer.status_code == 200, f"{plural} {served}: {answer.text}"
+                after = answer.json()["metadata"]
+                assert after.get("generation") == before.get("generation"), f"{plural} {served}"
+                assert after["resourceVersion"] == before["resourceVersion"], f"{plural} {served}"
     assert added > 100
 
 

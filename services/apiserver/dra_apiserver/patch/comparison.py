@@ -56,6 +56,9 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
                 (result.added if before is _ABSENT else result.modified)[f"f:{key}"] = {}
         elif not value and not result.literal and _void(member, value):
             void.add(key)
+        elif value is None and before is _ABSENT and result.native:
+            # A pointer without a value is null in some versions, and left out in others.
+            continue
         elif before is _ABSENT:
             result.added[member.step] = {} if member.whole else _everything(member.node, value)
         elif before != value:
@@ -71,7 +74,7 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
         if member is None:
             if not node.native:
                 result.removed[f"f:{key}"] = {}
-        elif value or not _void(member, value):
+        elif value or not (_void(member, value) or (value is None and result.native)):
             result.removed[member.step] = {} if member.whole else _everything(member.node, value)
 
 
