@@ -225,9 +225,9 @@ async def test_a_quota_holds_for_pods_of_one_server_and_claims_of_the_other(pair
     quota = {"metadata": {"name": "q"}, "spec": {"hard": {"requests.example.com/gpu": "10"}}}
     amount = {"example.com/gpu": "1"}
     resources = {"requests": amount, "limits": amount}
-    pod = {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
+    pod: dict[str, Any] = {"spec": {"containers": [{"name": "c", "image": "i", "resources": resources}]}}
     request = {"name": "a", "exactly": {"deviceClassName": "gpu"}}
-    claim = {"spec": {"devices": {"requests": [request]}}}
+    claim: dict[str, Any] = {"spec": {"devices": {"requests": [request]}}}
     core, dra = "/api/v1/namespaces/default", "/apis/resource.k8s.io/v1"
     for path, obj in ((f"{dra}/deviceclasses", device_class), (f"{core}/resourcequotas", quota)):
         assert (await pair[0].post(path, json=obj)).status_code == 201
