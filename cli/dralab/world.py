@@ -279,7 +279,7 @@ class World:
         report = scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
         if report is None:
             raise WorldError(f'there is no pod "{space or namespace}/{name}"')
-        return Explanation(as_reported(report, self._objects.of(PODS).get(report.pod)))
+        return Explanation(as_reported(report, self._objects.of(PODS)))
 
     def __iter__(self) -> Iterator[Typed]:
         return ((resource, obj) for resource, each in self._objects for obj in each.values())

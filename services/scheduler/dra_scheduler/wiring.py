@@ -368,7 +368,7 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         base.stopwatch,
         base.newest_pod,
         GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs),
-        GangTrials(base.groups, base.queue, base.cache, base.manager, frameworks, gangs=gangs),
+        GangTrials(base.groups, base.cache, base.manager, frameworks, gangs=gangs),
         Shortfalls(base.manager, offered, extended=base.enabled("DRAExtendedResource")),
         # Also in a world in memory, where none of them is asked.
         Extenders(base.config.extenders),

@@ -4,7 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
+from dra_cli.plan.snapshot import Snapshot
 from dra_shared.api.resources import PODS
 from dralab import World
 from dralab.world import WorldError
@@ -82,8 +84,30 @@ def test_an_explanation_has_what_the_clusters_own_scheduler_reported(tmp_path: P
     waiting["status"] = {"phase": "Pending", "conditions": [condition]}
     items = [*cluster(2), claim("one"), waiting]
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
-    report = World.load(path).explain("a").report
+    world = World.load(path)
+    report = world.explain("a").report
     assert (report.state, report.message) == ("pending: unschedulable", "0/2 nodes")
+    answer, text = Snapshot(world.objects).explain("pod", "default", "a", 20)
+    assert (answer, text) == (json.loads(msgspec.json.encode(report)), str(world.explain("a")))
+
+
+def test_the_other_pods_of_a_group_have_what_was_reported_of_them() -> None:
+    members = []
+    for name in ("a", "b"):
+        member = pod(name, "")
+        member["spec"] |= {"schedulingGroup": {"podGroupName": "g"}, "resourceClaims": []}
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": name}
+        member["status"] = {"phase": "Pending", "conditions": [condition]}
+        members.append(member)
+    group = {
+        "apiVersion": "scheduling.k8s.io/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}},
+    }
+    report = World().with_objects([*cluster(1), group, *members]).explain("a").report
+    assert report.group is not None
+    assert [(each.state, each.message) for each in report.group.members] == [("unschedulable", "b")]
 
 
 def test_as_a_table() -> None:

@@ -246,18 +246,22 @@ class Explainer:
                 shortfalls=self._lacking(pod),
             )
         examined = self._examine(state, pod, trial, in_time)
-        examined.sort(key=lambda each: distance(each.report))
+        unknown = trial is not None and not trial.complete
+        # A node that only the rest of the gang keeps the pod from is closer than any that is lacking.
+        examined.sort(
+            key=lambda each: (not _waits_for_gang(each.report, unknown), distance(each.report)),
+        )
         # Explaining what is behind the objections takes long, so only the closest nodes get it.
         for each in examined[: max(most_nodes, _CHANGE_NODES)]:
             each.report = self._with_obstacles(each.report, state, pod, each.node)
-        change = missing_driver(self._manager, self._claims(pod)) or self._change(pod, examined, trial)
+        change = missing_driver(self._manager, self._claims(pod))
+        if report.group is not None and any(_waits_for_gang(each.report, unknown) for each in examined):
+            change = change or waiting_for(report.group)
+        change = change or self._change(pod, examined, trial)
         if change is not None and change.node:
             # No node is closer than one that a single change would do for.
             best = change.node
             examined.sort(key=lambda each: each.report.node != best)
-        unknown = trial is not None and not trial.complete
-        if report.group is not None and any(_waits_for_gang(each.report, unknown) for each in examined):
-            change = waiting_for(report.group)
         entry = self._queue.get(pod.metadata.uid)
         if change is None and entry is not None and any(each.report.fits for each in examined):
             change = retry(entry.place)

@@ -149,7 +149,7 @@ class PlaceReport(Struct):
 class GroupReport(Struct):
     """The group that the pod is scheduled with. Without ``min_count`` its pods need not wait for each other.
 
-    ``together`` is a trial of the pods of a gang that wait, in the order in which the scheduler tries them.
+    ``together`` is a trial of the pods of a gang that wait, by priority and age.
     """
 
     group: str

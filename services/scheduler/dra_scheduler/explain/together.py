@@ -22,7 +22,6 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
-from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _replace = msgspec.structs.replace
 # So many nodes are enough to choose among (upstream's minFeasibleNodesToFind).
@@ -85,7 +84,6 @@ class GangTrials:
     def __init__(
         self,
         groups: PodGroups,
-        queue: SchedulingQueue,
         cache: Cache,
         manager: DRAManager,
         frameworks: Mapping[str, Framework],
@@ -93,7 +91,6 @@ class GangTrials:
         gangs: bool,
     ) -> None:
         self._groups = groups
-        self._queue = queue
         self._cache = cache
         self._manager = manager
         self._frameworks = frameworks
@@ -119,7 +116,7 @@ class GangTrials:
                 self._take_back(uid, held)
 
     def _waiting(self, key: str) -> Sequence[Pod]:
-        """The pods that the scheduler would try, in its order."""
+        """The pods that the scheduler would try, by priority and age: the same order on a cluster and on its dump."""
         waiting = []
         for pod in self._groups.members(key):
             framework = self._frameworks.get(pod.spec.scheduler_name)
@@ -127,12 +124,7 @@ class GangTrials:
                 continue
             if framework.pre_enqueue(pod) is None:
                 waiting.append(pod)
-
-        def turn(pod: Pod) -> tuple[int, float]:
-            entry = self._queue.get(pod.metadata.uid)
-            return -(pod.spec.priority or 0), (entry.first_attempt or 0.0) if entry is not None else 0.0
-
-        return sorted(waiting, key=turn)
+        return sorted(waiting, key=_turn)
 
     def _place(
         self,
@@ -197,6 +189,10 @@ class GangTrials:
             framework, state = held.pop(uid)
             framework.forget(state)
             self._cache.forget(uid)
+
+
+def _turn(pod: Pod) -> tuple[int, str, str]:
+    return -(pod.spec.priority or 0), pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
 def _best(framework: Framework, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> str:
