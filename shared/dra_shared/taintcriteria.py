@@ -3,12 +3,11 @@
 Mirrors ``applyPatches`` of ``resourceslice/tracker/tracker.go`` in Kubernetes 1.34.
 """
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from dra_shared.api.resource import Device, DeviceClass, DeviceSelector
 from dra_shared.api.taintrule import DeviceTaintRule
-from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
-from dra_shared.features import FeatureGates
+from dra_shared.cel import CelDevice, CompileError, EvaluationError, Program
 
 OnError = Callable[[DeviceTaintRule, str], None]
 
@@ -20,18 +19,18 @@ class CriteriaError(Exception):
 class TaintCriteria:
     """The criteria of rules, for devices that fit what else the rules name.
 
-    ``classes`` gives a device class by its name. ``on_error`` is called with a rule and why one of its expressions
-    failed for a device, which is not selected then.
+    ``classes`` gives a device class by its name, and ``compile_`` the program of an expression. ``on_error`` is
+    called with a rule and why one of its expressions failed for a device, which is not selected then.
     """
 
     def __init__(
         self,
         classes: Callable[[str], DeviceClass | None],
-        features: FeatureGates | Collection[str],
+        compile_: Callable[[str], Program],
         on_error: OnError = lambda rule, message: None,
     ) -> None:
         self._classes = classes
-        self._features = features
+        self._compile = compile_
         self._on_error = on_error
 
     def accept(self, rule: DeviceTaintRule, driver: str, device: Device) -> bool:
@@ -60,7 +59,7 @@ class TaintCriteria:
         expressions = [selector.cel.expression for selector in selectors if selector.cel is not None]
         for index, expression in enumerate(expressions):
             try:
-                if not compile_expression(expression, features=self._features).matches(values):
+                if not self._compile(expression).matches(values):
                     return False
             except CompileError as error:
                 message = f"{where}: selector #{index}: CEL compile error: {error}"

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+import pytest
 from dra_shared.cel.conformance import agrees, answer
+from dra_shared.version import V1_37
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors
@@ -17,6 +19,14 @@ def test_upstream_cases() -> None:
 
 def test_random_cases() -> None:
     lines = load_vectors("random-cel.jsonl.gz")
+    check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
+
+
+@pytest.mark.parametrize(
+    "name", ["random-cel-1.37.jsonl.gz", "random-cel-features-1.37.jsonl.gz", "upstream-cel-1.37.jsonl.gz"]
+)
+def test_cases_of_1_37(name: str) -> None:
+    lines = [{**line, "in": {"kubernetesVersion": str(V1_37), **line["in"]}} for line in load_vectors(name)]
     check_all(((line["in"]["name"], (line["in"], line["out"])) for line in lines), _check)
 
 

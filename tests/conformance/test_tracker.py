@@ -1,6 +1,7 @@
 """DeviceTaintRules folded into ResourceSlices (tracker): state and events after events in any order."""
 
 import copy
+import functools
 import itertools
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 from dra_shared.api.codec import to_builtins
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import DEVICE_TAINT_RULES, RESOURCE_SLICES
+from dra_shared.cel import compile_expression
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
+from dra_shared.version import V1_34
 
 from tests.conformance.plain import Json, typed
 from tests.support.reference import load_vectors
 
 _CASES = load_vectors("tracker.json.gz")
 _MOST_ORDERS = 120
+_compile = functools.partial(compile_expression, features=(), kubernetes=V1_34)
 
 
 def _apply(tracker: SliceTracker, entry: Json) -> None:
@@ -61,7 +65,7 @@ def _orders(events: list[Any]) -> list[list[Json]]:
     return [list(itertools.chain.from_iterable(order)) for order in orders]
 
 
-@pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, ())], ids=["1.36", "1.34"])
+@pytest.mark.parametrize("criteria", [None, TaintCriteria(lambda name: None, _compile)], ids=["1.36", "1.34"])
 @pytest.mark.parametrize("case", _CASES, ids=[case["name"] for case in _CASES])
 def test_slices(case: Json, criteria: TaintCriteria | None) -> None:
     expected = [_bare(piece) for piece in case["actualPatchedSlices"] or ()]

@@ -1,10 +1,12 @@
 """Slices with rules of 1.34, which select by class and expression, too."""
 
+import functools
 from typing import Any
 
 import msgspec
 from dra_shared.api.resource import DeviceClass, ResourceSlice
 from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.cel import compile_expression
 from dra_shared.features import FeatureGates
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
@@ -48,7 +50,7 @@ class _World:
         self.tracker = SliceTracker(
             criteria=TaintCriteria(
                 self.classes.get,
-                FeatureGates(V1_34, DRADeviceTaints=True),
+                functools.partial(compile_expression, features=FeatureGates(V1_34, DRADeviceTaints=True)),
                 lambda rule, message: self.errors.append(message),
             )
         )

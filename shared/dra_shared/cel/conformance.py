@@ -8,6 +8,7 @@ from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel.device import CelDevice
 from dra_shared.cel.errors import CompileError, EvaluationError
 from dra_shared.cel.program import compile_expression
+from dra_shared.version import RECORDED, Version
 
 _SYNTAX: Final = "Syntax error"
 _EXACT: Final = ("match", "matchError", "estimatedCost", "outputType")
@@ -19,7 +20,10 @@ def answer(case: dict[str, Any]) -> dict[str, Any]:
     stored = case.get("envType", "StoredExpressions") == "StoredExpressions"
     try:
         program = compile_expression(
-            case["expression"], features=frozenset(case.get("features") or ()), stored=stored
+            case["expression"],
+            features=frozenset(case.get("features") or ()),
+            kubernetes=Version.parse(case.get("kubernetesVersion", str(RECORDED))),
+            stored=stored,
         )
     except CompileError as error:
         return {**out, "compileError": error.text, "compileErrorType": str(error.kind)}

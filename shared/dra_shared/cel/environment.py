@@ -35,6 +35,7 @@ from dra_shared.cel.library import (
     includes as includes_library,
 )
 from dra_shared.cel.types import Kind, Type
+from dra_shared.version import Version
 
 _Part = TypeVar("_Part")
 
@@ -63,11 +64,15 @@ TOPICS: Final = (
 
 
 @functools.cache
-def functions(*, includes: bool, patches: bool = False) -> Functions:
-    """Every function of the environment; ``includes`` adds DRA's member, ``patches`` those of mutating policies."""
+def functions(*, includes: Version | None = None, patches: bool = False) -> Functions:
+    """Return every function of the environment.
+
+    ``includes`` adds the member of that name as DRA has it in a version, and ``patches`` the functions of mutating
+    policies.
+    """
     topics = list(TOPICS)
-    if includes:
-        topics.append(includes_library.FUNCTIONS)
+    if includes is not None:
+        topics.append(includes_library.functions_of(includes))
     if patches:
         topics.append(jsonpatch.FUNCTIONS)
     return join_topics(topics)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel import types as t
@@ -11,6 +11,7 @@ from dra_shared.cel.attributes import Frame, Run
 from dra_shared.cel.checker import check
 from dra_shared.cel.compiler import compile_tree, may_panic
 from dra_shared.cel.cost_estimator import estimate_cost
+from dra_shared.cel.declarations import Functions
 from dra_shared.cel.depth import room
 from dra_shared.cel.derived import attribute_of
 from dra_shared.cel.device import CelDevice
@@ -33,7 +34,7 @@ from dra_shared.cel.types import Kind, Type
 from dra_shared.cel.validators import validate
 from dra_shared.cel.values import OptionalValue, type_name
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_37
+from dra_shared.version import DEFAULT, V1_37, Version
 
 #: What a selector may cost (resource.k8s.io CELSelectorExpressionMaxCost).
 MAX_COST: Final = 1_000_000
@@ -58,7 +59,9 @@ class Outcome:
 class Program:
     """A compiled selector. Safe to share; evaluation has no side effects."""
 
-    def __init__(self, expression: str, tree: Expr, lists: bool, includes: bool, estimated_cost: int) -> None:
+    def __init__(
+        self, expression: str, tree: Expr, lists: bool, known: Functions, estimated_cost: int
+    ) -> None:
         self.expression = expression
         #: The worst-case cost in CEL's cost units.
         self.estimated_cost = estimated_cost
@@ -75,7 +78,7 @@ class Program:
         )
         self._tree = tree
         self._lists = lists
-        self._functions = functions(includes=includes)
+        self._functions = known
         run, length = compile_tree(tree, self._functions, tracked=False)
         self._run: Run = run
         self._rest = [0, 0, *([None] * (length - 3))]
@@ -151,36 +154,61 @@ def compile_expression(
     expression: str,
     *,
     features: FeatureGates | Collection[str],
+    kubernetes: Version = DEFAULT,
     stored: bool = True,
     derived: bool = False,
 ) -> Program:
     """The program of a selector, or of a ``derived`` attribute; compiled once, then remembered.
 
     ``features`` are the gates, or the names of those that are on (``DRAConsumableCapacity``,
-    ``DRAListTypeAttributes``). ``stored`` is for expressions that an object has already; those may use what a gate
-    that was turned off since had allowed.
+    ``DRAListTypeAttributes``) in the version ``kubernetes``. ``stored`` is for expressions that an object has already;
+    those may use what a gate that was turned off since had allowed.
 
     Raises CompileError with upstream's text and kind.
     """
     if isinstance(features, FeatureGates):
+        kubernetes = features.version
         lists, consumable = features.enabled(_LISTS), features.enabled(_CONSUMABLE)
-        # Since 1.37 what is stored is typed as if all gates were on.
-        lists = lists or (stored and features.version >= V1_37)
     else:
         lists, consumable = _LISTS in features, _CONSUMABLE in features
+    # Since 1.37 what is stored is typed as if all gates were on.
+    typed = lists or (stored and kubernetes >= V1_37)
+    mode = _Mode(kubernetes, typed, consumable or stored, lists or stored, derived)
     cached = _short if len(expression) <= _SHORT else _long
-    result = cached(expression, lists, consumable or stored, lists or stored, derived)
+    result = cached(expression, mode)
     if isinstance(result, CompileError):
         raise CompileError(result.text, result.kind, result.issues)
     return result
 
 
-def _compile_once(
-    expression: str, lists: bool, multiple: bool, includes: bool, derived: bool
-) -> Program | CompileError:
+class _Mode(NamedTuple):
+    """What decides how an expression is compiled.
+
+    ``lists``: attributes are typed as possible lists. ``multiple``: devices have ``allowMultipleAllocations``.
+    ``includes``: the member of that name can be called. ``derived``: the result is an attribute.
+    """
+
+    kubernetes: Version
+    lists: bool
+    multiple: bool
+    includes: bool
+    derived: bool
+
+    @property
+    def functions(self) -> Functions:
+        """The functions that can be called."""
+        return functions(includes=self.kubernetes if self.includes else None)
+
+    @property
+    def reads_lists(self) -> bool:
+        """True if attributes that are lists can be read; since 1.37 they always can."""
+        return self.lists or self.kubernetes >= V1_37
+
+
+def _compile_once(expression: str, mode: _Mode) -> Program | CompileError:
     try:
         with room():
-            return _compile(expression, lists, multiple, includes, derived)
+            return _compile(expression, mode)
     except CompileError as error:
         return error
 
@@ -227,9 +255,10 @@ def _check_derived(output: Type, lists: bool) -> None:
     raise CompileError(f"must evaluate to {wanted}, not {output.declared}")
 
 
-def _compile(expression: str, lists: bool, multiple: bool, includes: bool, derived: bool) -> Program:
+def _compile(expression: str, mode: _Mode) -> Program:
+    known = mode.functions
     try:
-        tree, issues = check(parse(expression), functions(includes=includes), _device_fields(lists, multiple))
+        tree, issues = check(parse(expression), known, _device_fields(mode.lists, mode.multiple))
         issues = issues or validate(tree)
     except ParseFailed as error:
         raise _failed(expression, error.issues) from None
@@ -237,9 +266,9 @@ def _compile(expression: str, lists: bool, multiple: bool, includes: bool, deriv
         raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
         raise _failed(expression, issues)
-    (_check_derived if derived else _check_output)(tree.type, lists)
+    (_check_derived if mode.derived else _check_output)(tree.type, mode.lists)
     try:
-        return Program(expression, tree, lists, includes, estimate_cost(tree, functions(includes=includes)))
+        return Program(expression, tree, mode.reads_lists, known, estimate_cost(tree, known))
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:

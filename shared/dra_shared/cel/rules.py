@@ -113,7 +113,7 @@ def compile_over(
         CompileError: with upstream's text.
     """
     with room():
-        return _compiled(expression, variables, structs, functions(includes=False, patches=patches))
+        return _compiled(expression, variables, structs, functions(patches=patches))
 
 
 def _compiled(

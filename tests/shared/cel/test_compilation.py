@@ -3,6 +3,7 @@
 import pytest
 from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression, program
 from dra_shared.features import FeatureGates
+from dra_shared.version import V1_35, V1_36, V1_37
 
 LISTS = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 
@@ -109,8 +110,39 @@ def test_features_decide_what_new_expressions_may_use() -> None:
 
 def test_attribute_values_are_any_or_dyn() -> None:
     expression = 'device.attributes["a"].b'
-    assert compile_expression(expression, features=frozenset()).output_type == "google.protobuf.Any"
-    assert compile_expression(expression, features=LISTS).output_type == "dyn"
+    older = compile_expression(expression, features=frozenset(), kubernetes=V1_36)
+    assert older.output_type == "google.protobuf.Any"
+    assert compile_expression(expression, features=LISTS, kubernetes=V1_36).output_type == "dyn"
+    # Stored expressions are typed as if all gates were on since 1.37.
+    assert compile_expression(expression, features=frozenset()).output_type == "dyn"
+    new = compile_expression(expression, features=frozenset(), stored=False)
+    assert new.output_type == "google.protobuf.Any"
+
+
+_LISTED = 'device.attributes["a"].b'
+
+
+@pytest.mark.parametrize(
+    ("expression", "in_1_36", "in_1_37"),
+    [
+        (f"{_LISTED}.includes(1)", 52, 68),
+        ("'abc'.includes('a')", 48, 3),
+        ("[1, 2].includes(1)", 58, 12),
+        ("['ab', 'c'].includes('a')", 58, 3689348814741910540),
+        (f"dyn({_LISTED}.map(x, x)).includes(1)", 896, 912),
+    ],
+)
+def test_includes_costs_the_size_of_its_target_since_1_37(
+    expression: str, in_1_36: int, in_1_37: int
+) -> None:
+    for version, cost in ((V1_36, in_1_36), (V1_37, in_1_37)):
+        found = compile_expression(expression, features=LISTS, kubernetes=version)
+        assert found.estimated_cost == cost, version
+
+
+def test_includes_is_unknown_before_1_36() -> None:
+    with pytest.raises(CompileError, match="undeclared reference to 'includes'"):
+        compile_expression("[1].includes(1)", features=LISTS, kubernetes=V1_35)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel import CelDevice, EvaluationError, compile_expression
+from dra_shared.version import V1_36
 
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
@@ -198,12 +199,27 @@ def test_a_bad_attribute_is_every_expressions_error() -> None:
         program.matches(device)
 
 
-def test_lists_need_their_feature() -> None:
+def test_lists_need_their_feature_until_1_36() -> None:
     device = CelDevice("d", {"a": DeviceAttribute(ints=(1,))})
-    program = compile_expression("true", features=frozenset())
+    program = compile_expression("true", features=frozenset(), kubernetes=V1_36)
     with pytest.raises(EvaluationError, match="attribute a: unsupported attribute value"):
         program.matches(device)
-    assert compile_expression("true", features=FEATURES).matches(device)
+    assert compile_expression("true", features=FEATURES, kubernetes=V1_36).matches(device)
+    for stored in (False, True):
+        assert compile_expression("true", features=frozenset(), stored=stored).matches(device)
+
+
+def test_includes_searches_long_lists_since_1_37() -> None:
+    expression = f"{list(range(1, 60))}.includes(59)"
+    program = compile_expression(expression, features=FEATURES, kubernetes=V1_36)
+    with pytest.raises(
+        EvaluationError, match="'includes' function cannot be applied to lists longer than 48"
+    ):
+        program.matches(DEVICE)
+    program = compile_expression(expression, features=FEATURES)
+    assert program.matches(DEVICE)
+    # One for each of the elements; the list is a constant.
+    assert program.cost(DEVICE) == 59
 
 
 def test_the_cost_limit_stops_an_evaluation() -> None:

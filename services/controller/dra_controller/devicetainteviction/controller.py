@@ -3,6 +3,7 @@
 Mirrors pkg/controller/devicetainteviction/device_taint_eviction.go.
 """
 
+import functools
 from typing import Any
 
 from dra_shared.api.pod import ObjectReference, Pod
@@ -15,6 +16,7 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.cel import compile_expression
 from dra_shared.claims import pod_group_name
 from dra_shared.client.errors import NotFound
 from dra_shared.client.events import reference
@@ -137,7 +139,8 @@ class DeviceTaintEvictionController(Controller):
             else:
                 tracker.delete_rule(rule.metadata.name)
 
-        tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, context.features, failed))
+        compile_ = functools.partial(compile_expression, features=context.features)
+        tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, compile_, failed))
         context.informers.informer(resource).add_handler(
             changed, lambda _, new: changed(new), lambda old: tracker.delete_rule(old.metadata.name)
         )

@@ -11,11 +11,11 @@ from dra_scheduler.allocator.pools import PoolDevice
 class CelProgram:
     """One expression; one that cannot be compiled fails for every device."""
 
-    def __init__(self, expression: str, features: frozenset[str]) -> None:
+    def __init__(self, expression: str, features: Features) -> None:
         self._program: Program | None = None
         self._error = ""
         try:
-            self._program = compile_expression(expression, features=features)
+            self._program = compile_selector(expression, features)
         except CompileError as error:
             self._error = f"CEL compile error: {error}"
 
@@ -52,10 +52,11 @@ def hint(error: str) -> str:
     )
 
 
-def cel_features(features: Features) -> frozenset[str]:
-    """The gates that matter to CEL; since 1.37 expressions that are stored are typed as if all were on."""
+def compile_selector(expression: str, features: Features) -> Program:
+    """Compile a stored selector with the gates of the allocator. Raises CompileError."""
     gates = {
-        "DRAConsumableCapacity": features.consumable_capacity or features.lists_are_readable,
-        "DRAListTypeAttributes": features.lists_are_readable,
+        "DRAConsumableCapacity": features.consumable_capacity,
+        "DRAListTypeAttributes": features.list_type_attributes,
     }
-    return frozenset(name for name, on in gates.items() if on)
+    names = frozenset(name for name, on in gates.items() if on)
+    return compile_expression(expression, features=names, kubernetes=features.kubernetes)

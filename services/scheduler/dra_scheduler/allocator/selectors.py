@@ -305,8 +305,8 @@ def default_compile(features: Features) -> Compile:
     """dra_shared.cel, loaded when the first expression needs it."""
 
     def compile_(text: str) -> Program:
-        from dra_scheduler.allocator.programs import CelProgram, cel_features
+        from dra_scheduler.allocator.programs import CelProgram
 
-        return CelProgram(text, cel_features(features))
+        return CelProgram(text, features)
 
     return compile_

@@ -4,6 +4,7 @@ Mirrors upstream's ``plugins/dynamicresources/dra_manager.go``. It lives as long
 attempts share it.
 """
 
+import functools
 import uuid
 from collections.abc import Callable, Iterable
 
@@ -14,7 +15,7 @@ from dra_shared.taintrules import select_by_class
 
 from dra_scheduler.allocator import Allocator, Features, Snapshot
 from dra_scheduler.allocator.contention import contender
-from dra_scheduler.allocator.programs import cel_features
+from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.claimtracker import ClaimTracker, Pool
 from dra_scheduler.dra.classes import ClassResolver
 
@@ -46,7 +47,8 @@ class DRAManager:
         self.classes = ClassResolver()
         self.snapshot = Snapshot(features)
         by_class = select_by_class(features.kubernetes)
-        criteria = TaintCriteria(self.classes.get, cel_features(features)) if by_class else None
+        compile_ = functools.partial(compile_selector, features=features)
+        criteria = TaintCriteria(self.classes.get, compile_) if by_class else None
         self.slices = SliceTracker(rules_enabled=taint_rules, criteria=criteria)
         self.slices.add_listener(self._slice_changed)
         # Claims of equal spec stand in for each other, so share ids can't be derived from claims.

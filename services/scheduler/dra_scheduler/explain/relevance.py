@@ -5,9 +5,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 import msgspec
-from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.cel import CelDevice, CompileError, EvaluationError
 
-from dra_scheduler.allocator.programs import cel_features
+from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.report import NodeReport, PoolReport, RequestReport
 from dra_scheduler.explain.selectors import class_expressions, named_drivers
@@ -92,7 +92,7 @@ def _is_foreign(manager: DRAManager, class_name: str, driver: str) -> bool:
 
 def _rejects(manager: DRAManager, expression: str, driver: str) -> bool:
     try:
-        program = compile_expression(expression, features=cel_features(manager.features))
+        program = compile_selector(expression, manager.features)
         return not program.matches(CelDevice(driver, {}, {}, None))
     except (CompileError, EvaluationError):
         return False

@@ -13,9 +13,9 @@ from dra_shared.api.resource import (
     ExactDeviceRequest,
     ResourceClaim,
 )
-from dra_shared.cel import CelDevice, CompileError, EvaluationError, compile_expression
+from dra_shared.cel import CelDevice, CompileError, EvaluationError
 
-from dra_scheduler.allocator.programs import cel_features
+from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.classes import IMPLICIT_PREFIX
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.lacking import Entry, lacks_attribute, lacks_capacity, shortfalls
@@ -156,7 +156,7 @@ class Shortfalls:
         errors: dict[str, int] = {}
         devices = self._devices()
         try:
-            program = compile_expression(expression, features=cel_features(self._manager.features))
+            program = compile_selector(expression, self._manager.features)
         except CompileError as error:
             return chosen, {f"CEL compile error: {error}": len(devices)}
         for number, (driver, device) in enumerate(devices):

@@ -13,7 +13,7 @@ from dra_shared.api.resource import DeviceClass, ResourceSlice
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.nodes import node_matches
 from dra_scheduler.allocator.pools import PoolDevice
-from dra_scheduler.allocator.programs import CelProgram, cel_features
+from dra_scheduler.allocator.programs import CelProgram
 from dra_scheduler.dra.manager import DRAManager
 
 _NONE = 0, 0
@@ -74,7 +74,7 @@ class ClassDevices:
 
     def _program(self, expression: str) -> CelProgram:
         if expression not in self._programs:
-            self._programs[expression] = CelProgram(expression, cel_features(self._manager.features))
+            self._programs[expression] = CelProgram(expression, self._manager.features)
         return self._programs[expression]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dra_shared.api.resource import DeviceClass, DeviceSelector, ResourceClaim
 
 from dra_scheduler.allocator.features import Features
-from dra_scheduler.allocator.programs import CelProgram, cel_features
+from dra_scheduler.allocator.programs import CelProgram
 
 # In characters, of all expressions together: to compile so many takes some ten milliseconds.
 _MUCH = 4096
@@ -42,4 +42,4 @@ def _selectors(
 def compile_all(expressions: Sequence[str], features: Features) -> None:
     """Compile expressions; they are remembered, also what is wrong with them."""
     for text in expressions:
-        CelProgram(text, cel_features(features))
+        CelProgram(text, features)
