@@ -20,6 +20,7 @@ from dra_node_agent.cdi import (
     qualified_name,
     read_spec,
     remove_spec,
+    remove_unknown_specs,
     resolve,
     transient_name,
     write_spec,
@@ -145,6 +146,14 @@ class TestFiles:
         remove_spec(tmp_path / "cdi", "x")
         remove_spec(tmp_path / "cdi", "x")
         assert list((tmp_path / "cdi").iterdir()) == []
+
+    def test_specs_of_unknown_claims_and_unfinished_files_are_removed(self, tmp_path: Path) -> None:
+        names = ["acme.com-claim_a.yaml", "acme.com-claim_b.yaml", ".acme.com-claim_c.x1.tmp"]
+        others = ["other.com-claim_b.yaml", "acme.com-device_b.yaml", ".other.com-claim_c.x1.tmp"]
+        for name in (*names, *others):
+            (tmp_path / name).touch()
+        remove_unknown_specs(tmp_path, "acme.com", "claim", {"a"})
+        assert sorted(path.name for path in tmp_path.iterdir()) == sorted([names[0], *others])
 
     def test_a_failed_write_leaves_nothing_behind(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,7 +19,13 @@ from dra_node_agent.cdi.spec import (
     SpecError,
     minimum_version,
 )
-from dra_node_agent.cdi.writer import read_spec, remove_spec, transient_name, write_spec
+from dra_node_agent.cdi.writer import (
+    read_spec,
+    remove_spec,
+    remove_unknown_specs,
+    transient_name,
+    write_spec,
+)
 
 __all__ = [
     "CdiDevice",
@@ -40,6 +46,7 @@ __all__ = [
     "qualified_name",
     "read_spec",
     "remove_spec",
+    "remove_unknown_specs",
     "resolve",
     "transient_name",
     "write_spec",

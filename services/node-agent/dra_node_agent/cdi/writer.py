@@ -4,11 +4,13 @@ import functools
 import os
 import tempfile
 from collections import OrderedDict
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import yaml
+from dra_shared.log import logger
 from dra_shared.yamltext import YamlError, load
 
 from dra_node_agent.cdi.spec import ContainerEdits, Spec, SpecError, minimum_version, to_document
@@ -17,6 +19,7 @@ from dra_node_agent.files import check_space
 #: How many specs are remembered by their text: containers read them a moment after their claim was prepared.
 _MOST_WRITTEN = 256
 _written: OrderedDict[bytes, Spec] = OrderedDict()
+_log = logger(__name__)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
@@ -80,6 +83,21 @@ def _dumped(document: dict[str, Any]) -> bytes:
 def remove_spec(directory: Path, name: str) -> None:
     """Remove the spec file ``name``, if there is one."""
     (directory / f"{name}.yaml").unlink(missing_ok=True)
+
+
+def remove_unknown_specs(directory: Path, vendor: str, class_: str, known: Container[str]) -> None:
+    """Remove transient specs whose ID is not known, and files whose writing was cut off.
+
+    A driver calls it when it starts: nothing else would ever remove them.
+    """
+    prefix = transient_name(vendor, class_, "")
+    for path in directory.glob(f"{prefix}*.yaml"):
+        if path.stem.removeprefix(prefix) not in known:
+            _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
+            path.unlink(missing_ok=True)
+    for path in directory.glob(f".{prefix}*.tmp"):
+        _log.warning("removing a CDI file that was not written to its end", path=str(path))
+        path.unlink(missing_ok=True)
 
 
 def read_spec(path: Path) -> Spec:

@@ -21,6 +21,7 @@ from dra_node_agent.cdi import (
     qualified_name,
     read_spec,
     remove_spec,
+    remove_unknown_specs,
     transient_name,
     write_spec,
 )
@@ -116,11 +117,8 @@ class ClaimStore:
             self._load()
         else:
             self._save()
-        prefix = transient_name(self._vendor, self._class, "")
-        for path in self._directories.cdi.glob(f"{prefix}*.yaml"):
-            if path.stem.removeprefix(prefix) not in {*self._entries, _COMMON}:
-                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
-                path.unlink(missing_ok=True)
+        known = {*self._entries, _COMMON}
+        remove_unknown_specs(self._directories.cdi, self._vendor, self._class, known)
         if self._common != ContainerEdits():
             self._write(_COMMON, (CdiDevice(_COMMON, container_edits=self._common),))
 

@@ -4,14 +4,13 @@ import time
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from dra_shared.log import logger
-
 from dra_node_agent.cdi import (
     CdiDevice,
     ContainerEdits,
     Spec,
     qualified_name,
     remove_spec,
+    remove_unknown_specs,
     transient_name,
     write_spec,
 )
@@ -22,8 +21,6 @@ from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, PerGpu
 from dra_node_agent.drivers.nvidia.prepared import PreparedGroup
 
 _COMMON_EDITS_SECONDS = 300.0
-
-_log = logger(__name__)
 
 
 def device_id(uid: str, device: Allocatable) -> str:
@@ -95,12 +92,8 @@ class ClaimSpecs:
         remove_spec(self._directory, _name(uid))
 
     def remove_unknown(self, claims: Container[str]) -> None:
-        """Remove the files of claims that the checkpoint lacks: nothing else would ever remove them."""
-        prefix = transient_name(edits.VENDOR, edits.CLASS, "")
-        for path in self._directory.glob(f"{prefix}*.yaml"):
-            if path.stem.removeprefix(prefix) not in claims:
-                _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
-                path.unlink(missing_ok=True)
+        """Remove the files of claims that the checkpoint lacks."""
+        remove_unknown_specs(self._directory, edits.VENDOR, edits.CLASS, claims)
 
     def _common_edits(self, per_gpu: PerGpu) -> ContainerEdits:
         """Looked at again after some minutes: the driver may have been updated meanwhile (GetCommonEditsCached)."""

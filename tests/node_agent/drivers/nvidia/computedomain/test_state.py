@@ -189,6 +189,16 @@ def test_preparing_twice_is_one_and_survives_a_restart(node: Node) -> None:
     assert saved.groups[0]["configState"] == {"Type": "channel", "ComputeDomain": "dom"}
 
 
+def test_cdi_files_of_unknown_claims_are_removed_at_start(node: Node) -> None:
+    node.api.ready = True
+    node.prepare(channel())
+    kept = sorted(path.name for path in node.directories.cdi.iterdir())
+    (node.directories.cdi / f"k8s.{DRIVER_NAME}-claim_unknown.yaml").touch()
+    (node.directories.cdi / f".k8s.{DRIVER_NAME}-claim_cut-off.abc.tmp").touch()
+    node.state = node.start()
+    assert sorted(path.name for path in node.directories.cdi.iterdir()) == kept
+
+
 def test_the_node_leaves_a_domain_that_it_only_waited_for(node: Node) -> None:
     with pytest.raises(PrepareError):
         node.prepare(channel())

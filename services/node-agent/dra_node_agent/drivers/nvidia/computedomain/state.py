@@ -21,6 +21,7 @@ from dra_node_agent.cdi import (
     Spec,
     qualified_name,
     remove_spec,
+    remove_unknown_specs,
     transient_name,
     write_spec,
 )
@@ -95,7 +96,7 @@ class ComputeDomainState:
         self._checkpoint = Checkpoint(directories.plugin / FILE_NAME, durable=directories.durable)
 
     def open(self) -> None:
-        """Take the checkpoint over and write the CDI file of all GPUs.
+        """Take the checkpoint over, write the CDI file of all GPUs, and remove those of unknown claims.
 
         Raises:
             CheckpointError: the checkpoint is damaged.
@@ -104,6 +105,7 @@ class ComputeDomainState:
         """
         edits.write_base_spec(self._cdi, self._library)
         self._checkpoint.open(self._library.host.nvml.boot_id())
+        remove_unknown_specs(self._cdi, edits.VENDOR, edits.CLASS, self._checkpoint.claims())
 
     def prepared(self) -> dict[str, PreparedClaim]:
         """The checkpoint's claims by UID."""
