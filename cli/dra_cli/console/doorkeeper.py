@@ -2,13 +2,12 @@
 
 import hmac
 from collections.abc import Awaitable, Callable, MutableMapping
-from http.cookies import SimpleCookie
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
 from dra_shared.guard import Guard
 
-from dra_cli.console.proxy import EXEC
+from dra_cli.console.paths import NOT_PLAIN, acts_in_pod, plain_path
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -42,7 +41,7 @@ class Doorkeeper:
         refusal = self._guard.refusal(method, headers)
         if refusal is not None:
             await _answer(scope, send, 403, refusal)
-        elif hmac.compare_digest(_given(headers), self._key):
+        elif self._is_key(_given(headers)):
             await self._pass(scope, receive, send, method)
         elif self._has_key(scope):
             cookie = f"{_COOKIE}={self._key}; HttpOnly; SameSite=Strict; Path=/"
@@ -56,16 +55,24 @@ class Doorkeeper:
             await _answer(scope, send, 401, "open the address that `dralab console` printed")
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send, method: str) -> None:
-        asks = scope["path"].startswith("/insight/")
+        path = plain_path(scope)
+        if path is None:
+            await _answer(scope, send, 400, NOT_PLAIN)
+            return
+        asks = path.startswith("/insight/")
         # By GET, but what is typed there acts.
-        terminal = scope["type"] == "websocket" and scope["path"].endswith(EXEC)
+        terminal = scope["type"] == "websocket" and acts_in_pod(path)
         if (method in _READS and not terminal) or asks or self._writes:
             await self._application(scope, receive, send)
         else:
             await _answer(scope, send, 403, "the console is read only; start it with --write")
 
     def _has_key(self, scope: Scope) -> bool:
-        return scope["type"] == "http" and hmac.compare_digest(_query(scope).get("key", ""), self._key)
+        return scope["type"] == "http" and self._is_key(_query(scope).get("key", ""))
+
+    def _is_key(self, text: str) -> bool:
+        # Texts must be ASCII to be compared.
+        return hmac.compare_digest(text.encode(errors="replace"), self._key.encode())
 
 
 def _query(scope: Scope) -> dict[str, str]:
@@ -73,8 +80,12 @@ def _query(scope: Scope) -> dict[str, str]:
 
 
 def _given(headers: dict[bytes, bytes]) -> str:
-    cookies = SimpleCookie(headers.get(b"cookie", b"").decode("latin-1"))
-    return cookies[_COOKIE].value if _COOKIE in cookies else ""
+    """Return the key in the cookie. Other servers of this machine may have cookies of any form."""
+    for cookie in headers.get(b"cookie", b"").decode("latin-1").split(";"):
+        name, _, value = cookie.strip().partition("=")
+        if name == _COOKIE:
+            return value
+    return ""
 
 
 async def _answer(

@@ -7,8 +7,8 @@ import httpx
 from dra_shared.client.rest import Client
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.datastructures import URL
 
+from dra_cli.console.paths import NOT_PLAIN, forwarded, is_terminal
 from dra_cli.console.relay import relay
 from dra_cli.reader import Reader
 
@@ -16,8 +16,7 @@ _READS = frozenset({"GET", "HEAD"})
 _METHODS = [*sorted(_READS), "POST", "PUT", "PATCH", "DELETE"]
 _JSON = "application/json"
 _TRY_AGAIN = 1013
-#: How the path of a terminal ends.
-EXEC = "/exec"
+_REFUSED = 1008
 
 
 def router(client: Client, reader: Reader) -> APIRouter:
@@ -25,19 +24,28 @@ def router(client: Client, reader: Reader) -> APIRouter:
     made = APIRouter(include_in_schema=False)
 
     async def passed(request: Request) -> Response:
+        target = forwarded(request.scope)
+        if target is None:
+            return PlainTextResponse(f"{NOT_PLAIN}\n", status_code=400)
         try:
-            return await (_read if request.method in _READS else _written)(client, request)
+            return await (_read if request.method in _READS else _written)(client, request, target)
         except (httpx.HTTPError, TimeoutError) as error:
             return PlainTextResponse(f"the cluster does not answer: {error}\n", status_code=502)
 
     async def socket(socket: WebSocket) -> None:
-        await (relay(reader, socket) if socket.url.path.endswith(EXEC) else watched(socket))
+        target = forwarded(socket.scope)
+        if target is None:
+            await socket.close(_REFUSED, NOT_PLAIN)
+        elif is_terminal(target.partition("?")[0]):
+            await relay(reader, socket, target)
+        else:
+            await watched(socket, target)
 
-    async def watched(socket: WebSocket) -> None:
+    async def watched(socket: WebSocket, target: str) -> None:
         await socket.accept()
         code = _TRY_AGAIN
         with contextlib.suppress(WebSocketDisconnect, httpx.HTTPError):
-            await _pass_events(client, socket)
+            await _pass_events(client, socket, target)
             code = 1000
         # The browser may have left first.
         with contextlib.suppress(RuntimeError):
@@ -51,10 +59,8 @@ def router(client: Client, reader: Reader) -> APIRouter:
     return made
 
 
-async def _read(client: Client, request: Request) -> Response:
-    answer = await client.stream(
-        request.method, _target(request.url), accept=request.headers.get("accept", _JSON)
-    )
+async def _read(client: Client, request: Request, target: str) -> Response:
+    answer = await client.stream(request.method, target, accept=request.headers.get("accept", _JSON))
 
     async def body() -> AsyncIterator[bytes]:
         try:
@@ -67,22 +73,16 @@ async def _read(client: Client, request: Request) -> Response:
     return StreamingResponse(body(), status_code=answer.status_code, media_type=kind)
 
 
-async def _written(client: Client, request: Request) -> Response:
+async def _written(client: Client, request: Request, target: str) -> Response:
     kind = request.headers.get("content-type", _JSON)
-    answer = await client.raw(
-        request.method, _target(request.url), content=await request.body(), content_type=kind
-    )
+    answer = await client.raw(request.method, target, content=await request.body(), content_type=kind)
     return Response(answer.content, answer.status_code, media_type=answer.headers.get("content-type", _JSON))
 
 
-async def _pass_events(client: Client, socket: WebSocket) -> None:
-    answer = await client.stream("GET", _target(socket.url))
+async def _pass_events(client: Client, socket: WebSocket, target: str) -> None:
+    answer = await client.stream("GET", target)
     try:
         async for line in answer.aiter_lines():
             await socket.send_text(line)
     finally:
         await answer.aclose()
-
-
-def _target(url: URL) -> str:
-    return f"{url.path}?{url.query}" if url.query else url.path

@@ -18,13 +18,13 @@ _LONGEST_REASON = 123
 _REFUSED, _BROKEN = 1008, 1011
 
 
-async def relay(cluster: Reader, socket: WebSocket) -> None:
+async def relay(cluster: Reader, socket: WebSocket, target: str) -> None:
     """Join the two ends until either of them leaves; a refusal becomes the reason for which the socket is closed."""
     await socket.accept(subprotocol=PROTOCOL)
     try:
         async with asyncio.timeout(_TIMEOUT):
             reader, writer = await _connect(cluster)
-            writer.write(upgrade_request(cluster, f"{socket.url.path}?{socket.url.query}"))
+            writer.write(upgrade_request(cluster, target))
             head = await reader.readuntil(b"\r\n\r\n")
     except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         await _close(socket, _BROKEN, f"the cluster does not answer: {error}")

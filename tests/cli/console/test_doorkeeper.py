@@ -27,10 +27,28 @@ async def _enter(client: httpx.AsyncClient) -> None:
 
 
 async def test_only_the_printed_address_opens_it(client: httpx.AsyncClient) -> None:
-    for path in ("/console/", "/api/v1/nodes", "/console/?key=guess", "/console/?key="):
+    for path in (
+        "/console/",
+        "/api/v1/nodes",
+        "/console/?key=guess",
+        "/console/?key=",
+        "/console/?key=%C3%A9",
+    ):
         assert (await client.get(path)).status_code == 401
     await _enter(client)
     assert (await client.get("/api/v1/nodes")).text == "the cluster's answer"
+
+
+@pytest.mark.parametrize(
+    "others", ["a/b=1", "a(=1", "a[]=1", 'a={"b": 1}', "no-value", "dralab-consol\u00e9=1"]
+)
+async def test_cookies_of_other_servers_of_this_machine_change_nothing(
+    others: str, client: httpx.AsyncClient
+) -> None:
+    headers = {b"Cookie": f"{others}; dralab-console=secret".encode("latin-1")}
+    assert (await client.get("/api/v1/nodes", headers=headers)).status_code == 200
+    wrong = {b"Cookie": f"{others}; dralab-console=s\u00e9cret".encode("latin-1")}
+    assert (await client.get("/api/v1/nodes", headers=wrong)).status_code == 401
 
 
 async def test_the_moment_that_the_console_is_opened_for_stays_in_its_address(
@@ -79,6 +97,9 @@ async def test_a_web_socket_needs_the_cookie_too() -> None:
         ("/api/v1/pods", False, True),
         ("/api/v1/namespaces/a/pods/b/exec", False, False),
         ("/api/v1/namespaces/a/pods/b/exec", True, True),
+        ("/api/v1/namespaces/a/pods/b/exec/", False, False),
+        ("/api/v1/namespaces/a/pods/b/attach", False, False),
+        ("/api/v1/namespaces/a/pods/b/portforward", False, False),
     ):
         sent.clear()
         await Doorkeeper(_behind, "secret", writes)({**scope, "path": path}, receive, send)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 from fastapi import HTTPException
@@ -20,6 +21,10 @@ def scheduler(config: Config) -> Ask:
     async def ask(path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
         if not config.scheduler_url:
             raise HTTPException(503, "no scheduler is known: --scheduler-url names it")
+        parts = path.split("/")
+        if not {".", ".."}.isdisjoint(parts):
+            raise HTTPException(404, f"there is no {path}")
+        path = "/".join(quote(part, safe="") for part in parts)
         method, timeout = ("GET", _TIMEOUT) if body is None else ("POST", _LONG)
         try:
             async with httpx.AsyncClient(
