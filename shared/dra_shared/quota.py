@@ -316,6 +316,8 @@ def _holds(requirement: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
             return not ends
         case "BestEffort":
             return _is_best_effort(pod)
+        case "CrossNamespacePodAffinity":
+            return _has_terms_of_other_namespaces(pod)
         case "NotBestEffort":
             return not _is_best_effort(pod)
         case "PriorityClass":
@@ -330,6 +332,25 @@ def _holds(requirement: ScopedResourceSelectorRequirement, pod: Pod) -> bool:
                 case "DoesNotExist":
                     return not name
     return False
+
+
+def _has_terms_of_other_namespaces(pod: Pod) -> bool:
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return False
+    terms = [
+        term
+        for one in (affinity.pod_affinity, affinity.pod_anti_affinity)
+        if one is not None
+        for term in (
+            *one.required_during_scheduling_ignored_during_execution,
+            *(
+                weighted.pod_affinity_term
+                for weighted in one.preferred_during_scheduling_ignored_during_execution
+            ),
+        )
+    ]
+    return any(term.namespaces or term.namespace_selector is not None for term in terms)
 
 
 def _is_best_effort(pod: Pod) -> bool:

@@ -21,6 +21,7 @@ from dra_shared.api.resources import (
     JOBS,
     NAMESPACES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
     PODS,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
@@ -28,6 +29,7 @@ from dra_shared.api.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
+    SERVICES,
     STATEFUL_SETS,
     Resource,
 )
@@ -51,6 +53,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
         JOBS,
         NAMESPACES,
         NODES,
+        PERSISTENT_VOLUME_CLAIMS,
         PODS,
         REPLICA_SETS,
         REPLICATION_CONTROLLERS,
@@ -58,6 +61,7 @@ _RESOURCES: dict[str, Resource[Any]] = {
         RESOURCE_QUOTAS,
         RESOURCE_CLAIM_TEMPLATES,
         RESOURCE_SLICES,
+        SERVICES,
         STATEFUL_SETS,
     )
 }

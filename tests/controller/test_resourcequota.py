@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from dra_shared.api.codec import convert
-from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS
+from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, SERVICES
 from dra_shared.client.errors import Forbidden
 
 from tests.controller.cluster import POD_SPEC, Cluster, controllers
@@ -194,3 +194,93 @@ async def test_pod_level_resources_name_what_is_limited(cluster: Cluster) -> Non
     await cluster.create("Pod", "first", spec=pod)
     with pytest.raises(Forbidden, match=r"requested: requests\.cpu=1500m, used: "):
         await cluster.create("Pod", "second", spec=pod)
+
+
+def _service(kind: str, *ports: int, **spec: Any) -> dict[str, Any]:
+    return {"spec": {"type": kind, "ports": [{"name": f"p{port}", "port": port} for port in ports], **spec}}
+
+
+def _storage(amount: str, **spec: Any) -> dict[str, Any]:
+    return {
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": {"storage": amount}},
+            **spec,
+        }
+    }
+
+
+async def _used(cluster: Cluster, **expected: str) -> None:
+    async def counted() -> bool:
+        quota = await cluster.get("ResourceQuota", "q")
+        return quota is not None and quota.status.used == expected
+
+    async with controllers(cluster, "resourcequota-controller"):
+        await cluster.until(counted)
+
+
+async def test_services_count_their_ports_and_load_balancers(cluster: Cluster) -> None:
+    # The API server's own service is in the namespace, too.
+    hard = {"services": "4", "services.nodeports": "3", "services.loadbalancers": "1"}
+    await cluster.create("ResourceQuota", "q", spec={"hard": hard})
+    await cluster.create("Service", "plain", **_service("ClusterIP", 80, 81, 82))
+    await cluster.create("Service", "ports", **_service("NodePort", 80, 81))
+    with pytest.raises(Forbidden, match=r"requested: services\.nodeports=2, used: services\.nodeports=2, "):
+        await cluster.create("Service", "more", **_service("NodePort", 80, 81))
+    await cluster.create(
+        "Service", "balancer", **_service("LoadBalancer", 80, allocateLoadBalancerNodePorts=False)
+    )
+    change = {"spec": {"type": "LoadBalancer"}}
+    with pytest.raises(Forbidden, match=r"exceeded quota: q, requested: services\.loadbalancers=1,"):
+        await cluster.client.patch(SERVICES, "plain", change, "default")
+    await _used(cluster, **{"services": "4", "services.nodeports": "2", "services.loadbalancers": "1"})
+
+
+async def test_volume_claims_count_their_storage_by_class(cluster: Cluster) -> None:
+    fast = "fast.storageclass.storage.k8s.io"
+    hard = {
+        "requests.storage": "10Gi",
+        f"{fast}/requests.storage": "4Gi",
+        f"{fast}/persistentvolumeclaims": "1",
+    }
+    await cluster.create("ResourceQuota", "q", spec={"hard": hard})
+    await cluster.create("PersistentVolumeClaim", "slow", **_storage("5Gi", storageClassName="slow"))
+    await cluster.create("PersistentVolumeClaim", "fast", **_storage("3Gi", storageClassName="fast"))
+    with pytest.raises(
+        Forbidden, match=r"requested: fast\.storageclass\.storage\.k8s\.io/persistentvolumeclaims=1,"
+    ):
+        await cluster.create("PersistentVolumeClaim", "second", **_storage("1Gi", storageClassName="fast"))
+    with pytest.raises(Forbidden, match=r"requested: requests\.storage=3Gi, used: requests\.storage=8Gi, "):
+        await cluster.create("PersistentVolumeClaim", "third", **_storage("3Gi", storageClassName="slow"))
+    await _used(
+        cluster,
+        **{
+            "requests.storage": "8Gi",
+            f"{fast}/requests.storage": "3Gi",
+            f"{fast}/persistentvolumeclaims": "1",
+        },
+    )
+
+
+async def test_volume_claims_are_only_in_the_scope_of_their_attributes_class(cluster: Cluster) -> None:
+    scope = {"scopeName": "VolumeAttributesClass", "operator": "In", "values": ["gold"]}
+    spec = {"hard": {"persistentvolumeclaims": "1"}, "scopeSelector": {"matchExpressions": [scope]}}
+    await cluster.create("ResourceQuota", "q", spec=spec)
+    for name in ("plain", "other"):
+        await cluster.create("PersistentVolumeClaim", name, **_storage("1Gi"))
+    gold = _storage("1Gi", volumeAttributesClassName="gold")
+    await cluster.create("PersistentVolumeClaim", "gold", **gold)
+    with pytest.raises(Forbidden, match="exceeded quota: q"):
+        await cluster.create("PersistentVolumeClaim", "more", **gold)
+    await _used(cluster, persistentvolumeclaims="1")
+
+
+async def test_pods_that_name_other_namespaces_are_in_a_scope_of_their_own(cluster: Cluster) -> None:
+    await cluster.create(
+        "ResourceQuota", "q", spec={"hard": {"pods": "0"}, "scopes": ["CrossNamespacePodAffinity"]}
+    )
+    await cluster.create("Pod", "plain", spec=POD_SPEC)
+    term = {"topologyKey": "zone", "labelSelector": {}, "namespaceSelector": {}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    with pytest.raises(Forbidden, match="exceeded quota: q"):
+        await cluster.create("Pod", "p", spec={**POD_SPEC, "affinity": affinity})

@@ -9,11 +9,25 @@ import httpx
 from dra_shared.api.core import ResourceQuota, ResourceQuotaStatus
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
+from dra_shared.api.resources import (
+    DEVICE_CLASSES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+)
 from dra_shared.client.errors import ApiError
 from dra_shared.log import logger
+from dra_shared.objectquota import (
+    is_service_resource,
+    is_volume_claim_resource,
+    selects_volume_claim,
+    service_usage,
+    volume_claim_usage,
+)
 from dra_shared.quantity import Quantity
-from dra_shared.quota import NamespaceUsage, Usage, equal
+from dra_shared.quota import NamespaceUsage, Usage, add, equal
 from msgspec.structs import replace
 
 from dra_controller.discovery import Kind, discover
@@ -22,10 +36,8 @@ from dra_controller.framework import Context, QueueController
 # kube-controller-manager's --resource-quota-sync-period: object counts have no watch of their own.
 _RESYNC_SECONDS = 300.0
 _LEGACY = {
-    "services",
     "configmaps",
     "secrets",
-    "persistentvolumeclaims",
     "replicationcontrollers",
     "resourcequotas",
 }
@@ -102,9 +114,16 @@ class ResourceQuotaController(QueueController):
             lambda: self._classes.list() if self._context.features.enabled("DRAExtendedResource") else None,
         )
         used = objects.used(quota, quota.spec.hard)
+        if any(map(is_volume_claim_resource, quota.spec.hard)):
+            for claim in (await self._client.list(PERSISTENT_VOLUME_CLAIMS, namespace)).items:
+                if selects_volume_claim(quota, claim):
+                    used = add(used, volume_claim_usage(claim))
         if quota.spec.scopes or quota.spec.scope_selector is not None:
-            # Only pods have scopes, so nothing else counts.
+            # Nothing else is in a scope.
             return used
+        if any(map(is_service_resource, quota.spec.hard)):
+            for service in (await self._client.list(SERVICES, namespace)).items:
+                used = add(used, service_usage(service))
         for name in quota.spec.hard:
             if name not in used:
                 number = await self._count(name, namespace)

@@ -7,7 +7,7 @@ date or not. What servers of one database count at the same moment, `rest/counte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dra_apiserver.errors import GroupResource, forbidden
@@ -17,18 +17,18 @@ from dra_apiserver.kinds.strategy import Context
 if TYPE_CHECKING:
     from dra_shared.api.core import ResourceQuota
     from dra_shared.api.resource import DeviceClass
-    from dra_shared.quota import NamespaceUsage
+    from dra_shared.quota import NamespaceUsage, Usage
 
 JsonObject = dict[str, Any]
 
 _LEGACY = {
     "configmaps",
-    "persistentvolumeclaims",
     "replicationcontrollers",
     "resourcequotas",
     "secrets",
-    "services",
 }
+# The fields of a volume claim's status that count.
+_VOLUME_STATUS = ("allocatedResources", "currentVolumeAttributesClassName", "modifyVolumeStatus")
 # The fields that say for which pod a claim was created.
 _OWNERSHIP = ("annotations", "ownerReferences")
 
@@ -63,6 +63,12 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
             counted = _namespace_usage(ctx)
             for quota in quotas:
                 _refuse(ctx, name, check_claim(quota, claim, earlier, counted))
+        case ("", "services"):
+            for quota in quotas:
+                _check_service(quota, obj, before, ctx)
+        case ("", "persistentvolumeclaims"):
+            for quota in quotas:
+                _check_volume_claim(quota, obj, before, ctx)
         case _:
             for quota in quotas:
                 _check_count(quota, obj, ctx)
@@ -72,7 +78,7 @@ def may_use_more(obj: JsonObject, old: JsonObject | None, ctx: Context, operatio
     """True if the write may count for more than before (the `Handles` of upstream's evaluators).
 
     An update of a pod matters if it is resized or gets into other scopes. That of a claim matters if it may no longer
-    be the one that a pod counts already.
+    be the one that a pod counts already. Services change their type, and volume claims their size.
     """
     if operation == "CREATE":
         return not ctx.subresource
@@ -85,6 +91,11 @@ def may_use_more(obj: JsonObject, old: JsonObject | None, ctx: Context, operatio
             return _terminates(obj) != _terminates(old)
         case ("resource.k8s.io", "resourceclaims", ""):
             return any(obj["metadata"].get(field) != old["metadata"].get(field) for field in _OWNERSHIP)
+        case ("", "services", "") | ("", "persistentvolumeclaims", ""):
+            return obj.get("spec") != old.get("spec")
+        case ("", "persistentvolumeclaims", "status"):
+            status, before = obj.get("status") or {}, old.get("status") or {}
+            return any(status.get(field) != before.get(field) for field in _VOLUME_STATUS)
     return False
 
 
@@ -115,6 +126,50 @@ def _namespace_usage(ctx: Context) -> NamespaceUsage:
         ],
         classes,
     )
+
+
+def _check_service(quota: ResourceQuota, obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
+    from dra_shared.api.codec import convert, decode
+    from dra_shared.api.resources import SERVICES
+    from dra_shared.objectquota import service_usage
+    from dra_shared.quotacheck import more
+
+    if quota.spec.scopes or quota.spec.scope_selector is not None:
+        return
+    had = service_usage(convert(SERVICES, old)) if old is not None else {}
+    requested = more(quota, service_usage(convert(SERVICES, obj)), had)
+    stored = (decode(SERVICES, data) for data in ctx.listing("", "services", ctx.namespace))
+    _refuse_excess(quota, requested, map(service_usage, stored), obj, ctx)
+
+
+def _check_volume_claim(quota: ResourceQuota, obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
+    from dra_shared.api.codec import convert, decode
+    from dra_shared.api.resources import PERSISTENT_VOLUME_CLAIMS as CLAIMS
+    from dra_shared.objectquota import selects_volume_claim, volume_claim_usage
+    from dra_shared.quotacheck import more
+
+    claim, before = convert(CLAIMS, obj), convert(CLAIMS, old) if old is not None else None
+    if not selects_volume_claim(quota, claim):
+        return
+    counted = before is not None and selects_volume_claim(quota, before)
+    had = volume_claim_usage(before) if before is not None and counted else {}
+    requested = more(quota, volume_claim_usage(claim), had)
+    stored = (decode(CLAIMS, data) for data in ctx.listing("", "persistentvolumeclaims", ctx.namespace))
+    usages = (volume_claim_usage(one) for one in stored if selects_volume_claim(quota, one))
+    _refuse_excess(quota, requested, usages, obj, ctx)
+
+
+def _refuse_excess(
+    quota: ResourceQuota, requested: Usage, usages: Iterable[Usage], obj: JsonObject, ctx: Context
+) -> None:
+    from dra_shared.quota import add
+    from dra_shared.quotacheck import check_excess
+
+    if requested:
+        used: Usage = {}
+        for usage in usages:
+            used = add(used, usage)
+        _refuse(ctx, obj["metadata"].get("name", ""), check_excess(quota, requested, used))
 
 
 def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
