@@ -29,8 +29,10 @@ ALLOWED = {
     "handlers/routes.py": {"namespaces"},
     # They come before the objects that they define.
     "handlers/snapshots.py": {"CustomResourceDefinition"},
-    # What is created in a namespace depends on it.
-    "rest/counted.py": {"namespaces"},
+    # The templates of workloads become pods, which are admitted to a namespace.
+    "manifests.py": {"Pod", "namespaces"},
+    # What is created in a namespace depends on it, and pods and claims count for the same quotas.
+    "rest/counted.py": {"namespaces", "pods", "resourceclaims"},
     # What the token of a service account names, and must be there for as long as it holds.
     "serviceaccount/tokens.py": {"nodes", "pods", "secrets", "serviceaccounts"},
     # Admin access goes by a namespace's label.

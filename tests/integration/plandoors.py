@@ -104,6 +104,15 @@ class Doors:
         details = [response.json()["detail"] for response in responses]
         return [str(command_line.value), *details, str(python.value)]
 
+    def create(self, path: str, obj: Json) -> None:
+        """Create an object of the cluster."""
+
+        async def post() -> httpx.Response:
+            return await self._front.post(f"{self._url}{path}", json=obj)
+
+        response = self._portal.call(post)
+        assert response.status_code == 201, response.text
+
     def _words(self, asked: Question) -> list[str]:
         file = self._folder / "objects.json"
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": asked.objects}))

@@ -25,7 +25,7 @@ from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Doorkeeper
 from dra_cli.console.proxy import router as proxy
 from dra_cli.errors import CommandError
-from dra_cli.plan.reading import complete
+from dra_cli.plan.reading import all_admitted
 from dra_cli.plan.snapshot import Snapshot
 
 # Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
@@ -65,6 +65,9 @@ class _View:
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
 
+    async def complete(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return all_admitted(objects, (await self.snapshot()).objects)
+
     async def devices(self) -> list[Candidate]:
         objects: Objects = (await self.snapshot()).objects
         return candidates(objects.of(RESOURCE_SLICES).values())
@@ -83,7 +86,7 @@ def pages(cluster: ChosenCluster, client: Client, settings: console.Settings) ->
     view = _View(cluster)
     app.include_router(console.router(settings))
     app.include_router(packed.router())
-    app.include_router(insight.router(view.ask, complete))
+    app.include_router(insight.router(view.ask, view.complete))
     app.include_router(workbench.router(view.devices, view.features))
     app.include_router(claimbench.router(view.devices, view.classes, view.features))
     app.include_router(proxy(client, cluster.reader()))

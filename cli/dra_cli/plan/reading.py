@@ -119,6 +119,19 @@ def complete(value: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[str, Any]]:
+    """Return manifests as the API server of a cluster with ``objects`` would store them.
+
+    Raises:
+        ValueError: one cannot be read.
+    """
+    api, around = _api(), WorldAround(objects, ())
+    found: list[dict[str, Any]] = api.all_admitted(
+        values, api.manifests.Around(around.lookup, around.listing)
+    )
+    return found
+
+
 def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
     """Return the object with the defaults that a server sets, and with what admission adds to its pods."""
     api, made = _api(), complete(value)

@@ -1,9 +1,10 @@
 """Manifests as a server would store them: with defaults, in the version that the scheduler reads."""
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import orjson
 from dra_shared.api import resources
 from dra_shared.features import FeatureGates
 from dra_shared.jsontext import dumps
@@ -73,6 +74,73 @@ class Around(NamedTuple):
     listing: Listing
     namespace: str = ""
     """The namespace of objects that name none."""
+    disabled_plugins: frozenset[str] = frozenset()
+
+
+def all_admitted(
+    registry: Registry, objects: Iterable[Json], around: Around, gates: FeatureGates
+) -> list[Json]:
+    """Return the objects of a request, completed and admitted; each finds the others where plugins look things up.
+
+    Raises:
+        ValueError: a field is of another type than the kind's. The message names the kind.
+    """
+    made = []
+    for obj in _items(objects):
+        try:
+            made.append(completed(registry, obj))
+        except ValueError as error:
+            raise ValueError(f"a {obj.get('kind')} cannot be read: {error}") from error
+    within = _with_given(registry, made, around)
+    return [admitted(registry, obj, within, gates) for obj in made]
+
+
+def _items(objects: Iterable[Json]) -> Iterator[Json]:
+    """Yield the objects, of lists their items.
+
+    Raises:
+        ValueError: an item is no object.
+    """
+    for obj in objects:
+        if str(obj.get("kind")).endswith("List") and isinstance(obj.get("items"), list):
+            kind = {"apiVersion": obj.get("apiVersion"), "kind": str(obj["kind"]).removesuffix("List")}
+            if not all(isinstance(item, dict) for item in obj["items"]):
+                raise ValueError("an item of a list is no object")
+            yield from _items(kind | item for item in obj["items"])
+        else:
+            yield obj
+
+
+def _with_given(registry: Registry, objects: Iterable[Json], around: Around) -> Around:
+    """Return the same with these objects in place of those of the same names."""
+    given: dict[tuple[str, str], dict[str, Json]] = {}
+    for obj in objects:
+        group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
+        kind, meta = registry.known_kind(group, version, str(obj.get("kind"))), obj.get("metadata") or {}
+        if kind is not None:
+            space = (meta.get("namespace") or "default") if kind.namespaced else ""
+            given.setdefault((group, kind.plural), {})[f"{space}/{meta.get('name')}"] = obj
+
+    def lookup(group: str, plural: str, namespace: str, name: str) -> Json | None:
+        found = given.get((group, plural), {}).get(f"{namespace}/{name}")
+        return found if found is not None else around.lookup(group, plural, namespace, name)
+
+    def listing(group: str, plural: str, namespace: str) -> list[bytes]:
+        own = given.get((group, plural), {})
+        others = [
+            data
+            for data in around.listing(group, plural, namespace)
+            if not own or _key(orjson.loads(data)) not in own
+        ]
+        mine = [obj for key, obj in own.items() if not namespace or key.startswith(f"{namespace}/")]
+        return [*map(orjson.dumps, mine), *others]
+
+    return around._replace(lookup=lookup, listing=listing)
+
+
+def _key(obj: Json) -> str:
+    meta = obj.get("metadata") or {}
+    return f"{meta.get('namespace') or ''}/{meta.get('name')}"
 
 
 def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates) -> Json:
@@ -100,6 +168,7 @@ def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates)
         features=gates,
         lookup=around.lookup,
         listing=around.listing,
+        disabled_plugins=around.disabled_plugins,
     )
     own = holder.setdefault("metadata", {})
     try:
@@ -138,9 +207,10 @@ def _admit(pod: Json, ctx: Context, plugins: Sequence[Plugin]) -> None:
     space = ctx.lookup("", "namespaces", "", ctx.namespace) or {}
     if (space.get("metadata") or {}).get("deletionTimestamp"):
         text = f"unable to create new content in namespace {ctx.namespace} because it is being terminated"
-        raise forbidden(GroupResource("", "pods"), pod["metadata"]["name"], text)
-    for _, plugin in plugins:
-        plugin(pod, None, ctx, "CREATE")
+        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), pod["metadata"]["name"], text)
+    for name, plugin in plugins:
+        if name not in ctx.disabled_plugins:
+            plugin(pod, None, ctx, "CREATE")
 
 
 def read_version(group: str, kind: str) -> str | None:

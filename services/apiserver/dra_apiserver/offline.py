@@ -45,6 +45,11 @@ def admitted(obj: dict[str, Any], around: manifests.Around) -> dict[str, Any]:
     return manifests.admitted(_registry(DEFAULT), obj, around, FeatureGates())
 
 
+def all_admitted(objects: list[dict[str, Any]], around: manifests.Around) -> list[dict[str, Any]]:
+    """Return the objects, completed and admitted (:func:`manifests.all_admitted`)."""
+    return manifests.all_admitted(_registry(DEFAULT), objects, around, FeatureGates())
+
+
 @functools.cache
 def _known(group: str, version: str, kind: str) -> tuple[Registry, Kind] | None:
     for kubernetes in reversed(VERSIONS):

@@ -6,7 +6,6 @@ requests to the mounted dispatcher itself, and makes the application when a path
 
 from __future__ import annotations
 
-import functools
 from typing import Annotated, Any
 
 from dra_shared.features import FeatureGates
@@ -20,7 +19,7 @@ from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.front.scheduler import scheduler
 from dra_apiserver.health import Health
-from dra_apiserver.manifests import completed
+from dra_apiserver.manifests import Around, all_admitted
 
 _PAGE = ["GET", "HEAD"]
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {500: {"description": "a check failed"}}
@@ -53,7 +52,11 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     _add_pages(app)
     _add_health(app, health)
     _add_store(app, api)
-    complete = functools.partial(completed, api.registry)
+    around = Around(api.lookup, api.listing, disabled_plugins=api.config.disabled_plugins)
+
+    async def complete(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return all_admitted(api.registry, objects, around, api.config.features)
+
     app.include_router(insight.router(scheduler(api.config), complete))
     devices = stored_devices(api)
 

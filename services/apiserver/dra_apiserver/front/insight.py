@@ -3,7 +3,7 @@
 An API server asks its scheduler (``front/scheduler.py``), the console of another cluster one in its own process.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Annotated, Any, Protocol
 
 from fastapi import APIRouter, HTTPException, Query
@@ -24,8 +24,8 @@ class Ask(Protocol):
     ) -> Any: ...
 
 
-#: Returns a manifest as a server would store it.
-Complete = Callable[[dict[str, Any]], dict[str, Any]]
+#: Returns manifests as a server would store them. Raises ValueError for one that cannot be read.
+Complete = Callable[[list[dict[str, Any]]], Awaitable[list[dict[str, Any]]]]
 
 #: Each plan's request and answer, and what ``/docs`` says of it.
 _PLANS: dict[str, tuple[type[Report], type[Report], str]] = {
@@ -86,7 +86,7 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
     async def endpoint(wanted: Report) -> Any:
         given = wanted.model_dump(by_alias=True, exclude_unset=True)
         try:
-            _complete_objects(given, complete)
+            await _complete_objects(given, complete)
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
         return answer.model_validate(await ask(f"/plan/{name}", {}, given))
@@ -104,19 +104,12 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
     )
 
 
-def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
+async def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
     """Complete the objects of a request, and those of its types, arrivals and changes."""
     if "objects" in given:
-        given["objects"] = [_completed(each, complete) for each in given["objects"]]
+        given["objects"] = await complete(given["objects"])
     if "object" in given:
-        given["object"] = _completed(given["object"], complete)
+        (given["object"],) = await complete([given["object"]])
     for part in ("types", "arrivals", "changes"):
         for each in given.get(part, ()):
-            _complete_objects(each, complete)
-
-
-def _completed(obj: dict[str, Any], complete: Complete) -> dict[str, Any]:
-    try:
-        return complete(obj)
-    except ValueError as error:
-        raise ValueError(f"a {obj.get('kind')} cannot be read: {error}") from error
+            await _complete_objects(each, complete)
