@@ -34,6 +34,8 @@ def test_a_node_without_devices_of_the_class_lists_no_pool() -> None:
     report = explain("p", *world, claim_json("c", request={"count": 3}), _POD)
     [b] = [node for node in report.nodes if node.node == "b"]
     assert b.pools == ()
+    assert b.silent_drivers == (DRIVER,)
+    assert f"driver {DRIVER} publishes no devices for this node" in text_of(report)
     assert "no device of the class on this node" in text_of(report)
 
 

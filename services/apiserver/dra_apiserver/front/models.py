@@ -93,6 +93,7 @@ class NodeReport(Report):
     saw: dict[str, list[str]] = Field(default_factory=dict)
     remedies: list[str] = Field(default_factory=list)
     pools: list[PoolReport] = Field(default_factory=list)
+    silent_drivers: list[str] = Field(default_factory=list)
     requests: list[RequestReport] = Field(default_factory=list)
     allocated: list[str] = Field(default_factory=list)
 

@@ -17,7 +17,9 @@ def summarize(report: NodeReport, shortfalls: Sequence[str] = ()) -> str:
     ``shortfalls``, what no device of the cluster has, come last.
     """
     found: list[str] = []
-    for request in report.requests:
+    # What the search did not reach did not decide.
+    reached = [request for request in report.requests if request.reached]
+    for request in reached or report.requests:
         if request.suitable < request.count != 1:
             found.append(f"request {request.request} wants {request.count} devices, {request.suitable} suit")
         groups = gists(request.devices)

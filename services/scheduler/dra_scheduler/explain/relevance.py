@@ -31,7 +31,17 @@ def without_foreign(
             return _selects(request, pool)
         return not is_foreign(request.device_class, pool.driver)
 
-    return [_trim(node, is_relevant) for node in shown]
+    return [_replace(_trim(node, is_relevant), silent_drivers=_silent(manager, node)) for node in shown]
+
+
+def _silent(manager: DRAManager, node: NodeReport) -> tuple[str, ...]:
+    """The drivers that the requests' classes name and that publish no pool for the node, if they publish any."""
+    named = {
+        driver for each in node.requests for driver in named_drivers(manager.classes.get(each.device_class))
+    }
+    here = {pool.driver for pool in node.pools}
+    published = {piece.spec.driver for piece in manager.slices.list()} if named - here else set()
+    return tuple(sorted((named - here) & published))
 
 
 def selecting_requests(examined: Iterable[NodeReport]) -> set[tuple[str, str]]:

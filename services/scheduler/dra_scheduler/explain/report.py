@@ -77,6 +77,7 @@ class NodeReport(Struct):
     """A node: whether it can take the pod, each plugin's objections, and what the allocator saw there.
 
     ``saw`` is what is behind the objections, by plugin; ``remedies`` are the changes that together would take all away.
+    ``silent_drivers`` are those that classes of the pod's requests name and that publish no pool for the node.
     """
 
     node: str
@@ -85,6 +86,7 @@ class NodeReport(Struct):
     saw: dict[str, tuple[str, ...]] = field(default_factory=dict)
     remedies: tuple[str, ...] = ()
     pools: tuple[PoolReport, ...] = ()
+    silent_drivers: tuple[str, ...] = ()
     requests: tuple[RequestReport, ...] = ()
     allocated: tuple[str, ...] = ()
 

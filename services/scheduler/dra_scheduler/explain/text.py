@@ -132,7 +132,15 @@ def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
             for request in _gist_only(node.requests)
         )
         pools = tuple((pool.driver, pool.devices, pool.problem, bool(pool.warning)) for pool in node.pools)
-        key = (node.fits, str(node.objections), str(node.saw), pools, str(requests), len(node.allocated))
+        key = (
+            node.fits,
+            str(node.objections),
+            str(node.saw),
+            pools,
+            str(requests),
+            len(node.allocated),
+            node.silent_drivers,
+        )
         found.setdefault(key, []).append(node)
     return list(found.values())
 
@@ -162,6 +170,7 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
         yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {_count(pool.devices)}{suffix}"
         if pool.warning:
             yield f"    {pool.warning}"
+    yield from (f"  driver {driver} publishes no devices for this node" for driver in node.silent_drivers)
     usable = not node.pools or any(pool.devices and not pool.problem for pool in node.pools)
     for index, request in enumerate(node.requests):
         why = _not_searched(request, node.requests[:index], node.requests, usable)

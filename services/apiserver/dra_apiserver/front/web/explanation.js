@@ -43,6 +43,7 @@ function Node({ node, closest }) {
     ${(node.remedies ?? []).map((text) => html`<p class="change">${text}</p>`)}
     ${(node.pools ?? []).filter((pool) => pool.problem).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.problem}</p>`)}
     ${(node.pools ?? []).filter((pool) => pool.warning).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.warning}</p>`)}
+    ${(node.silentDrivers ?? []).map((driver) => html`<p class="note">driver ${driver} publishes no devices for this node</p>`)}
     ${(node.requests ?? []).map((one) => html`<${Request} request=${one} />`)}
     ${(node.allocated ?? []).length > 0 && html`<p>would get ${node.allocated.join(", ")}</p>`}
   </details>`;
