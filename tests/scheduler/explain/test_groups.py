@@ -159,3 +159,57 @@ def test_a_member_that_there_is_no_time_for_is_not_called_unplaceable() -> None:
     assert "default/q: not tried, for lack of time" in text_of(report)
     assert not any("GangScheduling" in node.objections for node in report.nodes)
     world.close()
+
+
+_TREES = SchedulerConfig(gates=FeatureGates(V1_37, GenericWorkload=True, CompositePodGroup=True))
+
+
+def _tree_world(*cpus: str, groups: int = 2) -> list[Json]:
+    """Groups of one pod each, of which ``groups`` are needed, on one node of 4 CPUs."""
+    whole = {
+        "kind": "CompositePodGroup",
+        "metadata": {"name": "whole", "namespace": "default", "uid": "uid-whole"},
+        "spec": {"schedulingPolicy": {"gang": {"minGroupCount": groups}}},
+    }
+    world = [node_json("a"), whole]
+    for number, cpu in enumerate(cpus):
+        group = {
+            "kind": "PodGroup",
+            "metadata": {"name": f"g{number}", "namespace": "default", "uid": f"uid-g{number}"},
+            "spec": {
+                "schedulingPolicy": {"gang": {"minCount": 1}},
+                "parentCompositePodGroupName": "whole",
+            },
+        }
+        world += [
+            group,
+            pod_json(f"p{number}", requests={"cpu": cpu}, schedulingGroup={"podGroupName": f"g{number}"}),
+        ]
+    return world
+
+
+def test_groups_of_a_composite_group_are_tried_together() -> None:
+    report = explain("p0", *_tree_world("3", "3"), config=_TREES)
+    assert _places(report) == [("default/p0", "a"), ("default/p1", "")]
+    [node] = report.nodes
+    assert node.objections == {
+        "GangScheduling": (
+            "composite pod group default/whole: minCount (2) cannot be satisfied: 1 scheduled, 0 remaining",
+        )
+    }
+    assert report.change is not None
+    assert report.change.text == (
+        "until enough groups of composite pod group default/whole can have nodes together"
+    )
+
+
+def test_groups_of_a_composite_group_that_can_be_together_fit() -> None:
+    report = explain("p1", *_tree_world("2", "2"), config=_TREES)
+    assert report.nodes[0].fits
+    assert _places(report) == [("default/p0", "a"), ("default/p1", "a")]
+
+
+def test_a_group_that_its_composite_group_can_do_without_is_judged_by_itself() -> None:
+    report = explain("p1", *_tree_world("3", "3", groups=1), config=_TREES)
+    [node] = report.nodes
+    assert node.objections == {"NodeResourcesFit": ("Insufficient cpu",)}

@@ -20,6 +20,7 @@ _GROUPS = {
     "ResourceClaim": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "PodGroup": "scheduling.k8s.io",
+    "CompositePodGroup": "scheduling.k8s.io",
 }
 
 

@@ -256,7 +256,7 @@ class Explainer:
             each.report = self._with_obstacles(each.report, state, pod, each.node)
         change = missing_driver(self._manager, self._claims(pod))
         if report.group is not None and any(_waits_for_gang(each.report, unknown) for each in examined):
-            change = change or waiting_for(report.group)
+            change = change or waiting_for(report.group, trial.whole if trial is not None else "")
         change = change or self._change(pod, examined, trial)
         if change is not None and change.node:
             # No node is closer than one that a single change would do for.

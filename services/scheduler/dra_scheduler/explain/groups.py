@@ -51,8 +51,14 @@ def queue_state(queue: SchedulingQueue, entry: QueuedPod) -> tuple[str, str]:
     return ("gated", entry.message) if queue.is_gated(entry) else (Place.ACTIVE.value, "")
 
 
-def waiting_for(group: GroupReport) -> Change | None:
-    """What a pod waits for that could have a node; None: for nothing of its group."""
+def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
+    """What a pod waits for that could have a node, None if it is nothing of its group.
+
+    ``whole`` is the composite pod group at the top that the group is a part of.
+    """
+    if whole:
+        text = f"until enough groups of composite pod group {whole} can have nodes together"
+        return Change(node="", kind="gang", text=text)
     if group.placed >= group.min_count:
         return None
     text = f"until at least {group.min_count} pods of {group.group} can have nodes together"

@@ -12,6 +12,7 @@ import msgspec
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.allocator import Trace
+from dra_scheduler.dra.grouptree import GroupId, GroupTree, minimum_of
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.explain.claims import claim_report, claims_of
@@ -24,6 +25,8 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
 
 _replace = msgspec.structs.replace
+# By uid of a pod that is assumed on its node.
+_Held = dict[str, tuple[Framework, CycleState]]
 # So many nodes are enough to choose among (upstream's minFeasibleNodesToFind).
 _ENOUGH = 100
 
@@ -33,6 +36,7 @@ class Place:
     """Where a pod of the gang would go, or why it would get no node; without either, time was up before its turn."""
 
     pod: Pod
+    group: str
     node: str = ""
     devices: tuple[str, ...] = ()
     message: str = ""
@@ -40,12 +44,27 @@ class Place:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of the gang's pods that wait. ``placed`` are its pods that have nodes already."""
+    """What became of the waiting pods of a gang, or of the tree of groups that it is in.
 
-    minimum: int
-    placed: int
+    ``own`` is the group of the explained pod. ``placed`` counts the pods of each group that have nodes already, and
+    ``states`` has the state of each group's attempt.
+    """
+
+    tree: GroupTree
+    own: str
+    placed: dict[str, int]
     places: list[Place] = field(default_factory=list)
-    state: CycleState = field(default_factory=CycleState)
+    states: dict[str, CycleState] = field(default_factory=dict)
+
+    @property
+    def state(self) -> CycleState:
+        """The state of the attempt for the explained pod's group."""
+        return self.states.setdefault(self.own, CycleState())
+
+    @property
+    def whole(self) -> str:
+        """The composite pod group that all groups of the trial are a part of; empty if there is none."""
+        return self.tree.id.key if self.tree.id.composite else ""
 
     @property
     def complete(self) -> bool:
@@ -57,11 +76,13 @@ class Trial:
 
         Upstream's text of the plugin GangScheduling.
         """
-        others = sum(bool(place.node) for place in self.places if place.pod.metadata.uid != uid)
-        scheduled = self.placed + others + fits
-        if scheduled >= self.minimum or not self.complete:
+        if not self.complete:
             return ""
-        return f"minCount ({self.minimum}) cannot be satisfied: {scheduled} scheduled, 0 remaining"
+        counts = dict(self.placed)
+        for place in self.places:
+            own = place.pod.metadata.uid == uid
+            counts[place.group] += fits if own else bool(place.node)
+        return _shortage(self.tree, counts, self.own)
 
     def report(self) -> tuple[PlaceReport, ...]:
         """Return the places for an explanation."""
@@ -99,21 +120,41 @@ class GangTrials:
     @contextmanager
     def around(self, pod: Pod, in_time: Callable[[], bool]) -> Iterator[Trial | None]:
         """Try the pod's gang. Within the context its other pods are assumed on their nodes; None without a gang."""
-        key, group = group_key(pod), self._groups.of(pod)
-        gang = group.spec.scheduling_policy.gang if group is not None and self._gangs else None
-        if key is None or gang is None:
+        tree = self._tree(pod)
+        key = group_key(pod)
+        if tree is None or key is None:
             yield None
             return
-        trial = Trial(gang.min_count, self._groups.placed(key))
-        held: dict[str, tuple[Framework, CycleState]] = {}
+        groups = [own.key for own, _ in tree.leaves()]
+        trial = Trial(tree, key, {group: self._groups.placed(group) for group in groups})
+        held: _Held = {}
         try:
-            for member in self._waiting(key):
-                trial.places.append(self._place(member, trial, held, in_time))
+            for leaf, group in tree.leaves():
+                self._try_group(leaf.key, minimum_of(group), trial, held, in_time)
             self._take_back(pod.metadata.uid, held)
             yield trial
         finally:
             for uid in reversed([*held]):
                 self._take_back(uid, held)
+
+    def _tree(self, pod: Pod) -> GroupTree | None:
+        """The gang of the pod, with all groups that need each other; None if it may be scheduled by itself."""
+        key, group = group_key(pod), self._groups.of(pod)
+        root = self._groups.root_of(GroupId(key)) if key is not None and group is not None else None
+        tree = self._groups.tree(root) if root is not None and self._gangs else None
+        if tree is None or group is None:
+            return None
+        return tree if tree.id.composite or group.spec.scheduling_policy.gang is not None else None
+
+    def _try_group(
+        self, key: str, minimum: int, trial: Trial, held: _Held, in_time: Callable[[], bool]
+    ) -> None:
+        """Place the waiting pods of one group; a group that has too few gives its nodes to those after it."""
+        places = [self._place(member, key, trial, held, in_time) for member in self._waiting(key)]
+        trial.places += places
+        if key != trial.own and trial.placed[key] + sum(bool(each.node) for each in places) < minimum:
+            for place in reversed(places):
+                self._take_back(place.pod.metadata.uid, held)
 
     def _waiting(self, key: str) -> Sequence[Pod]:
         """The pods that the scheduler would try, by priority and age: the same order on a cluster and on its dump."""
@@ -129,33 +170,34 @@ class GangTrials:
     def _place(
         self,
         pod: Pod,
+        group: str,
         trial: Trial,
-        held: dict[str, tuple[Framework, CycleState]],
+        held: _Held,
         in_time: Callable[[], bool],
     ) -> Place:
         if not in_time():
-            return Place(pod)
+            return Place(pod, group)
         framework = self._frameworks[pod.spec.scheduler_name]
-        state = CycleState(trial.state)
+        state = CycleState(trial.states.setdefault(group, CycleState()))
         allowed, status = framework.pre_filter(state, pod)
         nodes = self._cache.nodes()
         if status is not None:
-            return Place(pod, message=Diagnosis(len(nodes), pre_filter=status.message).message)
+            return Place(pod, group, message=Diagnosis(len(nodes), pre_filter=status.message).message)
         feasible, statuses = self._feasible(framework, state, pod, allowed, in_time)
         if not feasible:
             if not in_time():
-                return Place(pod)
-            return Place(pod, message=Diagnosis(len(nodes), statuses).message)
+                return Place(pod, group)
+            return Place(pod, group, message=Diagnosis(len(nodes), statuses).message)
         name = _best(framework, state, pod, feasible)
         assumed = _replace(pod, spec=_replace(pod.spec, node_name=name))
         status = framework.reserve(state, assumed, name)
         held[pod.metadata.uid] = framework, state
         if status is not None:
             self._take_back(pod.metadata.uid, held)
-            return Place(pod, message=status.message)
+            return Place(pod, group, message=status.message)
         self._cache.assume(framework.with_node_statuses(state, assumed), name)
         claims = (claim_report(self._manager, claim) for claim in claims_of(self._manager, pod))
-        return Place(pod, name, tuple(device for claim in claims for device in claim.devices))
+        return Place(pod, group, name, tuple(device for claim in claims for device in claim.devices))
 
     def _feasible(
         self,
@@ -184,11 +226,41 @@ class GangTrials:
                 statuses[node.name] = status
         return feasible, statuses
 
-    def _take_back(self, uid: str, held: dict[str, tuple[Framework, CycleState]]) -> None:
+    def _take_back(self, uid: str, held: _Held) -> None:
         if uid in held:
             framework, state = held.pop(uid)
             framework.forget(state)
             self._cache.forget(uid)
+
+
+def _shortage(tree: GroupTree, counts: Mapping[str, int], own: str) -> str:
+    """Why the own group has too few nodes, or else a group above it; empty if all have enough."""
+    for group in _path(tree, own):
+        if _enough(group, counts):
+            continue
+        if not group.id.composite:
+            return f"minCount ({group.minimum}) cannot be satisfied: {counts[own]} scheduled, 0 remaining"
+        fitting = sum(_enough(child, counts) for child in group.children)
+        text = f"minCount ({group.minimum}) cannot be satisfied: {fitting} scheduled, 0 remaining"
+        return f"composite pod group {group.id.key}: {text}"
+    return ""
+
+
+def _path(tree: GroupTree, own: str) -> list[GroupTree]:
+    """The own group and those above it, the lowest first; none if it is not in the tree."""
+    if not tree.id.composite:
+        return [tree] if tree.id.key == own else []
+    for child in tree.children:
+        found = _path(child, own)
+        if found:
+            return [*found, tree]
+    return []
+
+
+def _enough(tree: GroupTree, counts: Mapping[str, int]) -> bool:
+    if not tree.id.composite:
+        return counts[tree.id.key] >= tree.minimum
+    return sum(_enough(child, counts) for child in tree.children) >= tree.minimum
 
 
 def _turn(pod: Pod) -> tuple[int, str, str]:
