@@ -1,6 +1,7 @@
 import gzip
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -11,6 +12,8 @@ from dra_cli.progress import Progress
 from tests.support.reference import reference_path
 
 CASE = {"expression": "true", "driver": "gpu.example.com", "device": {}, "features": []}
+
+_AS_1_36 = {"kubernetesVersions": ["1.36"]}
 
 
 def _cel_lines(path: Path, *outs: dict[str, object]) -> Path:
@@ -24,16 +27,16 @@ def _cel_lines(path: Path, *outs: dict[str, object]) -> Path:
 
 
 def test_counts_agreement_and_names_the_rest(tmp_path: Path) -> None:
-    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     assert right["match"] is True
     file = _cel_lines(tmp_path / "mixed.jsonl", right, {**right, "match": False})
     summary, agree = compare("cel", file)
-    assert summary == {"cases": 2, "agree": 1, "disagree": ["case-1"]}
+    assert summary == {"cases": 2, "agree": 1, "disagree": ["case-1"], **_AS_1_36}
     assert not agree
 
 
 def test_any_of_several_outcomes_agrees_and_a_panic_is_no_model(tmp_path: Path) -> None:
-    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     wrong = {**right, "match": False}
     lines = [
         {"in": {**CASE, "name": "either"}, "out": wrong, "outcomes": [wrong, right]},
@@ -42,7 +45,10 @@ def test_any_of_several_outcomes_agrees_and_a_panic_is_no_model(tmp_path: Path) 
     ]
     file = tmp_path / "lines.jsonl"
     file.write_bytes(b"\n".join(map(orjson.dumps, lines)))
-    assert compare("cel", file) == ({"cases": 2, "agree": 1, "disagree": ["neither"], "panics": 1}, False)
+    assert compare("cel", file) == (
+        {"cases": 2, "agree": 1, "disagree": ["neither"], **_AS_1_36, "panics": 1},
+        False,
+    )
 
 
 def test_cases_are_of_the_version_that_is_asked_for(tmp_path: Path) -> None:
@@ -58,18 +64,77 @@ def test_cases_are_of_the_version_that_is_asked_for(tmp_path: Path) -> None:
     types = [
         error["type"]
         for version in ("1.34", "1.36")
-        for answer in answers("validate", file, version)
+        for _, answer in answers("validate", file, version)
         for error in answer["server"]["errors"]
     ]
     assert types == ["FieldValueRequired", "FieldValueInvalid"]
 
 
+_INCLUDES = {**CASE, "expression": "'abc'.includes('a')", "features": ["DRAListTypeAttributes"]}
+
+
+def _cost_by(file: Path, asked: str = "") -> tuple[str, int]:
+    ((version, answer),) = answers("cel", file, asked)
+    return version, answer["estimatedCost"]
+
+
+def test_a_recording_is_answered_as_the_version_that_it_names(tmp_path: Path) -> None:
+    in_1_36, in_1_37 = ("1.36", 48), ("1.37", 3)
+    case: dict[str, Any] = {"in": _INCLUDES, "out": {}}
+    for name, content, expected in (
+        ("plain.jsonl", case, in_1_36),
+        ("random-cel-1.37.jsonl", case, in_1_37),
+        ("v1.37.2-cel.jsonl", case, in_1_37),
+        ("seed-11.375.jsonl", case, in_1_36),
+        ("between-1.36-1.37.jsonl", case, in_1_36),
+        ("line.jsonl", {**case, "kubernetesVersion": "v1.37.0"}, in_1_37),
+        ("of-1.36.jsonl", {**case, "in": {**_INCLUDES, "kubernetesVersion": "1.37"}}, in_1_37),
+        ("source.json", {"source": {"version": "1.37.0"}, "cases": [{"input": _INCLUDES}]}, in_1_37),
+        ("table-1.36.json", {"kubernetesVersion": "1.37", "cases": [{"input": _INCLUDES}]}, in_1_37),
+    ):
+        file = tmp_path / name
+        file.write_bytes(orjson.dumps(content))
+        assert _cost_by(file) == expected, name
+        assert [_cost_by(file, "1.36"), _cost_by(file, "v1.37.1")] == [in_1_36, in_1_37], name
+
+
+def test_the_summary_names_each_version_that_was_used(tmp_path: Path) -> None:
+    lines = [{"in": {**CASE, "kubernetesVersion": v}, "out": {}} for v in ("1.37.2", "1.35", "1.37")]
+    file = tmp_path / "mixed.jsonl"
+    file.write_bytes(b"\n".join(map(orjson.dumps, lines)))
+    assert compare("cel", file)[0]["kubernetesVersions"] == ["1.35", "1.37"]
+
+
+@pytest.mark.parametrize(("named", "asked"), [("1.99", ""), ("1.37", "1.99")])
+def test_an_unknown_version_is_refused(tmp_path: Path, named: str, asked: str) -> None:
+    file = tmp_path / "case.jsonl"
+    file.write_bytes(orjson.dumps({"in": {**CASE, "kubernetesVersion": named}, "out": {}}))
+    with pytest.raises(CommandError, match=r"unknown Kubernetes version '1\.99'") as caught:
+        compare("cel", file, asked)
+    assert caught.value.code == 2
+    # Another version can be asked for.
+    assert compare("cel", file, "1.36")[0]["kubernetesVersions"] == ["1.36"]
+
+
+def test_scheduler_configurations_get_the_defaults_of_their_version(tmp_path: Path) -> None:
+    file = tmp_path / "config.jsonl"
+    yaml = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    file.write_bytes(orjson.dumps({"in": {"yaml": yaml}, "out": {}}))
+    plugins = [
+        {plugin["name"] for plugin in profile["plugins"]["filter"]}
+        for version in ("1.34", "1.36")
+        for _, answer in answers("scheduler-config", file, version)
+        for profile in answer["profiles"].values()
+    ]
+    assert plugins[0] < plugins[1]
+
+
 def test_reads_gzipped_files(tmp_path: Path) -> None:
-    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     plain = _cel_lines(tmp_path / "plain.jsonl", right)
     packed = tmp_path / "packed.jsonl.gz"
     packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert compare("cel", packed) == ({"cases": 1, "agree": 1, "disagree": []}, True)
+    assert compare("cel", packed) == ({"cases": 1, "agree": 1, "disagree": [], **_AS_1_36}, True)
 
 
 _NEW_IN_1_37 = reference_path("reference", "kubernetes-1.37", "allocator-new-since-1.36.2.json")
@@ -77,7 +142,10 @@ _NEW_IN_1_37 = reference_path("reference", "kubernetes-1.37", "allocator-new-sin
 
 @pytest.mark.skipif(not _NEW_IN_1_37.exists(), reason="no reference material")
 def test_tables_of_upstreams_own_cases_are_read_as_they_are() -> None:
-    assert compare("alloc", _NEW_IN_1_37, "1.37") == ({"cases": 4, "agree": 4, "disagree": []}, True)
+    assert compare("alloc", _NEW_IN_1_37, "1.37") == (
+        {"cases": 4, "agree": 4, "disagree": [], "kubernetesVersions": ["1.37"]},
+        True,
+    )
     summary, agree = compare("alloc", _NEW_IN_1_37, "1.36")
     assert not agree
     assert summary["disagree"] == [
@@ -95,7 +163,10 @@ def test_a_table_says_what_each_implementation_answered(tmp_path: Path) -> None:
     wrong = {"incubating": {**asked, "error": "no"}, "experimental": asked}
     file = tmp_path / "table.json"
     file.write_bytes(orjson.dumps({"cases": [{**case, "actual": one} for one in (first, second, wrong)]}))
-    assert compare("alloc", file) == ({"cases": 3, "agree": 2, "disagree": ["nothing-wanted"]}, False)
+    assert compare("alloc", file) == (
+        {"cases": 3, "agree": 2, "disagree": ["nothing-wanted"], **_AS_1_36},
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -134,9 +205,12 @@ def test_a_case_that_makes_no_sense_is_one_of_disagreement(
     file = tmp_path / "odd.jsonl"
     file.write_bytes(orjson.dumps({"name": "odd", "in": case, "out": {"never": "ours"}}))
     summary, agree = compare(name, file)
-    assert (summary, agree) == ({"cases": 1, "agree": 0, "disagree": ["odd"]}, False)
+    assert (summary, agree) == (
+        {"cases": 1, "agree": 0, "disagree": ["odd"], **_AS_1_36},
+        False,
+    )
     assert len(capsys.readouterr().err.splitlines()) <= 1
-    (answer,) = answers(name, file)
+    ((_, answer),) = answers(name, file)
     assert isinstance(answer, dict)
 
 
@@ -153,7 +227,7 @@ def test_a_long_comparison_shows_how_far_it_is(
             super().__init__(what, total, monotonic=count(step=5).__next__)
 
     monkeypatch.setattr("dra_cli.conformance.recorded.Progress", EverySecond)
-    (right,) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
+    ((_, right),) = answers("cel", _cel_lines(tmp_path / "in.jsonl", {}))
     summary, _ = compare("cel", _cel_lines(tmp_path / "many.jsonl", *[right] * 12))
     assert summary["cases"] == 12
     assert "compared 2/12 after 10 s\ncompared 4/12 after 20 s\n" in capsys.readouterr().err

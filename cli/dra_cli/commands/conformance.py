@@ -1,6 +1,7 @@
 """``dralab conformance``."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from dra_cli.commandline import Parser, number
@@ -24,8 +25,8 @@ def options(parser: Parser) -> None:
     parser.add_argument(
         "--kubernetes-version",
         default="",
-        help="the version of Kubernetes that the cases are of, or that the driver meets: 1.34 to 1.37"
-        " (alloc, cel and validate: 1.36, from which most were recorded; driver: 1.37)",
+        help="the version of Kubernetes that answers the cases, or that the driver meets: 1.34 to 1.37"
+        " (the one that the recording names, or else 1.36, from which most were recorded; driver: 1.37)",
     )
     parser.add_argument("--answers", action="store_true", help="print our answer to each case instead")
     driver = parser.add_argument_group("driver", "a DRA driver's side of the contract")
@@ -68,8 +69,11 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.file is None:
         raise CommandError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:
-        for answer in recorded.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
+        versions: dict[str, None] = {}
+        for version, answer in recorded.answers(chosen.subject, chosen.file, chosen.kubernetes_version):
+            versions[version] = None
             print(orjson.dumps(answer).decode())
+        print(f"dralab: answered as Kubernetes {', '.join(versions)}", file=sys.stderr)
         return 0
     summary, agree = recorded.compare(chosen.subject, chosen.file, chosen.kubernetes_version)
     print(orjson.dumps(summary).decode())

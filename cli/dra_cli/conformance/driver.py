@@ -73,7 +73,7 @@ def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -
         raise CommandError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
     if chosen.output == "table":
-        print(f"\n{show.summary(results, seconds)}")
+        print(f"\nKubernetes {options.version}: {show.summary(results, seconds)}")
     else:
         about = {
             "command": shlex.join(options.command) or "a driver that was running",

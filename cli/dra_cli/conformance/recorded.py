@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -10,11 +11,14 @@ from typing import IO, Any, Protocol, cast
 
 import orjson
 from dra_shared.boundedfiles import read_all, read_file, read_standard_input
+from dra_shared.version import RECORDED, VERSIONS, Version
 
 from dra_cli.errors import CommandError
 from dra_cli.progress import Progress
 
 _MOST = 1 << 30
+# A version in a file's name, with or without its patch release.
+_VERSION = re.compile(r"(?<![\d.])(1\.\d+)(?:\.\d+)?(?!\d)")
 
 
 class Subject(Protocol):
@@ -53,13 +57,15 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
     """Answer every case of ``path`` and compare; gives the summary, and whether all agree.
 
     A case that cannot be read counts as a disagreement and is reported in a line on stderr. Where the real code gave
-    several answers (``outcomes``), any of them agrees; cases in which it panicked are left out, and counted.
+    several answers (``outcomes``), any of them agrees; cases in which it panicked are left out, and counted. The
+    summary names the versions of Kubernetes that the cases were answered as: ``kubernetes``, or each case's own.
 
     Raises:
-        CommandError: the file cannot be read, or a line is no case.
+        CommandError: the file cannot be read, a line is no case, or a version is unknown.
     """
     about = subject(name)
     disagree = []
+    versions: set[str] = set()
     cases = panics = 0
     total, lines = _lines(name, path, kubernetes)
     with Progress("compared", total) as progress:
@@ -71,6 +77,7 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
                 panics += 1
                 continue
             cases += 1
+            versions.add(line["in"]["kubernetesVersion"])
             try:
                 ours = about.answer(line["in"])
                 agrees = any(about.agrees(ours, out) for out in outcomes(line))
@@ -79,7 +86,12 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
                 progress.note(f"dralab: {path}, line {number}: {_unanswerable(name, problem)}")
             if not agrees:
                 disagree.append(str(line.get("name") or line["in"].get("name") or f"line {number}"))
-    summary = {"cases": cases, "agree": cases - len(disagree), "disagree": disagree}
+    summary = {
+        "cases": cases,
+        "agree": cases - len(disagree),
+        "disagree": disagree,
+        "kubernetesVersions": sorted(versions, key=Version.parse),
+    }
     return summary | ({"panics": panics} if panics else {}), not disagree
 
 
@@ -88,15 +100,20 @@ def outcomes(line: dict[str, Any]) -> list[dict[str, Any]]:
     return [*(line.get("outcomes") or ()), line["out"]]
 
 
-def answers(name: str, path: Path, kubernetes: str = "") -> Iterator[dict[str, Any]]:
-    """Our answer for each case of ``path``, an ``error`` for one that makes no sense; raises as :func:`compare`."""
+def answers(name: str, path: Path, kubernetes: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the version and our answer for each case of ``path``, an ``error`` if the case makes no sense.
+
+    Raises:
+        CommandError: as :func:`compare`.
+    """
     about = subject(name)
     for _, line in _lines(name, path, kubernetes)[1]:
+        version = line["in"]["kubernetesVersion"]
         try:
             answer = about.answer(line["in"])
         except Exception as problem:
             answer = {"error": _unanswerable(name, problem)}
-        yield answer
+        yield version, answer
 
 
 def _unanswerable(name: str, problem: Exception) -> str:
@@ -105,24 +122,56 @@ def _unanswerable(name: str, problem: Exception) -> str:
 
 
 def _lines(name: str, path: Path, kubernetes: str) -> tuple[int, Iterator[tuple[int, dict[str, Any]]]]:
-    """How many cases there are, at most, and each with its number: that of its line, or its place in ``cases``.
+    """Return how many cases there are at most, and each with its number: that of its line or its place in ``cases``.
 
-    They are for a version of Kubernetes unless they name their own.
+    Each ``in`` names the version of Kubernetes that the case is answered as. That is ``kubernetes`` unless it is empty,
+    and else the first that is named by the case, the table and the file's name. Most recordings that name none are of
+    1.36.
     """
+    if kubernetes:
+        kubernetes = _parsed(kubernetes, "--kubernetes-version")
     data = _data(path)
-    table = _table(name, data)
+    table = _load(data)
+    named = _table_version(table) or _file_version(path)
     if table is not None:
-        return len(table), _versioned(enumerate(table, start=1), kubernetes)
-    return data.count(b"\n") + 1, _versioned(_split(path, data), kubernetes)
+        cases = [_case(name, case) for case in table["cases"]]
+        return len(cases), _versioned(path, enumerate(cases, start=1), kubernetes, named)
+    return data.count(b"\n") + 1, _versioned(path, _split(path, data), kubernetes, named)
 
 
 def _versioned(
-    cases: Iterable[tuple[int, dict[str, Any]]], kubernetes: str
+    path: Path, cases: Iterable[tuple[int, dict[str, Any]]], kubernetes: str, named: str
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in cases:
-        if kubernetes and isinstance(line["in"], dict):
-            line["in"] = {"kubernetesVersion": kubernetes, **line["in"]}
+        if not isinstance(line["in"], dict):
+            raise CommandError(f"{path}, case {number}: `in` is not an object", 2)
+        own = line["in"].get("kubernetesVersion") or line.get("kubernetesVersion")
+        version = kubernetes or _parsed(str(own or named or RECORDED), f"{path}, case {number}")
+        line["in"] = {**line["in"], "kubernetesVersion": version}
         yield number, line
+
+
+def _parsed(version: str, where: str) -> str:
+    try:
+        return str(Version.parse(version))
+    except ValueError as error:
+        raise CommandError(f"{where}: {error}; --kubernetes-version replaces it", 2) from None
+
+
+def _table_version(table: dict[str, Any] | None) -> str:
+    """Return the version that a table says it was recorded from, or empty."""
+    if table is None:
+        return ""
+    source = table.get("source")
+    recorded = source.get("version") if isinstance(source, dict) else None
+    return str(table.get("kubernetesVersion") or recorded or "")
+
+
+def _file_version(path: Path) -> str:
+    """Return the one known version that the file's name has, such as 1.34 of random-alloc-1.34.jsonl.gz, or empty."""
+    known = {str(version) for version in VERSIONS}
+    found = {match for match in _VERSION.findall(path.name) if match in known}
+    return found.pop() if len(found) == 1 else ""
 
 
 def _data(path: Path) -> bytes:
@@ -150,8 +199,8 @@ def _split(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         yield number, line
 
 
-def _table(name: str, data: bytes) -> list[dict[str, Any]] | None:
-    """The cases of one JSON object that has them all, as lines have them; None: it is another file."""
+def _load(data: bytes) -> dict[str, Any] | None:
+    """Return the one JSON object that has all ``cases``, or None if it is another file."""
     try:
         table = orjson.loads(data)
     except orjson.JSONDecodeError:
@@ -159,7 +208,7 @@ def _table(name: str, data: bytes) -> list[dict[str, Any]] | None:
     cases = table.get("cases") if isinstance(table, dict) else None
     if not isinstance(cases, list) or not all(isinstance(case, dict) for case in cases):
         return None
-    return [_case(name, case) for case in cases]
+    return dict(table)
 
 
 def _case(name: str, case: dict[str, Any]) -> dict[str, Any]:

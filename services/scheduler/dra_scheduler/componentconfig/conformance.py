@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dra_shared.features import FeatureGates
-from dra_shared.version import RECORDED
+from dra_shared.version import RECORDED, Version
 
 from dra_scheduler.componentconfig import gojson
 from dra_scheduler.componentconfig.decode import decode
@@ -30,7 +30,8 @@ _FOREIGN = ("json: ", "yaml: ", "illegal base64", "couldn't build extenders", "c
 
 def answer(case: Mapping[str, Any]) -> dict[str, Any]:
     """What comes of a file: the object with its defaults, what is wrong with it, and its effective profiles."""
-    gates = FeatureGates(RECORDED, **(case.get("featureGates") or {}))
+    version = Version.parse(case.get("kubernetesVersion", str(RECORDED)))
+    gates = FeatureGates(version, **(case.get("featureGates") or {}))
     try:
         config = decode(case["yaml"])
     except DecodeError as problem:
