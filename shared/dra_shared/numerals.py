@@ -1,9 +1,17 @@
 """Whole numbers in texts that others sent."""
 
+import re
+
 BEYOND = 10**20
 """More than any integer of Go can be."""
 
 _DIGITS = 20
+_NUMBER = re.compile("[+-]?[0-9]+").fullmatch
+
+
+def is_digits(text: str) -> bool:
+    """True if the text is a decimal number without a sign. Python's own methods accept the digits of all scripts."""
+    return text.isascii() and text.isdigit()
 
 
 def integer(text: str) -> int:
@@ -14,11 +22,11 @@ def integer(text: str) -> int:
     Raises:
         ValueError: there is something else than digits.
     """
+    if not _NUMBER(text):
+        raise ValueError(f"invalid number: {text[:_DIGITS]}")
     if len(text) <= _DIGITS:
         return int(text)
     sign, digits = (text[0], text[1:]) if text[0] in "+-" else ("", text)
-    if not digits.isdecimal():
-        raise ValueError(f"invalid number: {text[:_DIGITS]}…")
     digits = digits.lstrip("0") or "0"
     number = int(digits) if len(digits) <= _DIGITS else BEYOND
     return -number if sign == "-" else number

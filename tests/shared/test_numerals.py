@@ -1,5 +1,5 @@
 import pytest
-from dra_shared.numerals import BEYOND, integer
+from dra_shared.numerals import BEYOND, integer, is_digits
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,14 @@ def test_numbers(text: str, number: int) -> None:
     assert integer(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30])
+@pytest.mark.parametrize("text", ["", "x", "1" * 5000 + "x", "-", "1e" + "0" * 30, "1_0", " 1", "٣", "²"])
 def test_what_is_no_number(text: str) -> None:
     with pytest.raises(ValueError, match="invalid"):
         integer(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"), [("0", True), ("9" * 5000, True), ("", False), ("+1", False), ("²", False)]
+)
+def test_digits_are_those_of_go(text: str, expected: bool) -> None:
+    assert is_digits(text) is expected

@@ -19,6 +19,10 @@ TAKE_OVER = "dralab.take_over"
 
 _HELD_BYTES = 1 << 16
 
+# Webhooks and proxied servers may answer with a status that no RFC has. Go sends it, in these words.
+for _code in range(600, 1000):
+    STATUS_LINE[_code] = b"HTTP/1.1 %d status code %d\r\n" % (_code, _code)
+
 
 class Peer(Protocol):
     """The client's end of a connection that was taken over."""

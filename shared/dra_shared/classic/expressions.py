@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dra_shared.cel import CompileError, compile_expression
 from dra_shared.classic.drivers import Driver, Type
+from dra_shared.numerals import integer, is_digits
 from dra_shared.quantity import Quantity, QuantityError
 
 COMPARISONS = {"==": "==", ">": ">", ">=": ">=", "<": "<", "<=": "<="}
@@ -192,9 +193,9 @@ def version(value: str) -> str:
         Inexpressible: it is no version.
     """
     numbers = value.removeprefix("v").split(".")
-    if not all(number.isdigit() for number in numbers) or len(numbers) > 3:
+    if not all(is_digits(number) for number in numbers) or len(numbers) > 3:
         raise Inexpressible(f"{value!r} is no version")
-    return ".".join(str(int(number)) for number in [*numbers, "0", "0"][:3])
+    return ".".join(str(integer(number)) for number in [*numbers, "0", "0"][:3])
 
 
 def _amount(key: Key, sign: str, value: str) -> str:

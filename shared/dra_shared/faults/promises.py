@@ -12,6 +12,7 @@ from dra_shared.claims import POD_CLAIM_ANNOTATION, controller_of
 from dra_shared.faults.catalog import KINDS
 from dra_shared.faults.invariants import devices_twice
 from dra_shared.faults.story import Sample, Story
+from dra_shared.numerals import integer, is_digits
 
 Device = tuple[str, str, str]
 
@@ -334,7 +335,7 @@ def _is_ready(sample: Sample, name: str) -> bool:
 
 
 def _revision(text: str) -> int:
-    return int(text) if text.isdigit() else 0
+    return integer(text) if is_digits(text) else 0
 
 
 CONTAINERS = Judge("containers went on", _containers_go_on, _none_ran)

@@ -273,3 +273,14 @@ async def test_tls_with_certificates_of_both_sides(tmp_path: Path) -> None:
             api.add(pod_json("q"))
             await until(lambda: condition(api, "q"))
     assert condition(api, "q")["message"].startswith(f'Post "{url}/filter": ')
+
+
+@pytest.mark.parametrize("body", [[], "x", {"NodeNames": 5}, {"error": {}}, {"failedNodes": "x"}], ids=str)
+async def test_a_pod_waits_while_an_extender_answers_with_other_types(body: Any) -> None:
+    api = FakeApi(node_json("a"))
+    async with extender(filter=lambda args: body) as server, running(api, loaded=_loaded(server)):
+        api.add(pod_json("p"))
+        await until(lambda: condition(api, "p"))
+    found = condition(api, "p")
+    assert found["reason"] == "SchedulerError"
+    assert found["message"].startswith("json: cannot unmarshal ")

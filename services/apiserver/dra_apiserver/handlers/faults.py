@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 from dra_shared.faults.catalog import PATH
+from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.errors import StatusError, bad_request, method_not_allowed
 from dra_apiserver.handlers.faultregister import Register
@@ -38,9 +39,9 @@ async def answer(register: Register, request: Request) -> None:
 
 
 async def _one(find: Callable[[int], Awaitable[object]], number: str) -> object:
-    if not number.isdecimal():
+    if not is_digits(number):
         raise bad_request(f"{PATH}/{number}: faults have numbers")
-    found = await find(int(number))
+    found = await find(integer(number))
     if found is None:
         raise StatusError(404, "NotFound", f"there is no fault {number}, or it was long ago")
     return found

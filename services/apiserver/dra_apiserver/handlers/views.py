@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 from dra_shared.clock import FakeClock
 from dra_shared.moments import parse_moment
+from dra_shared.numerals import is_digits
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, bad_request, method_not_allowed, not_found
@@ -280,7 +281,7 @@ async def _versions(api: Api, target: Target, revision: int) -> dict[str, Record
 
 def _number(request: Request, name: str) -> int:
     text = request.query.get(name, "") or "0"
-    if not text.isdecimal() or len(text) > 9:
+    if not is_digits(text) or len(text) > 9:
         raise bad_request(f"{name} must be a number, not {text!r}")
     return int(text)
 

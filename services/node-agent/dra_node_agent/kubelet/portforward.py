@@ -10,6 +10,8 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
+from dra_shared.numerals import integer, is_digits
+
 from dra_node_agent.kubelet.spdy import SPDY, Session, Stream
 from dra_node_agent.kubelet.websocket import Refused, Upgrade, WebSocket
 from dra_node_agent.runtime.base import RuntimeFailure
@@ -113,7 +115,7 @@ class _Pairs:
 
     async def _take(self, stream: Stream) -> None:
         kind, port = stream.headers.get("streamtype", ""), stream.headers.get("port", "")
-        if kind not in (_DATA, _ERROR) or not port.isdigit() or not 0 < int(port) < 1 << 16:
+        if kind not in (_DATA, _ERROR) or not is_digits(port) or not 0 < integer(port) < 1 << 16:
             await self._session.refuse(stream)
             return
         # Clients of old name no request; their error stream comes first, and the data stream next.
@@ -146,7 +148,7 @@ def _ports(query: Sequence[tuple[str, str]]) -> Sequence[int]:
         if not value:
             raise Refused(400, 'query parameter "port" cannot be empty')
         for text in value.split(","):
-            if not text.isdigit() or int(text) >= 1 << 16:
+            if not is_digits(text) or integer(text) >= 1 << 16:
                 raise Refused(400, f'unable to parse "{value}" as a port')
             if int(text) < 1:
                 raise Refused(400, f'port "{value}" must be > 0')

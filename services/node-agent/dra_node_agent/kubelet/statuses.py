@@ -13,6 +13,7 @@ from dra_shared.client.errors import ApiError, Conflict, NotFound
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock
 from dra_shared.log import logger
+from dra_shared.numerals import integer, is_digits
 
 from dra_node_agent.kubelet.podconditions import OWNED
 
@@ -71,7 +72,7 @@ def _with_nulls(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
 
 
 def _newer(version: str, than: str) -> bool:
-    return not (version.isdigit() and than.isdigit()) or int(version) >= int(than)
+    return not (is_digits(version) and is_digits(than)) or integer(version) >= integer(than)
 
 
 class StatusReporter:

@@ -4,6 +4,7 @@ import asyncio
 
 import httpx
 from dra_shared.api.container import Container, Probe
+from dra_shared.numerals import integer, is_digits
 from dra_shared.version import DEFAULT
 from grpc import aio
 
@@ -44,8 +45,8 @@ async def probe_network(probe: Probe, address: str, container: Container | None 
 def _port(port: int | str, container: Container | None) -> int:
     if isinstance(port, int):
         return port
-    if port.isdigit():
-        return int(port)
+    if is_digits(port):
+        return integer(port)
     for known in container.ports if container is not None else ():
         if known.name == port:
             return known.container_port

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from dra_shared.api.resource import AllocationResult, DeviceAllocationResult, ResourceClaim
 from dra_shared.claims import EXTENDED_RESOURCE_ANNOTATION, controller_of
+from dra_shared.numerals import integer, is_digits
 
 from dra_scheduler.allocator import AllocatedState
 
@@ -246,7 +247,7 @@ class ClaimTracker:
 def revision(claim: ResourceClaim) -> int:
     """The claim's resource version as the number that it is; 0 where it isn't one."""
     text = claim.metadata.resource_version
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return integer(text) if is_digits(text) else 0
 
 
 def _newer(one: ResourceClaim, other: ResourceClaim) -> bool:

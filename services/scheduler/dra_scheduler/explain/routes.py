@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 from dra_shared.api.node import Node
+from dra_shared.numerals import integer, is_digits
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.explainer import Explainer
@@ -59,9 +60,7 @@ def routes(
 def _answer(request: Any, explain: Callable[..., PodReport | None], kind: str) -> Any:
     namespace, name = request.path_params["namespace"], request.path_params["name"]
     text = request.query_params.get("nodes", "")
-    report = explain(
-        namespace, name, most_nodes=int(text) if text.isascii() and text.isdigit() else _MOST_NODES
-    )
+    report = explain(namespace, name, most_nodes=integer(text) if is_digits(text) else _MOST_NODES)
     if report is None:
         return _text(f'there is no {kind} "{namespace}/{name}"\n', 404)
     return _text(render(report)) if _wants_text(request) else _json(report)

@@ -16,6 +16,7 @@ from dra_shared.client.transport import HttpTransport
 from dra_shared.quoting import go_quote
 
 from dra_scheduler.componentconfig.types import Extender
+from dra_scheduler.extenders import answers
 from dra_scheduler.extenders.tls import tls_context
 from dra_scheduler.framework.nodeinfo import NodeInfo
 
@@ -99,12 +100,12 @@ class HTTPExtender:
             ExtenderError: it did not answer, or not sensibly.
         """
         config = self._config
-        answer = await self._object(config.filter_verb, self._arguments(pod, nodes))
-        if problem := answer.get("error"):
+        answer = await self._send(config.filter_verb, self._arguments(pod, nodes), answers.FILTER)
+        if problem := answer.get("Error"):
             raise ExtenderError(problem)
         names: Sequence[str] = ()
-        if config.node_cache_capable and answer.get("nodenames") is not None:
-            names = _names(answer["nodenames"])
+        if config.node_cache_capable and "NodeNames" in answer:
+            names = answer["NodeNames"]
             known = {node.name for node in nodes}
             for name in names:
                 if name not in known:
@@ -112,9 +113,10 @@ class HTTPExtender:
                         f"extender {go_quote(self.name)} claims a filtered node {go_quote(name)} which is not found "
                         "in the input node list"
                     )
-        elif answer.get("nodes") is not None:
-            names = [_lower(_lower(node).get("metadata")).get("name", "") for node in _items(answer["nodes"])]
-        return Filtered(names, _texts(answer, "failednodes"), _texts(answer, "failedandunresolvablenodes"))
+        elif "Nodes" in answer:
+            found = answer["Nodes"].get("items", ())
+            names = [node.get("metadata", {}).get("name", "") for node in found]
+        return Filtered(names, answer.get("FailedNodes", {}), answer.get("FailedAndUnresolvableNodes", {}))
 
     async def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """A score for each node, times the extender's weight.
@@ -122,11 +124,11 @@ class HTTPExtender:
         Raises:
             ExtenderError: it did not answer, or not sensibly.
         """
-        answer = await self._send(self._config.prioritize_verb, self._arguments(pod, nodes))
+        arguments = self._arguments(pod, nodes)
         scores: dict[str, int] = {}
-        for entry in map(_lower, answer if isinstance(answer, list) else []):
-            name = str(entry.get("host", ""))
-            scores[name] = scores.get(name, 0) + int(entry.get("score") or 0) * self._config.weight
+        for entry in await self._send(self._config.prioritize_verb, arguments, answers.PRIORITIES):
+            name = entry.get("Host", "")
+            scores[name] = scores.get(name, 0) + entry.get("Score", 0) * self._config.weight
         return scores
 
     async def bind(self, pod: Pod, node_name: str) -> None:
@@ -142,8 +144,8 @@ class HTTPExtender:
             "PodUID": meta.uid,
             "Node": node_name,
         }
-        answer = await self._object(self._config.bind_verb, arguments)
-        if problem := answer.get("error"):
+        answer = await self._send(self._config.bind_verb, arguments, answers.BINDING)
+        if problem := answer.get("Error"):
             raise ExtenderError(problem)
 
     async def preempt(
@@ -170,24 +172,24 @@ class HTTPExtender:
                 for name, found in victims.items()
             }
             arguments["NodeNameToMetaVictims"] = None
-        answer = await self._object(self._config.preempt_verb, arguments)
-        chosen = answer.get("nodenametometavictims") or {}
-        return {name: self._victims(name, _lower(found), nodes) for name, found in chosen.items()}
+        answer = await self._send(self._config.preempt_verb, arguments, answers.PREEMPTION)
+        chosen = answer.get("NodeNameToMetaVictims", {})
+        return {name: self._victims(name, found, nodes) for name, found in chosen.items()}
 
     def _victims(self, name: str, found: JsonObject, nodes: Mapping[str, NodeInfo]) -> Victims:
         node = nodes.get(name)
         if node is None:
             raise ExtenderError(f"nodeinfo not found for node name {go_quote(name)}")
         pods = []
-        for entry in found.get("pods") or ():
-            uid = _lower(entry).get("uid", "")
+        for entry in found.get("Pods", ()):
+            uid = entry.get("UID", "")
             if uid not in node.pods:
                 raise ExtenderError(
                     f"extender: {self.name} claims to preempt pod (UID: &{{{uid}}}) on node: {name}, but the pod is "
                     "not found on that node"
                 )
             pods.append(node.pods[uid])
-        return Victims(pods, int(found.get("numpdbviolations") or 0))
+        return Victims(pods, found.get("NumPDBViolations", 0))
 
     def _arguments(self, pod: Pod, nodes: Sequence[NodeInfo]) -> JsonObject:
         """ExtenderArgs: names for an extender that knows the nodes, or else the nodes themselves."""
@@ -199,11 +201,8 @@ class HTTPExtender:
             arguments["Nodes"] = {"metadata": {}, "items": items}
         return arguments
 
-    async def _object(self, action: str, arguments: JsonObject) -> JsonObject:
-        return _lower(await self._send(action, arguments))
-
-    async def _send(self, action: str, arguments: JsonObject) -> Any:
-        """The body of the answer to a POST."""
+    async def _send(self, action: str, arguments: JsonObject, kind: answers.Type) -> Any:
+        """Return the body of the answer to a POST, which is of this type."""
         url = f"{self._config.url_prefix.rstrip('/')}/{action}"
         body = msgspec.json.encode(arguments)
         try:
@@ -218,8 +217,8 @@ class HTTPExtender:
         if response.status_code != httpx.codes.OK:
             raise ExtenderError(f"failed {action} with extender at URL {url}, code {response.status_code}")
         try:
-            return msgspec.json.decode(response.content)
-        except msgspec.DecodeError as problem:
+            return answers.read(kind, msgspec.json.decode(response.content))
+        except (msgspec.DecodeError, answers.AnswerError, RecursionError) as problem:
             raise ExtenderError(str(problem)) from problem
 
     @property
@@ -244,11 +243,6 @@ class HTTPExtender:
             self._client = None
 
 
-def _lower(value: Any) -> JsonObject:
-    """An object with its fields in lower case: Go takes them in any."""
-    return {key.lower(): item for key, item in value.items()} if isinstance(value, dict) else {}
-
-
 def _cause(problem: BaseException, url: str) -> str:
     found: BaseException | None = problem
     while found is not None:
@@ -256,16 +250,3 @@ def _cause(problem: BaseException, url: str) -> str:
             return f"dial tcp {httpx.URL(url).netloc.decode()}: connect: connection refused"
         found = found.__cause__
     return str(problem) or type(problem).__name__
-
-
-def _names(value: Any) -> list[str]:
-    return [str(name) for name in value]
-
-
-def _items(value: Any) -> Sequence[Any]:
-    found = _lower(value).get("items")
-    return found if isinstance(found, list) else ()
-
-
-def _texts(answer: JsonObject, field: str) -> dict[str, str]:
-    return {name: str(text) for name, text in (answer.get(field) or {}).items()}

@@ -53,7 +53,7 @@ def check_legacy_range(value: str, path: str, known: Set[str] = frozenset()) -> 
     good = bool(slash) and length.isascii() and length.isdigit()
     if found is None or not good or integer(length) > found.max_prefixlen:
         return [invalid(path, value, _NO_RANGE)]
-    if (found.version == 4 and str(found) != address) or str(int(length)) != length:
+    if (found.version == 4 and str(found) != address) or str(integer(length)) != length:
         return [invalid(path, value, "must not have leading 0s in IP or prefix length")]
     if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is not None:
         return [invalid(path, value, "must not have an IPv4-mapped IPv6 address")]

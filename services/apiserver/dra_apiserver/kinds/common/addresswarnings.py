@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator
 
-from dra_shared.numerals import integer
+from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.kinds.common.addresses import parse_address
 
@@ -26,7 +26,7 @@ def range_warnings(path: str, value: str) -> Iterator[str]:
     """As of an address; or bits are set after the prefix."""
     address, _, length = value.partition("/")
     found = parse_address(address)
-    if found is None or not length.isdecimal():
+    if found is None or not is_digits(length):
         return
     mapped = getattr(found, "ipv4_mapped", None)
     if mapped is not None and integer(length) >= 96:

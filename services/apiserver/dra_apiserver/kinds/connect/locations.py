@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from dra_shared.numerals import integer, is_digits
 from dra_shared.selectors import label_selector
 
 from dra_apiserver.api import Api
@@ -108,11 +109,11 @@ def _pod(api: Api, pod: JsonObject, scheme: str, port: str) -> Location:
 
 def _service(api: Api, target: Target, scheme: str, name: str, port: str) -> Location:
     service = api.lookup("", "services", target.namespace, name)
-    if port.isdigit():
+    if is_digits(port):
         if service is None:
             raise not_found(GroupResource("", "services"), name)
         ports = (service.get("spec") or {}).get("ports") or ()
-        found = next((one for one in ports if one.get("port") == int(port)), None)
+        found = next((one for one in ports if one.get("port") == integer(port)), None)
         if found is None:
             raise service_unavailable(f"no service port {port} found for service {quote(name)}")
         port = found.get("name") or ""
@@ -199,9 +200,9 @@ def _first_port(pod: JsonObject) -> str:
 
 
 def _number(port: str) -> int:
-    if port.isdigit() and int(port) < 1 << 16:
-        return int(port)
-    why = f"address {port}: invalid port" if port.isdigit() else f"lookup tcp/{port}: unknown port"
+    if is_digits(port) and (number := integer(port)) < 1 << 16:
+        return number
+    why = f"address {port}: invalid port" if is_digits(port) else f"lookup tcp/{port}: unknown port"
     raise service_unavailable(f"error trying to reach service: dial tcp: {why}")
 
 

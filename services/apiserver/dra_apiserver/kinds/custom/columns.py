@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dra_shared.numerals import integer
+from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.kinds.common.cells import since
 from dra_apiserver.kinds.kind import Column, Printer
@@ -64,7 +64,8 @@ def _below(value: Any, key: str) -> list[Any]:
     if isinstance(value, list):
         if key == "*":
             return value
-        return [value[int(key)]] if key.isdecimal() and integer(key) < len(value) else []
+        index = integer(key) if is_digits(key) else len(value)
+        return [value[index]] if index < len(value) else []
     return []
 
 

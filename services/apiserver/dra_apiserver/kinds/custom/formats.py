@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-from dra_shared.numerals import integer
+from dra_shared.numerals import integer, is_digits
 
 _HEX = "[0-9a-fA-F]"
 _DATE_TIME = re.compile(r"\d{4}-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(\.\d+)?([Zz]|[+-]\d\d:?\d\d)")
@@ -61,7 +61,7 @@ def _range(text: str) -> bool:
         found = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return bool(slash) and length.isdecimal() and integer(length) <= found.max_prefixlen
+    return bool(slash) and is_digits(length) and integer(length) <= found.max_prefixlen
 
 
 def _byte(text: str) -> bool:

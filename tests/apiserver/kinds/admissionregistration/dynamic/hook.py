@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import json
 import ssl
 import tempfile
 from collections.abc import Callable
@@ -46,10 +47,14 @@ def patching(*operations: JsonObject) -> Behaviour:
 
 
 class Hook:
-    """`async with Hook() as hook:` answers AdmissionReviews as `behaviours` say by path, and keeps the `reviews`."""
+    """`async with Hook() as hook:` answers AdmissionReviews as `behaviours` say by path, and keeps the `reviews`.
+
+    `answers` change a whole answer.
+    """
 
     def __init__(self) -> None:
         self.behaviours: dict[str, Behaviour] = {}
+        self.answers: dict[str, Callable[[JsonObject], None]] = {}
         self.reviews: list[JsonObject] = []
         self.paths: list[str] = []
         self.port = 0
@@ -95,4 +100,7 @@ class Hook:
         behaviour = self.behaviours.get(target.partition("?")[0])
         if behaviour is not None:
             behaviour(review["request"], response)
-        return orjson.dumps({**review, "request": None, "response": response})
+        answer = {**review, "request": None, "response": response}
+        if (change := self.answers.get(target.partition("?")[0])) is not None:
+            change(answer)
+        return json.dumps(answer).encode()

@@ -314,3 +314,110 @@ async def test_what_registers_is_never_asked_about(client: httpx.AsyncClient) ->
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 500
     assert (await client.delete(f"{VALIDATING}/hooks")).status_code == 200
     assert (await client.post(CONFIGMAPS, json=configmap("c"))).status_code == 201
+
+
+_DECODE = "json: cannot unmarshal"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "text"),
+    [
+        (
+            "response",
+            "x",
+            f"{_DECODE} string into Go struct field AdmissionReview.response of type v1.AdmissionResponse",
+        ),
+        ("kind", 5, f"{_DECODE} number into Go struct field .kind of type string"),
+        ("apiVersion", [], f"{_DECODE} array into Go struct field .apiVersion of type string"),
+        ("apiVersion", "a/b/c", "unexpected GroupVersion string: a/b/c"),
+        (
+            "response.allowed",
+            "yes",
+            f"{_DECODE} string into Go struct field AdmissionResponse.response.allowed of type bool",
+        ),
+        (
+            "response.uid",
+            5,
+            f"{_DECODE} number into Go struct field AdmissionResponse.response.uid of type types.UID",
+        ),
+        (
+            "response.warnings",
+            "w",
+            f"{_DECODE} string into Go struct field AdmissionResponse.response.warnings of type []str",
+        ),
+        (
+            "response.warnings",
+            [5],
+            f"{_DECODE} number into Go struct field AdmissionResponse.response.warnings of type string",
+        ),
+        (
+            "response.patch",
+            5,
+            f"{_DECODE} number into Go struct field AdmissionResponse.response.patch of type []uint8",
+        ),
+        ("response.patch", "%%", "illegal base64 data at input byte 0"),
+        (
+            "response.patchType",
+            {},
+            f"{_DECODE} object into Go struct field AdmissionResponse.response.patchType of type v1.P",
+        ),
+        (
+            "response.auditAnnotations",
+            {"a": 1},
+            f"{_DECODE} number into Go struct field AdmissionResponse.response.audit",
+        ),
+        (
+            "response.status",
+            "no",
+            f"{_DECODE} string into Go struct field AdmissionResponse.response.status of type v1.Status",
+        ),
+        (
+            "response.status",
+            {"details": "no"},
+            f"{_DECODE} string into Go struct field Status.response.status.details of t",
+        ),
+        (
+            "response.status",
+            {"details": {"causes": "x"}},
+            "StatusDetails.response.status.details.causes of type []v1.St",
+        ),
+        (
+            "response.status",
+            {"code": "400"},
+            f"{_DECODE} string into Go struct field Status.response.status.code of type int32",
+        ),
+        ("response.status", {"code": 10**30}, "Status.response.status.code of type int32"),
+        ("response.status", {"message": 5}, "Status.response.status.message of type string"),
+    ],
+)
+async def test_an_answer_of_the_wrong_types_is_none(
+    client: httpx.AsyncClient, hook: Hook, path: str, value: Any, text: str
+) -> None:
+    hook.answers["/"] = lambda answer: _put(answer, path.split("."), value)
+    await register(client, MUTATING, webhook("m", hook.url("/")))
+    answer = await client.post(CONFIGMAPS, json=configmap("c"))
+    message = answer.json()["message"]
+    assert (answer.status_code, answer.json()["reason"]) == (500, "InternalError")
+    assert message.startswith(
+        'Internal error occurred: failed calling webhook "m.example.com": failed to call webhook: '
+    )
+    assert text in message
+
+
+def _put(answer: JsonObject, path: list[str], value: Any) -> None:
+    for step in path[:-1]:
+        answer = answer[step]
+    answer[path[-1]] = value
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"), [(-5, 400), (399, 400), (599, 599), (600, 600), (999, 999), (1000, 500)]
+)
+async def test_a_denial_has_the_code_that_the_webhook_says(
+    client: httpx.AsyncClient, hook: Hook, code: int, expected: int
+) -> None:
+    hook.behaviours["/"] = lambda _request, response: response.update(allowed=False, status={"code": code})
+    await register(client, VALIDATING, webhook("v", hook.url("/")))
+    for accept in ("application/json", "application/json;as=Table;v=v1;g=meta.k8s.io, application/json"):
+        answer = await client.post(CONFIGMAPS, json=configmap("c"), headers={"accept": accept})
+        assert (answer.status_code, answer.json()["code"]) == (expected, expected)
