@@ -36,7 +36,7 @@ class _Terminal:
             await asyncio.sleep(3600 if seconds > 60 else 0)
 
         self.files = Files({f"/work/{name}": text for name, text in (files or {}).items()})
-        world = World(_PROGRAMS, sleep, unknown, self.files, directory="/work")
+        world = World(_PROGRAMS, sleep, unknown, self.files, directory="/work", reads_input=reads_input)
         self.shell = Shell(world, {}, self.out.append, self.err.append, name=name)
 
     async def run(self, script: str) -> int:

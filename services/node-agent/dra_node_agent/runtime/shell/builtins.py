@@ -132,6 +132,63 @@ async def _kill(process: Process) -> int:
     return status
 
 
+@declared(Syntax(flags="rs", valued="p", status=2))
+async def _read(process: Process, given: Given) -> int:
+    """Take a line, and split it among variables."""
+    line = process.piped.line() if process.piped is not None else ""
+    whole = line.endswith("\n")
+    text = line.removesuffix("\n")
+    if "r" not in given:
+        while text.endswith("\\") and not text.endswith("\\\\") and whole and process.piped is not None:
+            more = process.piped.line()
+            whole = more.endswith("\n")
+            text = text[:-1] + more.removesuffix("\n")
+        text = re.sub(r"\\(.)", r"\1", text)
+    separators = process.env.get("IFS", process.shell.lookup("IFS"))
+    names = list(given.operands) or ["REPLY"]
+    values = _split(text, " \t\n" if separators is None else separators, len(names))
+    for name, value in zip(names, values, strict=True):
+        if not (name.isidentifier() and name.isascii()):
+            raise UsageError(f"`{name}': not a valid identifier", 1)
+        process.shell.assign(name, value)
+    return 0 if whole else 1
+
+
+def _split(text: str, separators: str, count: int) -> list[str]:
+    """Split a text into so many fields; the last has all that is left."""
+    blanks = "".join(char for char in separators if char in " \t\n")
+    text = text.strip(blanks) if blanks else text
+    fields: list[str] = []
+    while len(fields) < count - 1 and text:
+        end = next((place for place, char in enumerate(text) if char in separators), len(text))
+        fields.append(text[:end])
+        text = text[end:].lstrip(blanks) if blanks else text[end:]
+        # One separator that is no blank ends a field, with the blanks around it.
+        if text and text[0] in separators and (text[0] not in blanks):
+            text = text[1:].lstrip(blanks) if blanks else text[1:]
+    return [*fields, text, *[""] * (count - len(fields) - 1)]
+
+
+async def _shift(process: Process) -> int:
+    text = process.argv[1] if len(process.argv) > 1 else "1"
+    arguments = process.shell.arguments
+    if not text.isdigit():
+        process.err(f"shift: {text}: numeric argument required\n")
+        return 1
+    if int(text[:9]) > len(arguments):
+        return 1
+    del arguments[: int(text)]
+    return 0
+
+
+async def _source(process: Process) -> int:
+    """`.`: run the commands of a file in this shell."""
+    text = process.files.content.get(process.absolute(process.argv[1])) if len(process.argv) > 1 else None
+    if text is None:
+        return await process.shell.world.fallback(process)
+    return await process.shell.execute(parse(text))
+
+
 async def _exec(process: Process) -> int:
     if len(process.argv) < 2:
         return 0
@@ -197,6 +254,7 @@ def _double_quote(value: str) -> str:
 
 #: By name.
 BUILTINS: Mapping[str, Program] = {
+    ".": _source,
     "break": _loop_control(False),
     "cd": _cd,
     "continue": _loop_control(True),
@@ -205,8 +263,11 @@ BUILTINS: Mapping[str, Program] = {
     "exit": _exit,
     "export": _export,
     "kill": _kill,
+    "read": _read,
     "return": _exit,
     "set": _set,
+    "shift": _shift,
+    "source": _source,
     "trap": _trap,
     "unset": _unset,
     "wait": _wait,

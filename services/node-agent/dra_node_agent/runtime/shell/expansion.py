@@ -9,6 +9,7 @@ from typing import Protocol
 
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import ShellSyntaxError, Word, quoted_end
+from dra_node_agent.runtime.shell.world import absolute
 
 _ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -18,6 +19,10 @@ _ARITHMETIC: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Mod: lambda left, right: left - right * _quotient(left, right),
 }
 _LONGEST_EXPRESSION = 200
+_MOST_ITEMS = 10_000
+_BRACES = re.compile(r"([^{}'\"\\$`]*)\{([^{}'\"\\$`]+(?:,|\.\.)[^{}'\"\\$`]*)\}([^{}'\"\\$`]*)")
+_RANGE = re.compile(r"(-?\d{1,9})\.\.(-?\d{1,9})")
+_BRACKETS = re.compile(r"\[[^\]]+\]")
 
 
 class ExpandingShell(Protocol):
@@ -70,6 +75,9 @@ class Expander:
         """The fields that the word becomes: none, one or several."""
         if word.text in ('"$@"', "$@", "$*"):
             return list(self._shell.arguments)
+        if self._shell.name.endswith("bash") and (match := _BRACES.fullmatch(word.text)):
+            words = [f"{match[1]}{item}{match[3]}" for item in _items(match[2])]
+            return [text for item in words for text in await self.fields(Word(item))]
         fields: list[str] = []
         current: str | None = None
         pattern = False
@@ -77,7 +85,7 @@ class Expander:
             if quoted:
                 current = (current or "") + piece
                 continue
-            pattern = pattern or any(char in piece for char in "*?")
+            pattern = pattern or _is_pattern(piece)
             parts = piece.split()
             if not parts:
                 if piece and current is not None:
@@ -111,12 +119,29 @@ class Expander:
         return made
 
     def _glob(self, field: str) -> list[str]:
-        if not any(char in field for char in "*?") or "f" in self._shell.options:
+        if not _is_pattern(field) or "f" in self._shell.options:
             return [field]
-        folder, _, name = field.rpartition("/")
-        names = self._shell.files.listing(folder or self._shell.directory) or []
-        prefix = f"{folder}/" if "/" in field else ""
-        return [prefix + known for known in names if fnmatch.fnmatchcase(known, name)] or [field]
+        return self._matches(field) or [field]
+
+    def _matches(self, pattern: str) -> list[str]:
+        if pattern.endswith("/"):
+            files, directory = self._shell.files, self._shell.directory
+            return [
+                f"{found}/"
+                for found in self._matches(pattern.rstrip("/"))
+                if absolute(directory, found) not in files.content
+            ]
+        folder, slash, name = pattern.rpartition("/")
+        found = []
+        for place in self._matches(folder) if _is_pattern(folder) else [folder]:
+            directory = absolute(self._shell.directory, place + slash)
+            names = self._shell.files.listing(directory) or []
+            found += [
+                f"{place}{slash}{known}"
+                for known in names
+                if fnmatch.fnmatchcase(known, name) and (name.startswith(".") or not known.startswith("."))
+            ]
+        return found
 
     async def _pieces(self, text: str) -> list[tuple[str, bool]]:
         """Pieces of the expanded text, each with whether it is protected from splitting."""
@@ -143,7 +168,7 @@ class Expander:
                 literal = text[index:end]
                 if index == 0 and (literal == "~" or literal.startswith("~/")):
                     literal = (self._shell.lookup("HOME") or "/root") + literal[1:]
-                pieces.append((literal, not any(c in literal for c in "*?")))
+                pieces.append((literal, not _is_pattern(literal)))
             index = end
         return pieces
 
@@ -256,6 +281,25 @@ class Expander:
             return value(ast.parse(text.strip().replace("$", ""), mode="eval").body)
         except (SyntaxError, ValueError, ZeroDivisionError) as error:
             raise ShellSyntaxError(f"{text}: {error}") from error
+
+
+def _is_pattern(text: str) -> bool:
+    return "*" in text or "?" in text or _BRACKETS.search(text) is not None
+
+
+def _items(text: str) -> list[str]:
+    """Return what bash makes of ``{a,b}`` and ``{1..3}``; anything else stays as it is."""
+    if "," in text:
+        return text.split(",")
+    if match := _RANGE.fullmatch(text):
+        first, last = int(match[1]), int(match[2])
+        step = 1 if last >= first else -1
+        last = max(min(last, first + _MOST_ITEMS), first - _MOST_ITEMS)
+        return [str(number) for number in range(first, last + step, step)]
+    if len(text) == 4 and text[1:3] == ".." and text[0].isalpha() and text[3].isalpha() and text.isascii():
+        step = 1 if text[3] >= text[0] else -1
+        return [chr(code) for code in range(ord(text[0]), ord(text[3]) + step, step)]
+    return [f"{{{text}}}"]
 
 
 def _quotient(left: int, right: int) -> int:

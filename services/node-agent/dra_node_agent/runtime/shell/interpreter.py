@@ -20,7 +20,7 @@ from dra_node_agent.runtime.shell.syntax import (
     ShellSyntaxError,
     parse,
 )
-from dra_node_agent.runtime.shell.world import Process, World, Write, absolute
+from dra_node_agent.runtime.shell.world import Piped, Process, World, Write, absolute
 
 # Scripts share this process with everything else: what they keep is limited.
 LONGEST_TEXT = 1 << 16
@@ -99,6 +99,8 @@ class Shell:
         self._substituted = False
         self.jobs: list[asyncio.Task[int]] = []
         self._children: dict[int, tuple[asyncio.Task[int], Shell]] = {}
+        #: The standard input of a compound command, from a pipe or a file.
+        self.piped: Piped | None = None
         #: The process ID of the last job in the background; 0 if there was none.
         self.last_job = 0
         #: Whether it is a job of another shell.
@@ -267,6 +269,7 @@ class Shell:
         child._conditions = self._conditions
         child.directory = self.directory
         child.input = self.input
+        child.piped = self.piped
         child.in_background = self.in_background
         return child
 
@@ -316,6 +319,7 @@ class Shell:
             raise ShellSyntaxError("fork: Resource temporarily unavailable")
         child = self._child(self.out, self.err)
         child.in_background = True
+        child.piped = None
         job = asyncio.ensure_future(_detached(child, node))
         world.jobs.add(job)
         job.add_done_callback(world.jobs.discard)
@@ -334,25 +338,23 @@ class Shell:
         for position, item in enumerate(node.commands):
             last = position == len(node.commands) - 1
             output = _Collector()
-            saved = self.out
-            if not last:
-                self.out = output
+            # Each part is a process of its own; what it does to variables is lost.
+            part = self if len(node.commands) == 1 else self._child(self.out if last else output, self.err)
+            if stdin is not None:
+                part.piped = Piped(stdin)
             try:
                 if isinstance(item, Command):
-                    status = await self._simple(item, stdin)
+                    status = await part._simple(item, stdin)
                 else:
-                    status = await self.execute(item)
+                    status = await part.execute(item)
             except Exit as end:
-                # Each part is a process of its own.
-                if len(node.commands) == 1:
+                if part is self:
                     raise
                 status = end.code
             except _BrokenPipe:
                 if last:
                     raise
                 status = 141
-            finally:
-                self.out = saved
             stdin = output.text
             failed = status or failed
         return failed if "pipefail" in self.options else status
@@ -385,18 +387,35 @@ class Shell:
 
     async def _group(self, node: Group) -> int:
         out, err = await self._redirected(node.redirects)
+        given, failed = await self._given(node.redirects)
+        if failed:
+            return 1
+        piped = self.piped if given is None else Piped(given)
         if node.subshell:
             child = self._child(out, err)
+            child.piped = piped
             try:
                 return await child.execute(node.body)
             except Exit as end:
                 return end.code
-        saved = self.out, self.err
-        self.out, self.err = out, err
+        saved = self.out, self.err, self.piped
+        self.out, self.err, self.piped = out, err, piped
         try:
             return await self.execute(node.body)
         finally:
-            self.out, self.err = saved
+            self.out, self.err, self.piped = saved
+
+    async def _given(self, redirects: Sequence[Redirect]) -> tuple[str | None, bool]:
+        """Return the standard input that redirections give, and whether a file is missing."""
+        given: str | None = None
+        for redirect in redirects:
+            if redirect.operator == "<":
+                given = await self._file_text(redirect)
+                if given is None:
+                    return None, True
+            elif redirect.operator == "<<<":
+                given = await self._expander.text(redirect.target.text) + "\n"
+        return given, False
 
     async def _simple(self, node: Command, stdin: str | None) -> int:
         words = list(node.words)
@@ -410,13 +429,9 @@ class Shell:
         else:
             argv = [text for word in words for text in await self._expander.fields(word)]
         out, err = await self._redirected(node.redirects)
-        for redirect in node.redirects:
-            if redirect.operator == "<":
-                stdin = await self._file_text(redirect)
-                if stdin is None:
-                    return 1
-            elif redirect.operator == "<<<":
-                stdin = await self._expander.text(redirect.target.text) + "\n"
+        given, failed = await self._given(node.redirects)
+        if failed:
+            return 1
         if not argv:
             for name, value in assignments.items():
                 self.assign(name, value)
@@ -425,13 +440,22 @@ class Shell:
             return self.status if self._substituted else 0
         if "x" in self.options:
             self.err(f"+ {shlex.join(argv)}\n")
+        piped = self.piped if given is None else Piped(given)
+        stdin = stdin if given is None else given
         if stdin is None:
-            reads = self.input if self.world.reads_input(argv) else None
-            stdin = await reads() if reads is not None else ""
-        process = Process(argv, {**self.env, **assignments}, out, err, stdin, self)
+            stdin = await self._input_of(argv)
+        process = Process(argv, {**self.env, **assignments}, out, err, stdin, self, piped)
         program = self.world.programs.get(argv[0].rpartition("/")[2], self.world.fallback)
         self.world.ended_unknown = False
         return await program(process)
+
+    async def _input_of(self, argv: Sequence[str]) -> str:
+        """Take the standard input of a command that reads it and has none of its own."""
+        if not self.world.reads_input(argv):
+            return ""
+        if self.piped is not None:
+            return self.piped.rest()
+        return await self.input() if self.input is not None else ""
 
     async def _redirected(self, redirects: Sequence[Redirect]) -> tuple[Write, Write]:
         streams: dict[int, Write] = {1: self.out, 2: self.err}

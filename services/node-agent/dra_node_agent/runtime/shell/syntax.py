@@ -242,6 +242,12 @@ class _Parser:
         return Pipeline(commands, negated) if negated or len(commands) > 1 else commands[0]
 
     def _command(self) -> Node:
+        node = self._compound()
+        if isinstance(node, If | Loop | For) and (redirects := self._redirects()):
+            return Group(Script([node]), False, redirects)
+        return node
+
+    def _compound(self) -> Node:
         token = self.peek()
         if token is None:
             raise ShellSyntaxError("syntax error: unexpected end of file")

@@ -62,6 +62,24 @@ class Shell(Protocol):
         ...
 
 
+class Piped:
+    """A standard input that several commands share: each takes what the others left."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at = text, 0
+
+    def line(self) -> str:
+        """Take the next line, with its end; empty at the end of the input."""
+        end = self._text.find("\n", self._at) + 1 or len(self._text)
+        line, self._at = self._text[self._at : end], end
+        return line
+
+    def rest(self) -> str:
+        """Take all that is left."""
+        rest, self._at = self._text[self._at :], len(self._text)
+        return rest
+
+
 @dataclass
 class Process:
     """What a program sees: its arguments, environment, streams and files."""
@@ -72,6 +90,8 @@ class Process:
     err: Write
     stdin: str
     shell: Shell
+    #: The standard input, for a program that takes a part of it.
+    piped: Piped | None = None
 
     @property
     def name(self) -> str:
