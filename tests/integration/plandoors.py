@@ -34,6 +34,11 @@ from tests.support.waiting import until
 
 _PATHS = {
     "Node": "/api/v1/nodes",
+    "Namespace": "/api/v1/namespaces",
+    "LimitRange": "/api/v1/namespaces/defaulted/limitranges",
+    "ResourceQuota": "/api/v1/namespaces/rationed/resourcequotas",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "RuntimeClass": "/apis/node.k8s.io/v1/runtimeclasses",
     "Pod": "/api/v1/namespaces/default/pods",
     "DeviceClass": "/apis/resource.k8s.io/v1/deviceclasses",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
@@ -72,7 +77,9 @@ class Doors:
     def command_line(self, asked: Question, capsys: pytest.CaptureFixture[str]) -> tuple[int, Json]:
         """Return the exit code and the answer of ``dralab plan``."""
         code = run("plan", [*self._words(asked), "-s", self._url, "-o", "json"])
-        answer: Json = json.loads(capsys.readouterr().out)
+        out = capsys.readouterr().out
+        # The services of this process log to standard output, too.
+        answer: Json = json.loads(out[out.index("{\n") :])
         return code, answer
 
     def http(self, asked: Question) -> Json:
@@ -239,12 +246,32 @@ async def _fill(client: Client) -> None:
         template("one"),
         template("two", 2),
         _budget(),
+        *_rules(),
     ):
         await _create(client, obj)
     await _place(client, "web-0", "n0", ["gpu-0"], "one", owner="ReplicaSet")
     await _place(client, "web-1", "n1", ["gpu-0"], "one", owner="ReplicaSet")
     await _place(client, "train-0", "n0", ["gpu-1", "gpu-2"], "two", owner="StatefulSet")
     await _place(client, "lone", "n1", ["gpu-1"], "", owner="")
+
+
+def _rules() -> list[Json]:
+    """What admission goes by: a class of priorities, of runtimes, default requests of a namespace, and a quota."""
+    limits = [{"type": "Container", "default": {"cpu": "3"}}]
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
+    return [
+        {"kind": "PriorityClass", "metadata": {"name": "urgent"}, "value": 1000},
+        {
+            "kind": "RuntimeClass",
+            "metadata": {"name": "heavy"},
+            "handler": "heavy",
+            "overhead": {"podFixed": {"cpu": "3"}},
+        },
+        {"kind": "Namespace", "metadata": {"name": "defaulted"}},
+        {"kind": "Namespace", "metadata": {"name": "rationed"}},
+        {"kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}},
+        {**quota, "status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}},
+    ]
 
 
 async def _wait_for_four(client: Client) -> None:

@@ -111,6 +111,13 @@ def _with(template_name: str = "", **spec: Any) -> Json:
     return pod
 
 
+def _preempting(priority_class: str) -> Json:
+    """A pod that needs all CPUs of n0 or n1."""
+    pod = _pod(requests={"cpu": 8})
+    pod["spec"] |= {"priorityClassName": priority_class} if priority_class else {}
+    return pod
+
+
 def _ports() -> Json:
     pod = _pod()
     pod["spec"] |= {"hostNetwork": True}
@@ -156,6 +163,39 @@ _PODS = [
         [_with(initContainers=[_spec(requests={"cpu": 4})["containers"][0] | {"name": "i"}])],
         {"fits": 3},
     ),
+]
+
+
+def _within(namespace: str, obj: Json) -> Json:
+    return {**obj, "metadata": {**obj["metadata"], "namespace": namespace}}
+
+
+_LIMITS: Json = {
+    "apiVersion": "v1",
+    "kind": "LimitRange",
+    "metadata": {"name": "l"},
+    "spec": {"limits": [{"type": "Container", "default": {"cpu": "3"}}]},
+}
+_SILVER: Json = {
+    "apiVersion": "scheduling.k8s.io/v1",
+    "kind": "PriorityClass",
+    "metadata": {"name": "silver"},
+    "value": 10,
+}
+_SIX = _within("defaulted", _workload("Deployment", "", replicas=6))
+
+_ADMITTED = [
+    _fit("preemption", [_preempting("urgent")], {"fits": 1, "wanted": 1}, count=0),
+    _fit("preemption by a class of the file", [_SILVER, _preempting("silver")], {"fits": 1}, count=0),
+    _fit("no preemption", [_preempting("")], {"fits": 0}, count=0),
+    _fit("no such priority class", [_preempting("none")], {"fits": 0}, count=0),
+    _fit("a runtime class", [_with(runtimeClassName="heavy")], {"fits": 5}),
+    _fit("no such runtime class", [_with(runtimeClassName="none")], {"fits": 0, "wanted": 1}, count=0),
+    _fit("default requests of a namespace", [_within("defaulted", _pod())], {"fits": 5}),
+    _fit("default requests of the file", [_LIMITS, _pod()], {"fits": 5}),
+    _fit("a workload with default requests", [_SIX], {"fits": 5}, count=0),
+    _fit("a quota", [_within("rationed", _pod())], {"fits": 2}),
+    _fit("a quota of three", [_within("rationed", _pod())], {"fits": 2, "wanted": 3}, count=3),
 ]
 
 _FITS = [
@@ -365,7 +405,7 @@ def test_each_door_refuses_with_the_same_message(four: Doors, asked: Question, m
     assert [message in each for each in four.refusals(asked)] == [True] * 4
 
 
-@pytest.mark.parametrize("asked", [*_FITS, *_PODS, *_MOVES, *_OTHERS], ids=str)
+@pytest.mark.parametrize("asked", [*_FITS, *_PODS, *_ADMITTED, *_MOVES, *_OTHERS], ids=str)
 def test_each_door_gives_the_answer_of_arithmetic(
     four: Doors, asked: Question, capsys: pytest.CaptureFixture[str]
 ) -> None:

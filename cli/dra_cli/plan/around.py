@@ -1,6 +1,7 @@
 """The objects that admission plugins look up, from a world and the manifests of a question."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -31,13 +32,20 @@ _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical":
 class WorldAround:
     """Looks objects up in the world, and before in the manifests.
 
-    A kind of which the world has no object is taken for one that was not read: what a pod needs of it is assumed, and
-    named in ``assumed``.
+    What a pod needs of a kind that was not read is assumed, and named in ``assumed``. ``complete`` sets the defaults of
+    manifests.
     """
 
-    def __init__(self, objects: Objects, manifests: Iterable[Json], namespace: str | None = None) -> None:
+    def __init__(
+        self,
+        objects: Objects,
+        manifests: Iterable[Json],
+        namespace: str | None = None,
+        complete: Callable[[Json], Json] = lambda value: value,
+    ) -> None:
         self._objects = objects
         self._namespace = namespace
+        self._complete = complete
         self._given: dict[tuple[Resource[Any], str], Json] = {}
         self._pod: Json = {}
         self.assumed: list[str] = []
@@ -52,7 +60,10 @@ class WorldAround:
             space = meta.get("namespace") or "default"
             if space == "default" and self._namespace:
                 space = self._namespace
-            self._given[resource, f"{space}/{meta['name']}" if resource.namespaced else meta["name"]] = value
+            key = f"{space}/{meta['name']}" if resource.namespaced else meta["name"]
+            # A broken one is refused when it is read.
+            with suppress(ValueError):
+                self._given[resource, key] = self._complete(value)
 
     def about(self, pod: Json) -> None:
         """Note the object whose pods are asked about next."""
@@ -88,7 +99,7 @@ class WorldAround:
     def _assumption(self, resource: Resource[Any], name: str) -> Json | None:
         if resource is PRIORITY_CLASSES and name in _PRIORITIES:
             return {"metadata": {"name": name}, "value": _PRIORITIES[name]}
-        if self._objects.of(resource) or resource in (NODES, NAMESPACES):
+        if self._objects.knows(resource) or resource in (NODES, NAMESPACES):
             return None
         made: Json = {"metadata": {"name": name}}
         if resource is PRIORITY_CLASSES:

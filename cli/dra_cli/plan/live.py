@@ -32,9 +32,9 @@ _pages = msgspec.json.Decoder(_Page)
 async def listed(
     client: Client, problems: list[str], *, revision: str | None = None, more: Sequence[Resource[Any]] = ()
 ) -> list[tuple[Resource[Any], list[Document]]]:
-    """The objects that a world consists of; ``problems`` gets what may not be listed. ``revision``: as of then.
+    """The objects that a world consists of, by resource. ``revision``: as of then. ``more`` are listed, too.
 
-    ``more`` are listed, too.
+    ``problems`` gets what may not be listed, which is left out.
 
     Raises:
         CommandError: nodes or pods may not be listed.
@@ -44,7 +44,8 @@ async def listed(
         code, documents = await _list(client, resource, revision)
         if code == 403:
             refused.append(resource)
-        found.append((resource, documents))
+        else:
+            found.append((resource, documents))
     if any(resource.plural in _NEEDED for resource in refused):
         raise CommandError(_needs(refused))
     if refused:

@@ -101,7 +101,7 @@ def manifests(
         value = orjson.loads(bytes(document.data))
         # Items of a list need not say of which kind they are.
         values.append((document.where, value | {"apiVersion": document.api_version, "kind": document.kind}))
-    around = WorldAround(objects, (value for _, value in values), namespace)
+    around = WorldAround(objects, (value for _, value in values), namespace, complete)
     made = Manifests(functools.partial(_admitted, around, namespace or "", again))
     for where, value in values:
         try:

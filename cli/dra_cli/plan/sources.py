@@ -2,7 +2,7 @@
 
 import argparse
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import encode
+from dra_shared.api.resources import Resource
 
 from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import number
@@ -56,8 +57,8 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     if _is_described(chosen):
         objects = _described(chosen)
         return Source(objects)
-    found, running = _read(chosen, problems)
-    objects = world(found, problems)
+    found, running, known = _read(chosen, problems)
+    objects = world(found, problems).with_known(known)
     if running is None:
         objects = with_implied_nodes(objects, problems)
     if not len(objects):
@@ -78,12 +79,14 @@ def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterabl
     return _read(chosen, problems)[0]
 
 
-def _read(chosen: argparse.Namespace, problems: list[str]) -> tuple[Iterable[Document], Running | None]:
-    """The documents of a dump, or of a running cluster, of which it is known what it runs."""
+def _read(
+    chosen: argparse.Namespace, problems: list[str]
+) -> tuple[Iterable[Document], Running | None, Sequence[Resource[Any]]]:
+    """The documents of a dump, or of a running cluster, of which it is known what it runs and what it has none of."""
     from dra_cli.plan.reading import from_source
 
     if chosen.source is not None and not is_kubeconfig(chosen.source):
-        return from_source(chosen.source, problems), None
+        return from_source(chosen.source, problems), None, ()
     cluster = chosen_cluster(chosen)
     if chosen.source is not None:
         cluster = kubeconfig_cluster(chosen.source, chosen.context)
@@ -114,13 +117,15 @@ def _described(chosen: argparse.Namespace) -> Objects:
 
 async def _listed(
     cluster: ChosenCluster, problems: list[str], revision: str | None
-) -> tuple[list[Document], Running]:
+) -> tuple[list[Document], Running, list[Resource[Any]]]:
+    """The objects of a running cluster, what it runs, and the resources that were listed."""
     from dra_cli.plan.live import listed
 
     async with cluster.client("dralab-plan") as client:
         running = await of_cluster(client, problems)
         found = await listed(client, problems, revision=revision)
-    return [document for _, documents in found for document in documents], running
+    documents = [document for _, each in found for document in each]
+    return documents, running, [resource for resource, _ in found]
 
 
 async def from_cluster(
@@ -129,8 +134,8 @@ async def from_cluster(
     """The world of a running cluster, and what that runs."""
     from dra_cli.plan.reading import world
 
-    found, running = await _listed(cluster, problems, revision)
-    return world(found, problems), running
+    found, running, known = await _listed(cluster, problems, revision)
+    return world(found, problems).with_known(known), running
 
 
 def kubeconfig_cluster(source: str, context: str | None) -> ChosenCluster:

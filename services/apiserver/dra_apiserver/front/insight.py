@@ -106,10 +106,12 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
 
 async def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
     """Complete the objects of a request, and those of its types, arrivals and changes."""
+    arrivals = given.get("arrivals", ())
+    # What the pods of arrivals refer to is among the objects.
+    objects = await complete([*given.get("objects", ()), *(arrival["object"] for arrival in arrivals)])
+    for arrival in reversed(arrivals):
+        arrival["object"] = objects.pop()
     if "objects" in given:
-        given["objects"] = await complete(given["objects"])
-    if "object" in given:
-        (given["object"],) = await complete([given["object"]])
-    for part in ("types", "arrivals", "changes"):
-        for each in given.get(part, ()):
-            await _complete_objects(each, complete)
+        given["objects"] = objects
+    for part in (*given.get("types", ()), *given.get("changes", ())):
+        await _complete_objects(part, complete)

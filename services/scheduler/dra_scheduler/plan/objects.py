@@ -96,6 +96,14 @@ class Objects:
         found: Mapping[str, Any] = self._of.get(resource, {})
         return found
 
+    def knows(self, resource: Resource[Any]) -> bool:
+        """Return True if the resource was read, though there may be no objects."""
+        return resource in self._of
+
+    def with_known(self, resources: Iterable[Resource[Any]]) -> "Objects":
+        """Return the same objects, of a cluster in which these resources were read."""
+        return Objects({resource: {} for resource in resources} | self._of, needed=self._needed)
+
     def __iter__(self) -> Iterator[tuple[Resource[Any], _Of]]:
         """All resources in the order in which a simulation takes them."""
         return ((resource, self._of[resource]) for resource in RESOURCES if self._of.get(resource))
