@@ -1,6 +1,7 @@
 """``dralab plan``: what the scheduler would do, asked of a world in memory."""
 
 import argparse
+import contextlib
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -177,8 +178,11 @@ def _answer(
     from dra_cli.plan.working import Progress
 
     source = chosen_world(chosen)
-    with Progress(counted, quiet=chosen.quiet) as progress:
-        answer = ask(planner(source, chosen, progress), source)
+    with (
+        Progress(counted, quiet=chosen.quiet) as progress,
+        contextlib.closing(planner(source, chosen, progress)) as asked,
+    ):
+        answer = ask(asked, source)
     if chosen.output == "html":
         print(page(chosen.question, source.objects, answer, text(answer)))
     else:

@@ -18,8 +18,8 @@ class PodsInPreBind:
         self._tasks[uid] = task
 
     def remove(self, uid: str) -> None:
-        """The pod's PreBind has ended."""
-        del self._tasks[uid]
+        """The pod's PreBind has ended. As with Go's ``delete``, it need not be there."""
+        self._tasks.pop(uid, None)
 
     def cancel(self, uid: str, plugin: str) -> bool:
         """Cancel the pod's binding on behalf of ``plugin``; False if it is too late, or the pod is not in PreBind."""

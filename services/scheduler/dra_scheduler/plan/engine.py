@@ -1,5 +1,6 @@
 """A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ class Engine:
         self.setup = setup or Setup()
         self._running = running
         self._simulation: Simulation | None = None
+        self._end: Callable[[], Any] | None = None
         self._objects = Objects()
 
     def new(self, objects: Objects, wanted: Wanted = _NOTHING) -> Callable[[Callable[[], bool]], Simulation]:
@@ -38,6 +40,8 @@ class Engine:
         if known is None or known.scheduler.config.gates != config.gates:
             self.close()
             known = Simulation(config, seed=self.setup.seed, running=self._running)
+            # Pods that wait for a volume keep a scheduler busy until it is closed.
+            self._end = weakref.finalize(self, known.close)
             known.load((resource, each.values()) for resource, each in objects)
         else:
             _move(known, self._objects, objects)
@@ -46,9 +50,9 @@ class Engine:
 
     def close(self) -> None:
         """End the scheduler; the next question starts another."""
-        if self._simulation is not None:
-            self._simulation.close()
-            self._simulation = None
+        if self._end is not None:
+            self._end()
+            self._end = self._simulation = None
 
 
 def _move(simulation: Simulation, before: Objects, after: Objects) -> None:

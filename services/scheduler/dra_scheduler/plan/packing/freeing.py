@@ -30,12 +30,22 @@ _Keys = tuple[str, ...]
 
 
 class _Tried:
-    """What came of a set of moves: where all went, or the first pod that has no place."""
+    """What came of a set of moves: where all went, or the first pod that has no place.
 
-    def __init__(self, places: Mapping[str, PodPlace], left: Pod | None, message: str = "") -> None:
+    The API server refuses that pod if ``refused`` is set: no moves help.
+    """
+
+    def __init__(
+        self,
+        places: Mapping[str, PodPlace],
+        left: Pod | None,
+        message: str = "",
+        refused: bool = False,
+    ) -> None:
         self.places = places
         self.left = left
         self.message = message
+        self.refused = refused
 
 
 class Freer:
@@ -63,9 +73,17 @@ class Freer:
         self._known: dict[tuple[str, str, _Keys], _Exits] = {}
         self._asked: list[Pod] = []
         self._seen: set[frozenset[str]] = set()
+        self._one_node_worlds: list[Simulation] = []
 
     def answer(self, count: int | None = None) -> tuple[Room, bool]:
         """The moves, and whether the search came to its end."""
+        try:
+            return self._answer(count)
+        finally:
+            for world in (self._world, *self._one_node_worlds):
+                world.close()
+
+    def _answer(self, count: int | None) -> tuple[Room, bool]:
         for number in range(count or 1):
             ending = "" if count is None else f"-{number + 1}"
             groups, pods = copied(self._world, self._wanted.pods, self._wanted.groups, ending)
@@ -74,6 +92,8 @@ class Freer:
         first = self._try(())
         if first.left is None:
             return self._room((), first), True
+        if first.refused:
+            return Room(found=False, at_least=_MOST_MOVES + 1, message=first.message), True
         least = 0
         try:
             for size in range(1, _MOST_MOVES + 1):
@@ -84,8 +104,6 @@ class Freer:
                     return self._room(*found), True
         except Stopped:
             return Room(found=False, at_least=least, message=first.message), False
-        finally:
-            self._world.close()
         return Room(found=False, at_least=least + 1, message=first.message), True
 
     def _within(self, tried: _Tried, moved: _Keys, budget: int) -> tuple[_Keys, _Tried] | None:
@@ -138,6 +156,7 @@ class Freer:
             if not worlds:
                 around = surroundings(self._objects, demand, [pod]).with_objects(on_node(self._objects, node))
                 worlds.append(self._new(lambda: True))
+                self._one_node_worlds += worlds
                 worlds[0].load((resource, each.values()) for resource, each in around)
             world = worlds[0]
             with world.trial():
@@ -171,7 +190,8 @@ class Freer:
                 now = world.pod(pod.key)
                 if now is None or not now.spec.node_name:
                     left = self._objects.of(PODS).get(old, pod)
-                    return _Tried(places, left, world.message(pod.key, ""))
+                    refused = world.is_refused(pod.key)
+                    return _Tried(places, left, world.message(pod.key, ""), refused)
                 places[old] = PodPlace(pod=old, node=now.spec.node_name, devices=world.devices(now))
         return _Tried(places, None)
 
