@@ -1,6 +1,10 @@
 """Pools that nodes publish twice, and devices that no slice publishes any more."""
 
-from tests.scheduler.explain.worlds import devices, driver_class, explain, text_of
+from dra_scheduler.config import SchedulerConfig
+from dra_shared.features import FeatureGates
+from dra_shared.version import V1_37
+
+from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
 from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
 from tests.support.fakeapi import Json
 
@@ -63,9 +67,52 @@ def test_a_claim_that_is_allocated_elsewhere_says_where() -> None:
     claim = _holder("c", "a", "g0")
     field = {"key": "metadata.name", "operator": "In", "values": ["a"]}
     claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [field]}]}
-    world = [node_json("a", unschedulable=True), node_json("b"), devices("a", {"name": "g0"})]
-    report = explain("p", *world, driver_class("gpu"), claim, _POD)
+    world = [node_json("b"), devices("a", {"name": "g0"}), driver_class("gpu"), claim]
+    report = explain("p", node_json("a", unschedulable=True), *world, _POD)
+    assert report.shortfalls == ()
     [b] = [node for node in report.nodes if node.node == "b"]
     assert b.saw["DynamicResources"] == (
         "claim default/c has gpu.example.com/a/g0, for nodes with metadata.name In [a] only",
+    )
+    gone = explain("p", *world, _POD)
+    assert gone.shortfalls == (
+        "claim default/c is allocated for nodes with metadata.name In [a], and there is none",
+    )
+
+
+def test_a_claim_without_a_pod_names_its_devices_that_are_not_published_any_more() -> None:
+    world = simulation(node_json("a"), devices("a", {"name": "g0"}), _holder("one", "a", "g1"))
+    report = world.scheduler.explainer.claim("default", "one")
+    assert report is not None
+    assert [held.device for held in report.unpublished] == [f"{DRIVER}/a/g1"]
+    world.close()
+
+
+def test_that_no_device_is_published_at_all_is_said_once() -> None:
+    report = explain("p", node_json("a"), driver_class("gpu"), claim_json("c"), _POD)
+    assert report.shortfalls == ("no ResourceSlice publishes any device",)
+
+
+def test_values_of_different_kinds_that_look_the_same_are_distinguished() -> None:
+    claim = claim_json("c", request={"count": 2}, constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    pair = [
+        {"name": "g0", "attributes": {"numa": {"int": 1}}},
+        {"name": "g1", "attributes": {"numa": {"string": "1"}}},
+    ]
+    report = explain("p", node_json("a"), devices("a", *pair), driver_class("gpu"), claim, _POD)
+    details = [part for device in report.nodes[0].requests[0].devices for part in device.details]
+    values = {part.values for part in details if part.kind == "constraintUnmet"}
+    assert values == {"is 1 (string), others have 1 (int)"}
+
+
+def test_a_list_that_a_constraint_cannot_compare_is_not_called_missing() -> None:
+    claim = claim_json("c", constraints=[{"matchAttribute": f"{DRIVER}/numa"}])
+    device = {"name": "g0", "attributes": {"numa": {"ints": [1, 2]}}}
+    config = SchedulerConfig(gates=FeatureGates(V1_37, DRAListTypeAttributes=False))
+    world = [node_json("a"), devices("a", device), driver_class("gpu"), claim]
+    report = explain("p", *world, _POD, config=config)
+    [detail] = report.nodes[0].requests[0].devices[0].details
+    assert detail.gist == (
+        f"constraint #0: the attribute {DRIVER}/numa is a list, "
+        "which constraints compare only with the feature DRAListTypeAttributes"
     )

@@ -300,6 +300,7 @@ class Picks:
                     constraint.attribute_name,
                     constraint.value(attribute),
                     constraint.seen(),
+                    attribute is not None,
                 )
             if constraint.add(name, subrequest, device, attribute):
                 continue

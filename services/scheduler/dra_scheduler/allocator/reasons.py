@@ -134,7 +134,7 @@ class Tainted:
 class ConstraintUnmet:
     """The device does not go together with those picked before it.
 
-    ``value`` is what the device has (None: it lacks the attribute), ``others`` what it was compared with.
+    ``value`` is what the device has (None: nothing that counts), ``others`` what it was compared with.
     """
 
     index: int
@@ -142,13 +142,27 @@ class ConstraintUnmet:
     attribute: str
     value: Value
     others: tuple[Value, ...]
+    # Whether the device has the attribute although nothing of it counts, as of a list while lists are off.
+    present: bool = False
+
+    @property
+    def texts(self) -> tuple[str, tuple[str, ...]]:
+        """The device's value and the others; with their kinds if those differ, as 1 and "1" look the same."""
+        kinds = {value[0] for value in (self.value, *self.others) if value is not None}
+        value, *others = (
+            f"{value_text(each)} ({each[0]})" if len(kinds) > 1 and each is not None else value_text(each)
+            for each in (self.value, *self.others)
+        )
+        return value, tuple(others)
 
     def __str__(self) -> str:
+        if self.value is None and self.present:
+            why = "a list, which constraints compare only with the feature DRAListTypeAttributes"
+            return f"constraint #{self.index}: the attribute {self.attribute} is {why}"
         if self.value is None:
             return f"constraint #{self.index}: lacks the attribute {self.attribute}"
-        others = ", ".join(value_text(other) for other in self.others)
-        value = value_text(self.value)
-        return f"constraint #{self.index}: {self.kind} {self.attribute} is {value}, others have {others}"
+        value, others = self.texts
+        return f"constraint #{self.index}: {self.kind} {self.attribute} is {value}, others have {', '.join(others)}"
 
 
 @dataclass(frozen=True, slots=True)

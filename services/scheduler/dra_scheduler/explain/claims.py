@@ -1,6 +1,8 @@
 """The claims of a pod, and their part of an explanation."""
 
-from dra_shared.api.node import NodeSelectorTerm
+from collections.abc import Iterable, Iterator, Sequence
+
+from dra_shared.api.node import Node, NodeSelector, NodeSelectorTerm
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import ClaimReferenceError, claim_name
@@ -47,10 +49,22 @@ def allocated_elsewhere(manager: DRAManager, pod: Pod, node: NodeInfo) -> list[O
         if allocation is None or allocation.node_selector is None or node.node is None:
             continue
         if not matches(allocation.node_selector, node.node):
-            where = " or ".join(map(_term_text, allocation.node_selector.node_selector_terms))
             devices = ", ".join(devices_of(allocation))
+            where = _selector_text(allocation.node_selector)
             found.append(Obstacle(f"claim {claim.key} has {devices}, for nodes with {where} only"))
     return found
+
+
+def without_node(claims: Iterable[ResourceClaim], nodes: Sequence[Node]) -> Iterator[str]:
+    """Yield the claims that are allocated for nodes of which none exists."""
+    for claim in claims:
+        selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
+        if selector is not None and not any(matches(selector, node) for node in nodes):
+            yield f"claim {claim.key} is allocated for nodes with {_selector_text(selector)}, and there is none"
+
+
+def _selector_text(selector: NodeSelector) -> str:
+    return " or ".join(map(_term_text, selector.node_selector_terms))
 
 
 def _term_text(term: NodeSelectorTerm) -> str:

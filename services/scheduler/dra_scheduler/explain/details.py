@@ -13,7 +13,6 @@ from dra_scheduler.allocator.reasons import (
     Reason,
     SelectorRejected,
     Tainted,
-    value_text,
 )
 from dra_scheduler.explain.report import ReasonReport
 
@@ -67,7 +66,7 @@ def _constraint(
 ) -> ReasonReport:
     if reason.value is None:
         return ReasonReport(kind=kind, gist=str(reason), index=reason.index, attribute=reason.attribute)
-    value, others = value_text(reason.value), tuple(map(value_text, reason.others))
+    value, others = reason.texts
     return ReasonReport(
         kind=kind,
         gist=f"constraint #{reason.index}: {reason.kind} {reason.attribute}",

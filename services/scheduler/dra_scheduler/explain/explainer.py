@@ -14,12 +14,19 @@ from dra_shared.clock import Clock
 
 from dra_scheduler.allocator import TimeLimit, Trace
 from dra_scheduler.dra.manager import DRAManager
-from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, claims_of
-from dra_scheduler.explain.groups import GroupExplainer, queue_state, waiting_for
+from dra_scheduler.explain.claims import allocated_elsewhere, claim_report, claims_of, without_node
+from dra_scheduler.explain.groups import (
+    GANG_SCHEDULING,
+    GroupExplainer,
+    queue_state,
+    waiting_for,
+    waits_for_gang,
+)
 from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.missing import missing, missing_driver, retry
 from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
+from dra_scheduler.explain.nominated import with_nominated
 from dra_scheduler.explain.obstacles import in_the_way, obstacles
 from dra_scheduler.explain.order import distance, summary
 from dra_scheduler.explain.placed import placed_report
@@ -40,7 +47,6 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _DYNAMIC_RESOURCES = "DynamicResources"
 _INTER_POD_AFFINITY = "InterPodAffinity"
-_GANG_SCHEDULING = "GangScheduling"
 # For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
 _TIME_LIMIT = 2.0
 # How much of that a trial of the pod's gang may take.
@@ -115,7 +121,12 @@ class Explainer:
         for entry in self._queue.waiting_for(claim.key):
             return self.pod(namespace, entry.pod.metadata.name, most_nodes=most_nodes)
         state = "allocated" if claim.status.allocation is not None else "unused"
-        return PodReport(pod="", state=state, claims=(claim_report(self._manager, claim),))
+        return PodReport(
+            pod="",
+            state=state,
+            claims=(claim_report(self._manager, claim),),
+            unpublished=unpublished(self._manager, [claim], others=False),
+        )
 
     def device_class(self, name: str) -> ClassReport | None:
         """What the class selects, and what keeps it from selecting anything; None if there is no such class."""
@@ -249,13 +260,13 @@ class Explainer:
         unknown = trial is not None and not trial.complete
         # A node that only the rest of the gang keeps the pod from is closer than any that is lacking.
         examined.sort(
-            key=lambda each: (not _waits_for_gang(each.report, unknown), distance(each.report)),
+            key=lambda each: (not waits_for_gang(each.report, unknown), distance(each.report)),
         )
         # Explaining what is behind the objections takes long, so only the closest nodes get it.
         for each in examined[: max(most_nodes, _CHANGE_NODES)]:
             each.report = self._with_obstacles(each.report, state, pod, each.node)
         change = missing_driver(self._manager, self._claims(pod))
-        if report.group is not None and any(_waits_for_gang(each.report, unknown) for each in examined):
+        if report.group is not None and any(waits_for_gang(each.report, unknown) for each in examined):
             change = change or waiting_for(report.group, trial.whole if trial is not None else "")
         change = change or self._change(pod, examined, trial)
         if change is not None and change.node:
@@ -284,8 +295,9 @@ class Explainer:
 
     def _lacking(self, pod: Pod) -> tuple[str, ...]:
         """What the pod asks for and neither nodes nor devices have."""
-        of_nodes = label_shortfalls(pod, self._cache.node_objects())
-        return (*of_nodes, *self._shortfalls.of_pod(pod, self._claims(pod)))
+        nodes, claims = self._cache.node_objects(), self._claims(pod)
+        of_nodes = (*label_shortfalls(pod, nodes), *without_node(claims, nodes))
+        return (*of_nodes, *self._shortfalls.of_pod(pod, claims))
 
     def _examine(
         self, state: CycleState, pod: Pod, trial: Trial | None, in_time: Callable[[], bool]
@@ -297,7 +309,7 @@ class Explainer:
         for node in nodes:
             report, trace = self._node(state, pod, node)
             if report.fits and problem:
-                objections = {_GANG_SCHEDULING: (problem,)}
+                objections = {GANG_SCHEDULING: (problem,)}
                 report = msgspec.structs.replace(report, fits=False, objections=objections)
             examined.append(_Examined(report, trace, node))
             if not in_time():
@@ -316,26 +328,10 @@ class Explainer:
         objections = framework.objections(framework.filters(state), state, pod, node)
         reasons = {plugin: status.reasons for plugin, status in objections.items()}
         report = self._reporter.report(node.name, not reasons, reasons, trace)
-        return (self._kept_for_nominated(report, state, pod, node) if report.fits else report), trace
-
-    def _kept_for_nominated(
-        self, report: NodeReport, state: CycleState, pod: Pod, node: NodeInfo
-    ) -> NodeReport:
-        """The report with the objections to the node with the pods for which preemption has made room there."""
-        others = self._cache.nominations.ahead_of(pod, node.name)
-        framework = self._framework(pod)
-        filters = framework.filters(state)
-        status = framework.filter_with_nominated_pods(filters, state, pod, node, others) if others else None
-        if status is None:
-            return report
-        names = ", ".join(other.key for other in others)
-        return msgspec.structs.replace(
-            report,
-            fits=False,
-            objections={status.plugin: status.reasons},
-            saw={status.plugin: (f"room is kept for pods that are nominated for the node: {names}",)},
-            remedies=(f"if pods that are nominated for the node did not need it: {names}",),
-        )
+        if report.fits:
+            others = self._cache.nominations.ahead_of(pod, node.name)
+            report = with_nominated(report, framework, state, pod, node, others)
+        return report, trace
 
     def _with_obstacles(self, report: NodeReport, state: CycleState, pod: Pod, node: NodeInfo) -> NodeReport:
         if report.saw:
@@ -391,8 +387,3 @@ class Explainer:
                 raise TimeLimit("explaining takes too long")
 
         return check
-
-
-def _waits_for_gang(report: NodeReport, unknown: bool) -> bool:
-    """True if nothing but the rest of the gang keeps the pod from the node, or if that is ``unknown``."""
-    return report.objections.keys() == {_GANG_SCHEDULING} or (unknown and report.fits)

@@ -3,10 +3,12 @@
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.dra.podgroups import PodGroups, group_key
-from dra_scheduler.explain.report import Change, GroupReport, MemberReport
+from dra_scheduler.explain.report import Change, GroupReport, MemberReport, NodeReport
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.queue.entry import Place, QueuedPod
 from dra_scheduler.queue.scheduling import SchedulingQueue
+
+GANG_SCHEDULING = "GangScheduling"
 
 
 class GroupExplainer:
@@ -63,3 +65,8 @@ def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
         return None
     text = f"until at least {group.min_count} pods of {group.group} can have nodes together"
     return Change(node="", kind="gang", text=text)
+
+
+def waits_for_gang(report: NodeReport, unknown: bool) -> bool:
+    """True if nothing but the rest of the gang keeps the pod from the node, or if that is ``unknown``."""
+    return report.objections.keys() == {GANG_SCHEDULING} or (unknown and report.fits)

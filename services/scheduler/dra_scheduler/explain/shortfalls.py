@@ -59,6 +59,10 @@ class Shortfalls:
         for resource in extended_requests(pod):
             found |= dict.fromkeys(self._of_resource(resource))
         for claim in claims:
+            if claim.status.allocation is not None:
+                continue
+            if not self._manager.slices.list():
+                found["no ResourceSlice publishes any device"] = None
             for request in claim.spec.devices.requests:
                 for name, part in parts_of(request):
                     found |= dict.fromkeys(self._of_part(name, part))
