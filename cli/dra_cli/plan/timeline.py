@@ -24,6 +24,7 @@ from dra_shared.api.resource import (
     ResourceClaimTemplateSpec,
 )
 from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
+from dra_shared.boundedfiles import MOST, size_text
 from dra_shared.clock import parse_rfc3339
 from dra_shared.jsontext import dumps
 
@@ -47,6 +48,8 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
     problems: list[str] = []
     read = texts(source, problems)
     where, text = next(read, (source, b""))
+    if len(text) > MOST and (source.endswith(".csv") or _WATCHED.match(text)):
+        raise CommandError(f"{where} is larger than {size_text(MOST)}")
     if source.endswith(".csv"):
         found = _from_csv(where, bytes(text).decode(errors="replace"), shapes)
     elif _WATCHED.match(text):

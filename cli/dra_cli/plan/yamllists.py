@@ -14,13 +14,19 @@ from dra_shared.yamltext import YamlError, load_all
 
 from dra_cli.plan.files import Text
 
-# A line at the first column that can begin nothing in YAML, or is a prompt of a shell: people paste whole sessions.
+# Documents end at a separator, and at a line at the first column that can be no part of them: a whole session may be
+# pasted.
 _SEPARATOR = re.compile(
-    rb"^(?:---[^\n]*"
-    rb"|(?P<foreign>(?![\s#%{}\[\]\"'?&!*|>@`,-]|\.\.\.|[^\s:]+[ \t]*:\s|[^\s:]+[ \t]*:$)[^\n]+"
-    rb"|\[\w[^\]\n,\"']*@[^\]\n,\"']*\][$#%>] [^\n]*"
-    rb"|[%>] ?(?:kubectl|oc) [^\n]*"
-    rb"|# (?:kubectl|oc) [^\n]*(?=\n(?:apiVersion:|\{)))"
+    rb"^(?:---[^\n]*|(?P<foreign>(?!\s)(?:"
+    # Several words without a colon after one of them.
+    rb"(?![\s#%{}\[\]\"'?&!*|>@`,-]|\.\.\.|[^\n]*:(?:\s|$))\S+[ \t][^\n]*"
+    # A prompt of bash in RHEL, and one with nothing after it.
+    rb"|\[\w[^\]\n,\"']*@[^\]\n,\"']*\][$#%>][^\n]*"
+    rb"|(?![#{\[\"'])\S*[$%>][ \t\r]*$"
+    # Any prompt before a command, but no comment after a value.
+    rb"|(?!#)(?:(?!:\s)[^\n]){0,200}?(?:[$%>#]|\xe2\x9d\xaf|\xe2\x9e\x9c)[ \t]*(?:kubectl|oc)[ \t][^\n]*"
+    # A comment may be a prompt, too. The first key of what kubectl writes is this one.
+    rb"|#[ \t]*(?:kubectl|oc)[ \t][^\n]*(?=\n(?:apiVersion:|\{))))"
     rb")\n?",
     re.MULTILINE,
 )
@@ -57,12 +63,11 @@ def values(where: str, text: Text, problems: list[str]) -> Iterator[tuple[Any, L
 def _document(
     where: str, text: Text, start: int, end: int, problems: list[str]
 ) -> Iterator[tuple[Any, Listed | None]]:
+    if start == end:
+        return
     head = _LIST.match(text, start, end)
     if head is None:
-        if end - start > MOST:
-            problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is not used")
-            return
-        for value in _loaded(where, text[start:end], problems):
+        for value in _loaded(where, text, start, end, problems):
             if isinstance(value, dict):
                 yield value, None
         return
@@ -73,23 +78,22 @@ def _document(
     position = head.start(1) - 1
     keys: dict[str, set[str]] = {}
     while (following := text.find(begin, position + 1, end)) >= 0:
-        for value, of in _item(where, text[position:following], listed, problems):
+        for value, of in _item(where, text, position, following, listed, problems):
             keys[str(value.get("kind"))] = set(value)
             yield value, of
         position = following
-    last = text[position:end]
-    tail = _TAIL.search(last)
     if listed is not None:
-        yield from _item(where, last[: tail.start()] if tail is not None else last, listed, problems)
+        tail = _TAIL.search(text, position + 1, end)
+        yield from _item(where, text, position, tail.start() if tail is not None else end, listed, problems)
     else:
-        yield from _last(where, last, keys, problems)
+        yield from _last(where, text, position, end, keys, problems)
 
 
 def _last(
-    where: str, text: bytes, keys: dict[str, set[str]], problems: list[str]
+    where: str, text: Text, start: int, end: int, keys: dict[str, set[str]], problems: list[str]
 ) -> Iterator[tuple[Any, Listed | None]]:
     """Yield the last item of a list without an end, unless it is shorter than others of its kind in ``keys``."""
-    found = [item for item in _item(where, text, None, []) if _is_whole(item[0], keys)]
+    found = [item for item in _item(where, text, start, end, None, []) if _is_whole(item[0], keys)]
     if found:
         problems.append(f"{where}: the list has no end; its last object may be incomplete")
     else:
@@ -111,17 +115,21 @@ def _listed(text: bytes) -> Listed | None:
 
 
 def _item(
-    where: str, text: bytes, listed: Listed | None, problems: list[str]
+    where: str, text: Text, start: int, end: int, listed: Listed | None, problems: list[str]
 ) -> Iterator[tuple[Any, Listed | None]]:
-    for items in _loaded(where, text, problems):
+    for items in _loaded(where, text, start, end, problems):
         for value in items:
             if isinstance(value, dict):
                 yield value, listed
 
 
-def _loaded(where: str, text: bytes, problems: list[str]) -> list[Any]:
+def _loaded(where: str, text: Text, start: int, end: int, problems: list[str]) -> list[Any]:
+    if end - start > MOST:
+        problems.append(f"{where}: an object in it is larger than {size_text(MOST)}, and is not used")
+        return []
     try:
-        return [document.value for document in load_all(_without_managed_fields(text.decode()))]
+        part = _without_managed_fields(text[start:end].decode())
+        return [document.value for document in load_all(part)]
     except UnicodeDecodeError:
         problems.append(f"{where}: not UTF-8 text; nothing of it is used")
     except (YamlError, TypeError) as error:

@@ -328,6 +328,26 @@ def test_prompts_between_pasted_objects_are_skipped(prompt: str, tmp_path: Path)
     assert len(_problems(path, {"nodes": 3})) == 1
 
 
+def test_other_texts_between_manifests_are_no_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "helm.yaml"
+    path.write_text(
+        "NAME: x\nLAST DEPLOYED: Tue Nov  5 10:00:00 2026\nTEST SUITE: None\nMANIFEST:\n---\n"
+        f"# Source: x/templates/node.yaml\n{yaml.safe_dump(_NODES[0])}---\nnull\n---\n{{}}\n---\nword\n"
+    )
+    assert _problems(path, {"nodes": 1}) == []
+
+
+@pytest.mark.parametrize(
+    "prompt", ["$", "$ ", "user@host:~$", "me@mac ~ %", "[root@bastion ~]# ", "PS C:\\> "]
+)
+def test_a_prompt_after_a_pasted_object_is_skipped(prompt: str, tmp_path: Path) -> None:
+    path = tmp_path / "session.txt"
+    path.write_text(f"{yaml.safe_dump(_list(*_NODES))}{prompt}\n")
+    assert len(_problems(path, {"nodes": 3})) == 1
+    path.write_text(f"{yaml.safe_dump(_NODES[0])}{prompt}")
+    assert len(_problems(path, {"nodes": 1})) == 1
+
+
 def test_comments_are_no_prompts(tmp_path: Path) -> None:
     path = tmp_path / "commented.yaml"
     path.write_text(
