@@ -175,7 +175,7 @@ class SimulatedContainer:
         try:
             made = shell_command(command, self.files.content) if name in _SHELLS else None
             if made is not None and made.script is None and not made.missing:
-                shell.name, shell.options = name, set(made.options)
+                shell.name, shell.options = name, made.options
                 code = await converse(shell, streams, output) if streams.stdin else 0
             else:
                 code = await self._invoke(shell, command)

@@ -53,8 +53,7 @@ async def _set(process: Process) -> int:
             process.out(f"{name}={shlex.quote(value)}\n")
         return 0
     chosen = choose(process.argv[1:], shell.options, of_shell=False)
-    shell.options.clear()
-    shell.options |= chosen.options
+    shell.options = frozenset(chosen.options)
     for option in chosen.unknown:
         process.notice(f"option {option} is")
     if chosen.rest or chosen.ended:

@@ -19,7 +19,7 @@ class Files:
         #: Targets of symbolic links, by path; what they lead to is in ``content`` as well.
         self.links: dict[str, str] = {}
         self._left = _DISK_SIZE
-        self._watchers: set[asyncio.Event] = set()
+        self._watchers: tuple[asyncio.Event, ...] = ()
         self.directories = {"/", "/tmp", "/dev", "/etc", "/proc", "/root", "/var", "/home", "/usr", "/bin"}
 
     def write(self, path: str, text: str, *, append: bool) -> None:
@@ -50,11 +50,11 @@ class Files:
     def changes(self) -> Iterator[asyncio.Event]:
         """Within it the event is set whenever a file is written."""
         changed = asyncio.Event()
-        self._watchers.add(changed)
+        self._watchers += (changed,)
         try:
             yield changed
         finally:
-            self._watchers.remove(changed)
+            self._watchers = tuple(known for known in self._watchers if known is not changed)
 
     def listing(self, directory: str) -> list[str] | None:
         """The names in a directory; None where there is none."""

@@ -93,7 +93,7 @@ class Shell:
         self.out, self.err = out, err
         self.directory = world.directory
         #: The options of ``set`` that are on: a letter each, and ``pipefail``.
-        self.options: set[str] = set()
+        self.options: frozenset[str] = frozenset()
         #: Commands whose failure a condition looks at; ``set -e`` does not end the shell within them.
         self._conditions = 0
         self._substituted = False
@@ -265,7 +265,7 @@ class Shell:
     def _child(self, out: Write, err: Write) -> "Shell":
         child = Shell(self.world, self.env, out, err, name=self.name, arguments=self.arguments)
         child.variables = dict(self.variables)
-        child.options = set(self.options)
+        child.options = self.options
         child._conditions = self._conditions
         child.directory = self.directory
         child.input = self.input

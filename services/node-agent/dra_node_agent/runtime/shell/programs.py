@@ -196,7 +196,7 @@ async def run_command(shell: Shell, process: Process, made: ShellCommand) -> int
     """Run what a shell's command line asks for; without a script it is the standard input."""
     for option in made.unknown:
         process.notice(f"option {option} is")
-    shell.name, shell.arguments, shell.options = made.name, list(made.arguments), set(made.options)
+    shell.name, shell.arguments, shell.options = made.name, list(made.arguments), made.options
     return await shell.run(process.stdin if made.script is None else made.script)
 
 

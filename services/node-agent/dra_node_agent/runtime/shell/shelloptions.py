@@ -1,6 +1,6 @@
 """The options of shells: those of ``sh`` itself, and of ``set``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dra_node_agent.runtime.shell.world import absolute
@@ -31,7 +31,7 @@ class ChosenOptions:
     ended: bool = False
 
 
-def choose(words: Sequence[str], options: set[str], *, of_shell: bool) -> ChosenOptions:
+def choose(words: Sequence[str], options: Iterable[str], *, of_shell: bool) -> ChosenOptions:
     """Read options from the start of a command line; ``of_shell`` if it starts a shell."""
     made = ChosenOptions(list(words), set(options))
     while made.rest and made.rest[0][:1] in ("-", "+") and len(made.rest[0]) > 1:
@@ -88,7 +88,7 @@ class ShellCommand:
 def shell_command(argv: Sequence[str], files: Mapping[str, str], directory: str = "/") -> ShellCommand:
     """Read the command line of a shell."""
     name = argv[0].rpartition("/")[2]
-    made = choose(argv[1:], set(), of_shell=True)
+    made = choose(argv[1:], (), of_shell=True)
     options, words = frozenset(made.options), made.rest
     if not words:
         return ShellCommand(name, None, (), "", options, made.unknown)

@@ -35,7 +35,7 @@ class Shell(Protocol):
     status: int
     in_background: bool
     arguments: list[str]
-    options: set[str]
+    options: frozenset[str]
 
     def lookup(self, name: str) -> str | None:
         """A variable's value."""
@@ -104,9 +104,9 @@ class Process:
 
     def notice(self, what: str) -> None:
         """Print once for each container that something is not simulated and has no effect."""
-        known = self.shell.world.noticed
-        if what not in known:
-            known.add(what)
+        world = self.shell.world
+        if what not in world.noticed:
+            world.noticed |= {what}
             self.err(
                 f"dralab: {self.name}: {what} not simulated, and counts as done (see docs/node-agent.md)\n"
             )
@@ -136,7 +136,7 @@ class World:
     #: The shells that heed the container's signals.
     signalled: list[Shell] = field(default_factory=list)
     #: What this container's log already says is not simulated.
-    noticed: set[str] = field(default_factory=set)
+    noticed: frozenset[str] = frozenset()
     #: Whether the last program that a shell called is none that is simulated.
     ended_unknown: bool = False
     #: The terminal that someone looks at; None where there is none, or its size is not known.
