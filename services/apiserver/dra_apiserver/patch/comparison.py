@@ -5,8 +5,8 @@ from typing import Any
 
 from dra_apiserver.patch.fieldset import SELF, FieldSet
 from dra_apiserver.patch.typed import item_step
-from dra_apiserver.schema.semantic import equal
-from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct, is_whole
+from dra_apiserver.schema.semantic import equal_by_type
+from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, is_whole
 
 _ABSENT = object()
 
@@ -30,7 +30,7 @@ class Comparison:
 
     def differs(self, node: Node, old: Any, new: Any) -> bool:
         """True if two values that are owned as one differ, given that they are not identical."""
-        return self.literal or not self.native or not equal(node, old, new)
+        return self.literal or not self.native or not equal_by_type(node, old, new)
 
 
 def compare(node: Struct, old: dict[str, Any], new: dict[str, Any], literal: bool = False) -> Comparison:
@@ -63,7 +63,7 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
             result.added[member.step] = {} if member.whole else _everything(member.node, value)
         elif before != value:
             if member.whole:
-                if result.differs(member.node, before, value):
+                if isinstance(member.node, Scalar) or result.differs(member.node, before, value):
                     result.modified[member.step] = {}
             else:
                 _compare(member.node, before, value, member.step, result)
@@ -134,7 +134,7 @@ def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> N
     shape = list if isinstance(node, ListNode) else dict
     comparable = (old is None or isinstance(old, shape)) and (new is None or isinstance(new, shape))
     if is_whole(node) or not comparable or not (old or new):
-        if not is_whole(node) or result.differs(node, old, new):
+        if not is_whole(node) or isinstance(node, Scalar) or result.differs(node, old, new):
             result.modified[step] = {}
         return
     below = result.below()

@@ -11,15 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dra_apiserver.kinds.common.quota import may_use_more, quotas_of
+from dra_apiserver.kinds.common.quota import counted_together, may_use_more, quotas_of
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Counted, Resource
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 _NAMESPACES: Resource = ("", "namespaces")
-_PODS: Resource = ("", "pods")
-_CLAIMS: Resource = ("resource.k8s.io", "resourceclaims")
 
 
 def counted(
@@ -34,7 +32,6 @@ def counted(
         found.append(Counted(target.resource, "", (ADDED, MODIFIED)))
     if target.namespace and may_use_more(obj, old, write.ctx, operation) and quotas_of(write.ctx):
         types = (ADDED,) if operation == "CREATE" else (ADDED, MODIFIED)
-        # Pods and claims count for the same extended resources.
-        both = (_PODS, _CLAIMS) if target.resource in (_PODS, _CLAIMS) else (target.resource,)
-        found += [Counted(resource, f"{target.namespace}/", types) for resource in both]
+        prefix = f"{target.namespace}/"
+        found += [Counted(resource, prefix, types) for resource in counted_together(target.resource)]
     return found

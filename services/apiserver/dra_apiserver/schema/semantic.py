@@ -35,9 +35,15 @@ def same_members(
     type_name: str, left: Mapping[str, Any] | None, right: Mapping[str, Any] | None, *names: str
 ) -> bool:
     """True if the named members of two structs of the type are semantically equal."""
-    node = definition(type_name)
-    assert isinstance(node, Struct)
-    return all(_same_member(node, left or _EMPTY, right or _EMPTY, name) for name in names)
+    fields, left, right = struct_fields(type_name), left or _EMPTY, right or _EMPTY
+    for name in names:
+        one, other = left.get(name), right.get(name)
+        if name not in fields:
+            if not _same_unknown(one, other):
+                return False
+        elif not equal_fields(fields[name], one, other):
+            return False
+    return True
 
 
 def struct_fields(type_name: str) -> Mapping[str, Field]:
@@ -54,53 +60,61 @@ def _list_of(type_name: str) -> ListNode:
 def equal(node: Node, left: Any, right: Any) -> bool:
     """True if two values of a type are semantically equal."""
     # Most values do not change, and comparing their bytes takes no walk through their types.
-    return left is right or _bytes(left) == _bytes(right) or _equal(node, left, right)
-
-
-def _equal(node: Node, left: Any, right: Any) -> bool:
-    if left is right:
-        return True
-    if isinstance(node, Scalar):
-        return _same_scalar(node, left, right)
-    if isinstance(node, ListNode):
-        first, second = left or _NOTHING, right or _NOTHING
-        return len(first) == len(second) and all(
-            _equal(node.item, one, other) for one, other in zip(first, second, strict=True)
-        )
-    one, other = left or _EMPTY, right or _EMPTY
-    if isinstance(node, MapNode):
-        return one.keys() == other.keys() and all(_equal(node.value, one[key], other[key]) for key in one)
-    return all(_same_member(node, one, other, name) for name in one.keys() | other.keys())
+    return left is right or _bytes(left) == _bytes(right) or equal_by_type(node, left, right)
 
 
 def equal_fields(field: Field, left: Any, right: Any) -> bool:
     """True if two values of a struct's member are semantically equal. None stands for an absent one."""
-    return left is right or _bytes(left) == _bytes(right) or _equal_fields(field, left, right)
+    return left is right or _bytes(left) == _bytes(right) or _equal_members(field, left, right)
 
 
-def _equal_fields(field: Field, left: Any, right: Any) -> bool:
-    if field.pointer:
-        return (left is None) == (right is None) and _equal(field.node, left, right)
-    if isinstance(field.node, Scalar):
-        zero = field.zero()
-        left, right = (zero if value is None else value for value in (left, right))
-    return _equal(field.node, left, right)
+def equal_by_type(node: Node, left: Any, right: Any) -> bool:
+    """Compare as `equal` does, but expect a difference: that is found without a look at the whole values."""
+    if isinstance(node, Struct):
+        known = node.known
+        left, right = left or _EMPTY, right or _EMPTY
+        for name in left.keys() | right.keys():
+            one, other = left.get(name), right.get(name)
+            # Most members are equal texts or the same object.
+            if one is other or (type(one) is str and one == other):
+                continue
+            field = known.get(name)
+            if not (_same_unknown(one, other) if field is None else _equal_members(field, one, other)):
+                return False
+        return True
+    if isinstance(node, ListNode):
+        left, right = left or _NOTHING, right or _NOTHING
+        if len(left) != len(right):
+            return False
+        pairs = zip(left, right, strict=True)
+        return next((False for one, other in pairs if not equal_by_type(node.item, one, other)), True)
+    if isinstance(node, MapNode):
+        left, right = left or _EMPTY, right or _EMPTY
+        if left.keys() != right.keys():
+            return False
+        return next((False for key in left if not equal_by_type(node.value, left[key], right[key])), True)
+    return _same_scalar(node, left, right)
 
 
-def _same_member(node: Struct, left: Mapping[str, Any], right: Mapping[str, Any], name: str) -> bool:
-    field = node.known.get(name)
-    one, other = left.get(name), right.get(name)
-    return _same_unknown(one, other) if field is None else _equal_fields(field, one, other)
+def _equal_members(field: Field, left: Any, right: Any) -> bool:
+    node = field.node
+    if left is None or right is None:
+        if field.pointer:
+            return left is right
+        if isinstance(node, Scalar):
+            zero = field.zero()
+            left, right = (zero if value is None else value for value in (left, right))
+    return equal_by_type(node, left, right)
 
 
 def _same_scalar(node: Scalar, left: Any, right: Any) -> bool:
+    if node is Scalar.ANY:
+        # Python takes True, 1 and 1.0 for equal.
+        return _bytes(left) == _bytes(right)
     if node is Scalar.QUANTITY and left is not None and right is not None:
         return Quantity.parse(str(left)).compare(Quantity.parse(str(right))) == 0
     if node is Scalar.BYTES:
         return (left or "") == (right or "")
-    if node is Scalar.ANY:
-        # Python takes True, 1 and 1.0 for equal.
-        return _bytes(left) == _bytes(right)
     return bool(left == right)
 
 

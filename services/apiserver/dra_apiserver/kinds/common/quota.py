@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from dra_apiserver.errors import GroupResource, forbidden
 from dra_apiserver.kinds.kind import Plugin
 from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.storage import Resource
 
 if TYPE_CHECKING:
     from dra_shared.api.core import ResourceQuota
@@ -106,6 +107,13 @@ def _terminates(pod: JsonObject) -> bool:
 def quotas_of(ctx: Context) -> list[bytes]:
     """Return the quotas of the namespace, as they are stored."""
     return ctx.listing("", "resourcequotas", ctx.namespace)
+
+
+def counted_together(resource: Resource) -> tuple[Resource, ...]:
+    """Return the resources whose objects count for the same names in a quota."""
+    # Pods and claims use the same extended resources.
+    both: tuple[Resource, ...] = (("", "pods"), ("resource.k8s.io", "resourceclaims"))
+    return both if resource in both else (resource,)
 
 
 def _namespace_usage(ctx: Context) -> NamespaceUsage:
