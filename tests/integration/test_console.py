@@ -160,6 +160,17 @@ def test_what_would_happen_is_shown_before_it_is_done(page: Page, server: _Serve
     expect(undo).to_have_count(0)
 
 
+def test_a_preview_says_what_is_uncertain(page: Page, server: _Server) -> None:
+    answer = {"moved": 0, "stuck": 0, "moves": [], "uncertain": ["there are no DeviceClasses"]}
+    page.route("**/insight/plan/drain", lambda route: route.fulfill(json=answer))
+    _open(page, server)
+    page.get_by_text("As a table").click()
+    page.locator("details.table tbody button").first.click()
+    panel = page.get_by_role("complementary", name="Device")
+    panel.get_by_role("button", name=re.compile("^Drain node ")).first.click()
+    expect(panel.locator(".preview")).to_contain_text("Uncertain: there are no DeviceClasses")
+
+
 def test_what_more_nodes_would_bring_is_known_before_they_are_bought(page: Page, server: _Server) -> None:
     for number in range(5):
         server.claim(f"pod-{number}", "true")

@@ -11,6 +11,7 @@ import { Explained } from "./explanation.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
 import { readOnly } from "./moments.js";
+import { Uncertain } from "./preview.js";
 
 const DELAY = 150;
 const PLAN_DELAY = 400;
@@ -152,6 +153,7 @@ function Plan() {
   return html`<section class="preview" aria-label="Allocation"><h2>A pod with this claim now</h2>
     ${place?.node ? html`<p>would run on <b>${place.node}</b> with</p><ul>${place.devices.map((one) => html`<li>${one}</li>`)}</ul>` : html`<p>would wait: ${place?.message}</p>`}
     ${Object.entries(found.preempted ?? {}).map(([name]) => html`<p class="bad"><${Link} to=${`pods/${name}`}>${name}<//> would be preempted</p>`)}
+    <${Uncertain} lines=${found.uncertain} />
     ${found.unplaced && html`<${Explained} report=${found.unplaced} />`}</section>`;
 }
 

@@ -44,6 +44,7 @@ function Preview({ preview: { action, answer, problem }, act }) {
     ${moves.length > 0 && html`<table><thead><tr><th>Pod</th><th>From</th><th>To</th></tr></thead><tbody>
       ${moves.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${one.before}</td><td>${one.after || html`<span class="bad">${one.stuck}</span>`}</td></tr>`)}</tbody></table>`}
     ${Object.entries(answer.preempted ?? {}).map(([pod, by]) => html`<p class="bad">${pod} would be preempted by ${by}</p>`)}
+    <${Uncertain} lines=${answer.uncertain} />
     ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}</div>`;
 }
 
@@ -54,8 +55,14 @@ function Comparison({ action, answer, act }) {
     ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th>${(action.changes ? ["Now", "Then"] : ["Without", "With"]).map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>
       ${answer.changed.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${place(one.before)}</td><td>${place(one.after)}</td></tr>`)}</tbody></table>`}
     ${action.note && html`<p class="note">${action.note}</p>`}
+    <${Uncertain} lines=${answer.uncertain} />
     ${action.act && !readOnly.value && html`<button class="do" onClick=${act}>${action.name} now</button>`}
   </div>`;
+}
+
+/** What the cluster lacks, or what is assumed of it. */
+export function Uncertain({ lines }) {
+  return html`${(lines ?? []).map((line) => html`<p class="note">Uncertain: ${line}</p>`)}`;
 }
 
 /** What takes back what was done. */
