@@ -52,6 +52,8 @@ async def test_memory_errors_and_loss(node: Node) -> None:
         ("other/gpus/0", "{}", 404, "node 'other' has no simulated GPUs"),
         ("node-0/gpus/99", "{}", 404, "node 'node-0' has no GPU '99', only 0 to"),
         ("node-0/gpus/x", "{}", 404, "node 'node-0' has no GPU 'x'"),
+        ("node-0/gpus/" + "9" * 5000, "{}", 404, "node 'node-0' has no GPU '9999"),
+        ("node-0/gpus/%C2%B2", "{}", 404, "node 'node-0' has no GPU '²'"),
         ("node-0/gpus/0", "{", 400, "cannot read the fault"),
         ("node-0/gpus/0", '{"smoke": 1}', 400, "unknown field `smoke`"),
         ("node-0/gpus/0", '{"xid": "79"}', 400, "Expected `int | null`"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 from dra_shared.faults.board import FaultBoard, FaultError, UnknownNode
+from dra_shared.numerals import integer, is_digits
 
 from dra_node_agent.faults.fault import Fault
 
@@ -28,9 +29,9 @@ class FaultRoutes:
         return {
             f"POST {PATH}": self._begin,
             f"GET {PATH}": self._list,
-            f"GET {PATH}/{{number:int}}": self._get,
+            f"GET {PATH}/{{number}}": self._get,
             f"DELETE {PATH}": self._clear,
-            f"DELETE {PATH}/{{number:int}}": self._end,
+            f"DELETE {PATH}/{{number}}": self._end,
         }
 
     async def _begin(self, request: "Request") -> "Response":
@@ -46,13 +47,15 @@ class FaultRoutes:
 
     async def _get(self, request: "Request") -> "Response":
         number = request.path_params["number"]
-        found = self._board.get(number)
+        found = self._board.get(integer(number)) if is_digits(number) else None
         if found is None:
             return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
         return _json(found, 200)
 
     async def _end(self, request: "Request") -> "Response":
-        await self._board.end(request.path_params["number"])
+        number = request.path_params["number"]
+        if is_digits(number):
+            await self._board.end(integer(number))
         return await self._get(request)
 
     async def _clear(self, _: "Request") -> "Response":

@@ -14,6 +14,7 @@ from dra_shared.api.container import ContainerStatus
 from dra_shared.api.pod import Pod
 from dra_shared.clock import Clock, parse_rfc3339
 from dra_shared.guard import Guard
+from dra_shared.numerals import integer
 
 from dra_node_agent.kubelet import containeredits, portforward
 from dra_node_agent.kubelet.kubelet import Kubelet
@@ -220,14 +221,21 @@ def _options(query: Mapping[str, str], now: datetime) -> LogOptions:
 def _natural(query: Mapping[str, str], name: str) -> int | None:
     if name not in query or query[name] == "":
         return None
-    value = int(query[name])
+    value = _integer(query[name])
     if value < 0:
         raise ValueError(f"{name} must be greater than or equal to 0")
     return value
 
 
+def _integer(text: str) -> int:
+    value = integer(text)
+    if not -(1 << 63) <= value < 1 << 63:
+        raise ValueError(f"parsing {text[:20]!r}: value out of range")
+    return value
+
+
 def _positive(query: Mapping[str, str], name: str) -> int:
-    value = int(query[name])
+    value = _integer(query[name])
     if value < 1:
         raise ValueError(f"{name} must be greater than 0")
     return value

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+from dra_shared.numerals import integer, is_digits
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -44,7 +45,7 @@ class FaultInjector:
         system = self._system(node)
         if system is None:
             return PlainTextResponse(f"node {node!r} has no simulated GPUs", status_code=404)
-        if not gpu.isdecimal() or int(gpu) >= len(system.gpus):
+        if not is_digits(gpu) or integer(gpu) >= len(system.gpus):
             text = f"node {node!r} has no GPU {gpu!r}, only 0 to {len(system.gpus) - 1}"
             return PlainTextResponse(text, status_code=404)
         try:
@@ -52,9 +53,9 @@ class FaultInjector:
         except msgspec.DecodeError as error:
             return PlainTextResponse(f"cannot read the fault: {error}", status_code=400)
         if fault.xid is not None:
-            system.inject_xid(int(gpu), fault.xid, fault.gpu_instance, fault.compute_instance)
+            system.inject_xid(integer(gpu), fault.xid, fault.gpu_instance, fault.compute_instance)
         if fault.corrected_ecc or fault.uncorrected_ecc:
-            system.inject_ecc(int(gpu), corrected=fault.corrected_ecc, uncorrected=fault.uncorrected_ecc)
+            system.inject_ecc(integer(gpu), corrected=fault.corrected_ecc, uncorrected=fault.uncorrected_ecc)
         if fault.lost:
-            system.lose(int(gpu))
+            system.lose(integer(gpu))
         return Response(status_code=204)

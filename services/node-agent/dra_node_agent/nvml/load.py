@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
+from dra_shared.numerals import integer, is_digits
 
 from dra_node_agent.nvml.system import NO_INSTANCE, Process
 
@@ -46,10 +47,10 @@ class LoadSetter:
         system = self._system(node)
         if system is None:
             return PlainTextResponse(f"node {node!r} has no simulated GPUs", status_code=404)
-        if not number.isdecimal() or int(number) >= len(system.gpus):
+        if not is_digits(number) or integer(number) >= len(system.gpus):
             text = f"node {node!r} has no GPU {number!r}, only 0 to {len(system.gpus) - 1}"
             return PlainTextResponse(text, status_code=404)
-        gpu = system.gpus[int(number)]
+        gpu = system.gpus[integer(number)]
         try:
             load = _decoder.decode(await request.body())
         except msgspec.DecodeError as error:
