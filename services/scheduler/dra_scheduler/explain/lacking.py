@@ -1,6 +1,6 @@
 """Compares what a selector or constraint reads with what a set of devices has."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dra_shared.api.resource import Device, DeviceAttribute
@@ -110,9 +110,16 @@ def _no_value(
     domain: str, name: str, values: Sequence[object], entries: Sequence[Entry], what: str
 ) -> Iterator[str]:
     texts = {_text(value) for value in values}
-    found: Iterable[DeviceAttribute | None] = (_value("attribute", each, domain, name) for each in entries)
-    known = {attribute_text(attribute) for attribute in found if attribute is not None}
-    if not texts or texts & known:
+    if not texts:
+        return
+    known = set()
+    for entry in entries:
+        attribute: DeviceAttribute | None = _value("attribute", entry, domain, name)
+        if attribute is not None:
+            known.add(attribute_text(attribute))
+            if not texts.isdisjoint(known):
+                return
+    if not known:
         return
     wanted = " or ".join(go_quote(text) for text in sorted(texts))
     yield f"no {what} has {name} {wanted}, nearest seen {go_quote(nearest(min(texts), known, least=0.0))}"

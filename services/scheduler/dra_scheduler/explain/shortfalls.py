@@ -46,12 +46,14 @@ class Shortfalls:
         self._extended = extended
         self._known: dict[tuple[str, str], tuple[str, ...]] = {}
         self._members: dict[str, list[Entry]] = {}
+        self._published: list[Entry] | None = None
         manager.slices.add_listener(lambda old, new: self._forget())
         manager.classes.add_listener(self._forget)
 
     def _forget(self) -> None:
         self._known.clear()
         self._members.clear()
+        self._published = None
 
     def of_pod(self, pod: Pod, claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
         """Return those of the claims' classes, requests and constraints, and of extended resources."""
@@ -174,11 +176,13 @@ class Shortfalls:
         return chosen, errors
 
     def _devices(self) -> list[Entry]:
-        return [
-            (piece.spec.driver, device)
-            for piece in self._manager.slices.list()
-            for device in piece.spec.devices or ()
-        ]
+        if self._published is None:
+            self._published = [
+                (piece.spec.driver, device)
+                for piece in self._manager.slices.list()
+                for device in piece.spec.devices or ()
+            ]
+        return self._published
 
     def _of_class(self, class_name: str) -> list[Entry]:
         """The devices of the class."""
