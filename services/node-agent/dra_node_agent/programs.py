@@ -34,7 +34,7 @@ class NodePrograms:
             args, pause = smi.loop(process.argv[1:])
             while True:
                 output = smi.render(args, injected.edits, system, self._clock.now())
-                process.out(output.text)
+                (process.complain if "not simulated" in output.text else process.out)(output.text)
                 if pause is None or output.exit_code:
                     return output.exit_code
                 await process.shell.world.sleep(pause)

@@ -123,6 +123,24 @@ async def test_options_of_shells_without_effect_are_reported_once(script: str, o
     ]
 
 
+@pytest.mark.parametrize(
+    "script",
+    [
+        "grep -z x a.txt 2>/dev/null",
+        "x=$(sort -V a.txt 2>&1)",
+        "[ a -nt b ] 2> err",
+        "chmod 600 a.txt 2>/dev/null",
+    ],
+)
+async def test_scripts_cannot_hide_what_is_not_simulated(script: str) -> None:
+    terminal = _Terminal(_RECORDED["files"])
+    terminal.shell.world.log = terminal.err.append
+    await terminal.run(f"{script}; {script}")
+    (line,) = terminal.err
+    assert line.startswith("dralab: ")
+    assert "not simulated" in line
+
+
 async def test_a_script_that_is_only_in_the_real_image_is_an_unknown_program() -> None:
     terminal = _Terminal()
     assert await terminal.run("sh /entrypoint.sh --flag") == 127

@@ -259,6 +259,7 @@ class SimulatedContainer:
             reads_input=reads_input,
             ports=self.ports,
             terminated=self.terminated,
+            log=err,
         )
         if replay:
             self._world = world
@@ -290,12 +291,12 @@ class SimulatedContainer:
         in_script = self.shell is not None or process.shell.world.signalled
         if not in_script and not self.spec.to_end:
             return await self._go_on(command)
-        self._say(process.err, command, "counts as done")
+        self._say(process.shell.world.log or process.err, command, "counts as done")
         return 0
 
     async def _skipped(self, process: Process) -> int:
         """An unknown program of a command next to the container's process."""
-        self._say(process.err, shlex.join(process.argv), "counts as done")
+        self._say(process.shell.world.log or process.err, shlex.join(process.argv), "counts as done")
         return 0
 
     async def _go_on(self, what: str) -> int:

@@ -110,11 +110,11 @@ def _ip(interfaces: Sequence[NetDevice]) -> Program:
     async def program(process: Process) -> int:
         words = list(process.argv[1:])
         if options := [word for word in words if word.startswith("-")]:
-            process.err(f"ip: option {options[0]} is not simulated\n")
+            process.complain(f"ip: option {options[0]} is not simulated\n")
             return 1
         wanted = [word for word in words[1:] if word not in ("show", "list", "ls", "dev")]
         if not words or not any(words[0].startswith(kind) for kind in ("l", "a")):
-            process.err("dralab: of ip only link and address are simulated\n")
+            process.complain("dralab: of ip all but link and address is not simulated\n")
             return 1
         for number, name in enumerate(names, 1):
             if wanted and name not in wanted:

@@ -80,7 +80,7 @@ async def tar(process: Process) -> int:
     """`tar c`, `tar x` and `tar t`."""
     command = _parse(process.argv[1:])
     if command.unknown:
-        process.err(f"tar: option {command.unknown} is not simulated\n")
+        process.complain(f"tar: option {command.unknown} is not simulated\n")
         return 2
     try:
         if "c" in command.letters:

@@ -78,7 +78,7 @@ async def _trap(process: Process) -> int:
             process.out(f"trap -- {shlex.quote(command) if command else repr('')} {_full_name(signal)}\n")
         return 0
     if words[0].startswith("-") and len(words[0]) > 1:
-        process.err(f"trap: option {words[0]} is not simulated\n")
+        process.complain(f"trap: option {words[0]} is not simulated\n")
         return 2
     status = 0
     # A number alone resets that signal.
@@ -115,7 +115,7 @@ async def _kill(process: Process) -> int:
     words = words[1:] if words[:1] == ["--"] else words
     name = "" if text == "0" else signal_of(text)
     if name is None or name in _SHELL_EVENTS or name in ("EXIT", "STOP", "CONT"):
-        process.err(f"kill: {text}: invalid signal specification, or not simulated\n")
+        process.complain(f"kill: {text}: invalid signal specification, or not simulated\n")
         return 1
     if not words:
         process.err("kill: usage: kill [-s sigspec | -sigspec] pid ...\n")
@@ -123,7 +123,7 @@ async def _kill(process: Process) -> int:
     status = 0
     for word in words:
         if not word.isdigit():
-            process.err(f"kill: {word}: arguments must be process IDs; anything else is not simulated\n")
+            process.complain(f"kill: {word}: arguments must be process IDs; anything else is not simulated\n")
             status = 1
         elif not process.shell.kill(int(word[:9]), name):
             process.err(f"kill: ({word}) - No such process\n")

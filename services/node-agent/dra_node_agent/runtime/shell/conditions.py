@@ -30,7 +30,7 @@ async def _test(process: Process) -> int:
     try:
         return 0 if _Test(process, words).holds() else 1
     except UsageError as error:
-        process.err(f"{process.name}: {error}\n")
+        process.complain(f"{process.name}: {error}\n")
         return 2
 
 

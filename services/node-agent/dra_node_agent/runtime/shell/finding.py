@@ -104,7 +104,7 @@ async def find(process: Process) -> int:
     try:
         expression = _Expression(words)
     except UsageError as error:
-        process.err(f"find: {error}\n")
+        process.complain(f"find: {error}\n")
         return 1
     status = 0
     for root in roots or ["."]:

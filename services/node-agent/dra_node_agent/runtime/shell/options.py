@@ -139,7 +139,7 @@ class DeclaredProgram:
         try:
             return await self.run(process, parse(process.argv[1:], self.syntax))
         except UsageError as error:
-            process.err(f"{process.name}: {error}\n")
+            process.complain(f"{process.name}: {error}\n")
             return self.syntax.status if error.status is None else error.status
 
     def files(self, given: Given) -> Sequence[str]:

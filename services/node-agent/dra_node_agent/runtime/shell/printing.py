@@ -140,7 +140,7 @@ async def _printf(process: Process) -> int:
     try:
         run.run()
     except UsageError as error:
-        process.err(f"printf: {error}\n")
+        process.complain(f"printf: {error}\n")
         return 1
     except _Stop as stop:
         process.out(stop.text)
@@ -158,7 +158,7 @@ async def _seq(process: Process) -> int:
             value = word[2:] if word.startswith("-s") else word.partition("=")[2]
             separator = value or (words.pop(0) if words else "\n")
         elif word != "--":
-            process.err(f"seq: option {word} is not simulated\n")
+            process.complain(f"seq: option {word} is not simulated\n")
             return 1
     if not 1 <= len(words) <= 3:
         process.err("seq: missing operand\n" if not words else f"seq: extra operand '{words[3]}'\n")

@@ -119,7 +119,7 @@ async def tail(process: Process, given: Given) -> int:
         process.err("tail: no files remaining\n")
         return status
     if len(paths) > 1:
-        process.err("tail: additions to several files are not simulated\n")
+        process.complain("tail: additions to several files are not simulated\n")
         await process.shell.world.sleep(FOREVER)
     with process.files.changes() as changes:
         while True:

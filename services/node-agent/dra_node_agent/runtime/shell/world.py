@@ -14,6 +14,8 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.syntax import Node
 
 Write = Callable[[str], None]
+# Each is kept, so that it is not said again.
+_MOST_NOTICES = 64
 Program = Callable[["Process"], Awaitable[int]]
 
 
@@ -102,14 +104,27 @@ class Process:
     def files(self) -> Files:
         return self.shell.files
 
-    def notice(self, what: str) -> None:
-        """Print once for each container that something is not simulated and has no effect."""
+    def complain(self, text: str) -> None:
+        """Print an error.
+
+        What is not simulated is in the container's log also if the script sends its errors elsewhere.
+        """
+        self.err(text)
         world = self.shell.world
-        if what not in world.noticed:
-            world.noticed |= {what}
-            self.err(
-                f"dralab: {self.name}: {what} not simulated, and counts as done (see docs/node-agent.md)\n"
-            )
+        if "not simulated" in text and world.log is not None and world.log != self.err:
+            self._log_once(text if text.startswith("dralab:") else f"dralab: {text}")
+
+    def notice(self, what: str) -> None:
+        """Log once for each container that something is not simulated and has no effect."""
+        self._log_once(
+            f"dralab: {self.name}: {what} not simulated, and counts as done (see docs/node-agent.md)\n"
+        )
+
+    def _log_once(self, text: str) -> None:
+        world = self.shell.world
+        if text not in world.noticed and len(world.noticed) < _MOST_NOTICES:
+            world.noticed |= {text}
+            (world.log or self.err)(text)
 
     def absolute(self, name: str) -> str:
         """The path that a name means in the shell's directory."""
@@ -135,7 +150,9 @@ class World:
     terminated: asyncio.Event = field(default_factory=asyncio.Event)
     #: The shells that heed the container's signals.
     signalled: list[Shell] = field(default_factory=list)
-    #: What this container's log already says is not simulated.
+    #: The container's log, where a script cannot hide what is not simulated.
+    log: Write | None = None
+    #: What it already says is not simulated.
     noticed: frozenset[str] = frozenset()
     #: Whether the last program that a shell called is none that is simulated.
     ended_unknown: bool = False
