@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Features, Snapshot
+from dra_scheduler.allocator.features import Implementation
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import AllocationResult, DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES
@@ -274,7 +275,7 @@ def test_a_snapshot_for_other_features_is_refused() -> None:
 
 
 def test_features_from_gates() -> None:
-    assert Features.from_gates(()) == Features(stable=True)
+    assert Features.from_gates(()) == Features(implementation=Implementation.STABLE)
     assert not Features.from_gates(("DRADeviceBindingConditions",)).device_binding
     assert Features.from_gates(("DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus")).device_binding
     assert (
@@ -294,13 +295,22 @@ def test_features_from_gates() -> None:
 
 
 @pytest.mark.parametrize(
-    "newer", ["DRAConsumableCapacity", "DRADeviceBindingConditions", "DRAListTypeAttributes"]
+    "newer",
+    [
+        "DRAConsumableCapacity",
+        "DRADerivedAttributes",
+        "DRADeviceBindingConditions",
+        "DRADeviceCompatibilityGroups",
+        "DRAFractionalCapacityRange",
+        "DRAListTypeAttributes",
+        "DRAOptionalNodeOperations",
+    ],
 )
 def test_the_oldest_allocator_is_asked_only_where_no_newer_feature_is_on(newer: str) -> None:
     older = {"DRAAdminAccess", "DRAResourceClaimDeviceStatus", "DRAPartitionableDevices"}
 
-    assert Features.from_gates(older).stable
-    assert not Features.from_gates({*older, newer}).stable
+    assert Features.from_gates(older).implementation is Implementation.STABLE
+    assert Features.from_gates({*older, newer}).implementation is not Implementation.STABLE
 
 
 def test_the_oldest_allocator_does_not_know_what_came_after_it() -> None:
@@ -308,7 +318,7 @@ def test_the_oldest_allocator_does_not_know_what_came_after_it() -> None:
     request = exactly("r", capacity={"requests": {"memory": "1Gi"}})
     distinct = {"distinctAttribute": "a.b/c"}
     world = World(
-        features=Features(stable=True),
+        features=Features(implementation=Implementation.STABLE),
         slices=[slice_of("s", devices, allNodes=True)],
         claims=[claim_of([request])],
     )

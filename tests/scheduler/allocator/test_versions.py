@@ -4,12 +4,16 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from dra_scheduler.allocator import AllocatedState, AllocationError, Features
+from dra_scheduler.allocator import AllocatedState, AllocationError, Features, PoolDevice
+from dra_scheduler.allocator.features import Implementation
+from dra_scheduler.allocator.programs import CelProgram
 from dra_scheduler.allocator.state import DeviceID
+from dra_shared.api.resource import Device
 from dra_shared.features import FeatureGates
-from dra_shared.version import V1_34, V1_35, V1_36, Version
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
+from msgspec import convert
 
-from tests.scheduler.allocator.worlds import DRIVERS, World, claim_of, exactly, slice_of
+from tests.scheduler.allocator.worlds import DRIVERS, World, claim_of, exactly, selector, slice_of
 
 _BOTH = pytest.mark.parametrize("version", [V1_35, V1_36], ids=str)
 
@@ -75,9 +79,113 @@ def test_features_know_their_version() -> None:
     assert not Features.from_gates(FeatureGates(V1_36)).starts_over
 
 
-def test_which_allocator_answers_by_default() -> None:
-    stable = [Features.from_gates(FeatureGates(version), version).stable for version in (V1_34, V1_35, V1_36)]
-    assert stable == [False, True, False]
+@pytest.mark.parametrize(
+    ("version", "expected"),
+    [
+        (V1_34, Implementation.EXPERIMENTAL),
+        (V1_35, Implementation.INCUBATING),
+        (V1_36, Implementation.INCUBATING),
+        (V1_37, Implementation.INCUBATING),
+    ],
+    ids=str,
+)
+def test_the_default_gates_pick_an_allocator(version: Version, expected: Implementation) -> None:
+    assert Features.from_gates(FeatureGates(version), version).implementation is expected
+
+
+_IMPLEMENTATIONS = pytest.mark.parametrize(
+    ("version", "implementation", "knows"),
+    [
+        (V1_34, Implementation.INCUBATING, False),
+        (V1_35, Implementation.STABLE, False),
+        (V1_35, Implementation.INCUBATING, False),
+        (V1_35, Implementation.EXPERIMENTAL, True),
+        (V1_36, Implementation.STABLE, False),
+        (V1_36, Implementation.INCUBATING, True),
+        (V1_37, Implementation.STABLE, False),
+    ],
+    ids=str,
+)
+
+
+def _bare(version: Version, implementation: Implementation) -> Features:
+    return Features(kubernetes=version, implementation=implementation)
+
+
+@_IMPLEMENTATIONS
+def test_older_allocators_do_not_read_shares(
+    version: Version, implementation: Implementation, knows: bool
+) -> None:
+    features = _bare(version, implementation)
+    shared = PoolDevice(slice_of("s", []), convert(_shared("a"), Device))
+    program = CelProgram("device.allowMultipleAllocations == true", features)
+    assert program.verdict(shared) is knows
+    capacity = claim_of([_part(1)])
+    world = World(features=features, slices=[slice_of("s", [_shared("a")])], claims=[capacity])
+    if knows:
+        with pytest.raises(AllocationError, match="DRAConsumableCapacity feature is disabled"):
+            world.allocator().allocate(world.node, world.claims)
+    else:
+        assert world.allocator().allocate(world.node, world.claims)
+
+
+@_IMPLEMENTATIONS
+def test_older_allocators_do_not_put_binding_conditions_last(
+    version: Version, implementation: Implementation, knows: bool
+) -> None:
+    conditions = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
+    slices = [
+        slice_of("a", [{"name": "a"}, {"name": "b", **conditions}], pool={"name": "p"}),
+        slice_of("z", [{"name": "z"}], pool={"name": "q"}),
+    ]
+    world = World(features=_bare(version, implementation), slices=slices, claims=[claim_of([exactly()])])
+    allocated = world.allocator().allocate(world.node, world.claims)
+    assert allocated is not None
+    assert [one.device for one in allocated[0].devices.results] == ["z" if knows else "a"]
+
+
+def _alternative(name: str, selector_text: str = "", **fields: Any) -> dict[str, Any]:
+    selectors = selector(selector_text) if selector_text else []
+    return {"name": name, "deviceClassName": "any", "selectors": selectors, **fields}
+
+
+_ALL: dict[str, Any] = {"allocationMode": "All"}
+
+
+@pytest.mark.parametrize("version", [V1_34, V1_35, V1_36, V1_37], ids=str)
+@pytest.mark.parametrize(
+    ("first", "until_1_35"),
+    [
+        # The first one lacks no device but the one that the second got.
+        (_alternative("x", "a=1", allocationMode="ExactCount", count=1), ["r0/y a"]),
+        # The second device of the first one is looked for, and found only if the selector accepts it.
+        (_alternative("x", "a=1", allocationMode="ExactCount", count=2), None),
+        # The second one gets what the first one selects.
+        (_alternative("x", "a=2", **_ALL), None),
+    ],
+)
+def test_an_alternative_for_all_devices_ended_as_the_first_until_1_35(
+    version: Version, first: dict[str, Any], until_1_35: list[str] | None
+) -> None:
+    devices = [{"name": name, "attributes": {"a": {"string": "0"}}} for name in ("a", "b", "c")]
+    request = {"name": "r0", "firstAvailable": [first, _alternative("y", **_ALL)]}
+    world = World(slices=[slice_of("s", devices)], claims=[claim_of([request])])
+    world.features = replace(Features.all(), kubernetes=version, list_type_attributes=version >= V1_36)
+    allocated = world.allocator().allocate(world.node, world.claims)
+    found = [f"{one.request} {one.device}" for one in allocated[0].devices.results] if allocated else None
+    assert found == (until_1_35 if version < V1_36 else ["r0/y a", "r0/y b", "r0/y c"])
+
+
+def test_an_alternative_for_all_devices_got_more_of_the_first_until_1_35() -> None:
+    values = {"a": "0", "b": "1", "c": "1"}
+    devices = [{"name": name, "attributes": {"a": {"string": value}}} for name, value in values.items()]
+    first = _alternative("x", "a=1", allocationMode="ExactCount", count=3)
+    request = {"name": "r0", "firstAvailable": [first, _alternative("y", **_ALL)]}
+    world = World(slices=[slice_of("s", devices)], claims=[claim_of([request])])
+    world.features = replace(Features.all(), kubernetes=V1_35, list_type_attributes=False)
+    (allocated,) = world.allocator().allocate(world.node, world.claims) or ()
+    found = [f"{one.request} {one.device}" for one in allocated.devices.results]
+    assert found == ["r0/y a", "r0/x b", "r0/x c"]
 
 
 _COUNTERS = [{"name": "cs", "counters": {"c": {"value": "1"}}}]

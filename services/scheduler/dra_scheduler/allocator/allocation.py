@@ -240,13 +240,14 @@ class _Run:
 
     def _everything(self, request: Request) -> list[tuple[PoolDevice, Pool]]:
         found = []
+        selecting = self._selecting(request)
         for pool in self._view.pools:
             if not pool.usable:
                 state = "being updated" if pool.incomplete else "invalid"
                 raise AllocationError(
                     f"{request.where}: asks for all devices, but resource pool {pool} is currently {state}"
                 )
-            for device, _, failing in self._of_pool(request, pool):
+            for device, _, failing in self._of_pool(selecting, pool):
                 if failing is not None:
                     raise AllocationError(selector_error(request, device, failing, self._features))
                 short = self._shortage(request, device)
@@ -255,6 +256,18 @@ class _Run:
                 elif self._trace is not None:
                     self._trace.turned_away(request, pool, device, CapacityShort(short))
         return found
+
+    def _selecting(self, request: Request) -> Request:
+        """Return the request whose selectors decide on the devices of a request for all devices.
+
+        Until 1.35 the first two alternatives share a cache, so that the second gets what the first one selects.
+        """
+        if self._features.alternatives_end_as_the_first:
+            for entry in self._attempt.entries:
+                first, *others = entry.alternatives
+                if request in others[:1] and first.all_devices:
+                    return first
+        return request
 
     def _shortage(self, request: Request, device: PoolDevice) -> Shortage | None:
         if not self._features.consumable_capacity:

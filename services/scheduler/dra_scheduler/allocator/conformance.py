@@ -12,7 +12,7 @@ from dra_shared.version import RECORDED, V1_36, Version
 from dra_scheduler.allocator.allocation import Allocator
 from dra_scheduler.allocator.amounts import amount
 from dra_scheduler.allocator.errors import AllocationError, ClassLookupError, TimeLimit
-from dra_scheduler.allocator.features import Features
+from dra_scheduler.allocator.features import Features, Implementation
 from dra_scheduler.allocator.selectors import Compile
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
 
@@ -30,7 +30,9 @@ def case_features(case: Mapping[str, Any]) -> Features:
         names.add("DRAResourceClaimDeviceStatus")
     features = Features.from_gates(names, Version.parse(case.get("kubernetesVersion", str(RECORDED))))
     implementation = case.get("implementation")
-    return features if implementation is None else replace(features, stable=implementation == "stable")
+    if implementation is None:
+        return features
+    return replace(features, implementation=Implementation[implementation.upper()])
 
 
 def _supported(case: Mapping[str, Any]) -> bool:

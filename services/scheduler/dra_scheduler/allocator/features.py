@@ -24,12 +24,41 @@ class Arithmetic(enum.Enum):
     FRACTIONS = enum.auto()
 
 
+class Implementation(enum.Enum):
+    """Upstream's allocators. The oldest one that supports the features is picked."""
+
+    STABLE = enum.auto()
+    INCUBATING = enum.auto()
+    EXPERIMENTAL = enum.auto()
+
+
+# What the allocators of 1.36 support, each besides what the one before it does.
+_OLD_GATES = frozenset(("DRAAdminAccess", "DRADeviceTaints", "DRAPartitionableDevices", "DRAPrioritizedList"))
+_SHARES = frozenset(("DRAConsumableCapacity", "DRAFractionalCapacityRange", _BINDING))
+_NEWEST = frozenset(
+    (
+        "DRADerivedAttributes",
+        "DRADeviceCompatibilityGroups",
+        "DRAListTypeAttributes",
+        "DRAOptionalNodeOperations",
+    )
+)
+
+
+def _implementation(names: set[str], kubernetes: Version) -> Implementation:
+    """Return the allocator that upstream picks for the gates (``NewAllocator`` in structured/allocator.go)."""
+    if names & _NEWEST or (kubernetes < V1_35 and _STATUS in names):
+        return Implementation.EXPERIMENTAL
+    if names & _SHARES:
+        return Implementation.INCUBATING if kubernetes >= V1_36 else Implementation.EXPERIMENTAL
+    if names & _OLD_GATES and kubernetes < V1_36:
+        return Implementation.INCUBATING
+    return Implementation.STABLE
+
+
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which optional parts are on (upstream's structured.Features).
-
-    ``stable``: answer as the oldest of upstream's allocators, which is picked where the features allow.
-    """
+    """Which optional parts are on (upstream's structured.Features), and which allocator answers."""
 
     admin_access: bool = False
     consumable_capacity: bool = False
@@ -38,12 +67,28 @@ class Features:
     list_type_attributes: bool = False
     partitionable_devices: bool = False
     prioritized_list: bool = False
-    stable: bool = False
+    implementation: Implementation = Implementation.EXPERIMENTAL
     kubernetes: Version = DEFAULT
     compatibility_groups: bool = False
     derived_attributes: bool = False
     fractional_capacity: bool = False
     optional_node_operations: bool = False
+
+    @property
+    def knows_shares(self) -> bool:
+        """True if the allocator has code for shares, binding conditions and distinctAttribute, on or off.
+
+        Without it, capacity requests and ``allowMultipleAllocations`` are not read, and devices with binding
+        conditions do not come last.
+        """
+        if self.implementation is Implementation.INCUBATING:
+            return self.kubernetes >= V1_36
+        return self.implementation is Implementation.EXPERIMENTAL
+
+    @property
+    def alternatives_end_as_the_first(self) -> bool:
+        """True if an alternative for all devices gets one of its own, and then those that the first one lacks."""
+        return self.kubernetes < V1_36
 
     @property
     def pools_are_sorted(self) -> bool:
@@ -100,7 +145,8 @@ class Features:
     @property
     def results_have_tolerations(self) -> bool:
         """Whether an allocated device's result says which taints the request tolerates."""
-        return self.kubernetes >= V1_35
+        oldest = self.implementation is Implementation.STABLE
+        return self.kubernetes >= (V1_36 if oldest else V1_35)
 
     @property
     def arithmetic(self) -> Arithmetic:
@@ -188,7 +234,7 @@ class Features:
             list_type_attributes=lists,
             partitionable_devices="DRAPartitionableDevices" in names,
             prioritized_list="DRAPrioritizedList" in names,
-            stable=not (capacity or binding or lists or (kubernetes < V1_35 and _STATUS in names)),
+            implementation=_implementation(names | ({_BINDING} if binding else set()), kubernetes),
             kubernetes=kubernetes,
             compatibility_groups="DRADeviceCompatibilityGroups" in names,
             derived_attributes="DRADerivedAttributes" in names,

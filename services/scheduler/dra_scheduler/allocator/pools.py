@@ -4,7 +4,7 @@ Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete
 pools come in the order in which devices are tried: by driver and name, those with binding conditions last.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -158,6 +158,7 @@ def view_pool(
 
     None: those are out of date, and the newer ones are not for this node.
     """
+    arrival = _place(features)
     generation = max(entry.generation for entry in relevant)
     current = [entry for entry in relevant if entry.generation == generation]
     wanted = current[0].slice.spec.pool.resource_slice_count
@@ -179,9 +180,9 @@ def view_pool(
     if features.pools_are_sorted:
         current.sort(key=lambda entry: entry.slice.metadata.name)
     else:
-        current.sort(key=_arrival)
+        current.sort(key=arrival)
     pool = _build(pool_id, generation, current, beyond, features)
-    pool.arrival = min(map(_arrival, relevant))
+    pool.arrival = min(map(arrival, relevant))
     return pool
 
 
@@ -189,10 +190,11 @@ def _view_own(
     pool_id: PoolID, relevant: Sequence[SliceEntry], current: list[SliceEntry], features: Features
 ) -> Pool:
     """The pool made up of those slices alone that the node can reach."""
-    current.sort(key=_arrival)
+    arrival = _place(features)
+    current.sort(key=arrival)
     wanted = current[0].slice.spec.pool.resource_slice_count
     pool = _build(pool_id, current[0].generation, current, [], features)
-    pool.arrival = min(map(_arrival, relevant))
+    pool.arrival = min(map(arrival, relevant))
     pool.incomplete = pool.partial = len(current) != wanted
     pool.slices_known, pool.slices_wanted = len(current), wanted
     if pool.invalid_reason is not None:
@@ -200,9 +202,10 @@ def _view_own(
     return pool
 
 
-def _arrival(entry: SliceEntry) -> tuple[bool, int]:
-    """When a slice is looked at, where slices are not sorted: those with binding conditions after all others."""
-    return entry.has_binding_conditions, entry.arrival
+def _place(features: Features) -> Callable[[SliceEntry], tuple[bool, int]]:
+    """Return the order of slices that are not sorted: those with binding conditions come last if these are known."""
+    late = features.knows_shares
+    return lambda entry: (late and entry.has_binding_conditions, entry.arrival)
 
 
 def _build(
@@ -286,10 +289,12 @@ def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry
 
 
 def in_allocation_order(pools: Iterable[Pool], features: Features) -> tuple[Pool, ...]:
-    """By driver and pool name or as the slices came, pools with binding conditions after all others."""
+    """Sort by driver and pool name or as the slices came; pools with binding conditions last if these are known."""
 
     def place(pool: Pool) -> tuple[bool, tuple[object, ...]]:
-        return _has_binding_conditions(pool), pool.id if features.pools_are_sorted else pool.arrival
+        return features.knows_shares and _has_binding_conditions(
+            pool
+        ), pool.id if features.pools_are_sorted else pool.arrival
 
     return tuple(sorted(pools, key=place))
 

@@ -14,6 +14,7 @@ class CelProgram:
     def __init__(self, expression: str, features: Features) -> None:
         self._program: Program | None = None
         self._error = ""
+        self._knows_shares = features.knows_shares
         try:
             self._program = compile_selector(expression, features)
         except CompileError as error:
@@ -34,10 +35,9 @@ class CelProgram:
         if self._program is None:
             return self._error
         spec = device.spec
+        shared = spec.allow_multiple_allocations if self._knows_shares else None
         try:
-            return self._program.matches(
-                CelDevice(device.id.driver, spec.attributes, spec.capacity, spec.allow_multiple_allocations)
-            )
+            return self._program.matches(CelDevice(device.id.driver, spec.attributes, spec.capacity, shared))
         except EvaluationError as error:
             return f"CEL runtime error: {error}"
 

@@ -155,7 +155,7 @@ class _Checker:
                 f"claim {claim.key}, request {spec.name}: has subrequests, "
                 "but the DRAPrioritizedList feature is disabled"
             )
-        if self._features.consumable_capacity or self._features.stable:
+        if self._features.consumable_capacity or not self._features.knows_shares:
             return
         disabled = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
         if self._features.pools_are_the_nodes and any(
@@ -239,7 +239,7 @@ class _Checker:
     def _constraint_error(self, claim: ResourceClaim) -> AllocationError | None:
         for index, spec in enumerate(claim.spec.devices.constraints):
             known = new_constraint(spec, self._features)
-            if known is None or (self._features.stable and not isinstance(known, MatchAttribute)):
+            if known is None or (not self._features.knows_shares and not isinstance(known, MatchAttribute)):
                 return AllocationError(
                     f"claim {claim.key}, constraint #{index}: empty constraint (unsupported constraint type?)"
                 )

@@ -131,7 +131,7 @@ def _node_selector(
     for pick in picks:
         spec, device = pick.device.slice.spec, pick.device.spec
         where = device if spec.per_device_node_selection else spec
-        if where.node_name is not None or (device.binds_to_node and not features.stable):
+        if where.node_name is not None or (device.binds_to_node and features.knows_shares):
             only = NodeSelectorRequirement(key="metadata.name", operator="In", values=(node_name,))
             return NodeSelector(node_selector_terms=(NodeSelectorTerm(match_fields=(only,)),))
         terms = () if where.node_selector is None else where.node_selector.node_selector_terms

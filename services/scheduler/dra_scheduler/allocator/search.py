@@ -266,16 +266,33 @@ class Search:
         device, pool = self._all_devices[request.number][frame.index]
         if not picks.free(request, pool, device) or not picks.take(request, pool, device, frame.index):
             return self._close(frame, Outcome.FAILED)
-        index = frame.index + 1
-        if index < len(self._all_devices[request.number]):
-            self._count_step()
-            self._stack.append(_Everything(frame.position, False, request, index))
-            return None
-        outcome = self._open(frame.position + 1, False)
+        outcome = self._after_one_of_all(frame)
         if outcome is None or outcome is Outcome.DONE:
             return outcome
         picks.give_back(request.claim_index)
         return self._close(frame, outcome)
+
+    def _after_one_of_all(self, frame: _Everything) -> Outcome | None:
+        """Continue with the next device of a request for all devices, or with the next request."""
+        request, index = frame.request, frame.index + 1
+        if self._features.alternatives_end_as_the_first:
+            # Upstream drops the index of the alternative here.
+            request = self._entries[frame.position].alternatives[0]
+        wanted = request.count
+        if request.all_devices:
+            wanted = len(self._all_devices[request.number])
+            if not wanted:
+                return Outcome.FAILED
+        if index >= wanted:
+            return self._open(frame.position + 1, False)
+        if len(self._picks.of_claim[request.claim_index]) + wanted - index > MAX_RESULTS:
+            return Outcome.EXCEEDED
+        self._count_step()
+        if request.all_devices:
+            self._stack.append(_Everything(frame.position, False, request, index))
+        else:
+            self._stack.append(_Slot(frame.position, False, request, index, self._candidates(request), 0))
+        return None
 
     def _next_candidate(self, frame: _Slot) -> Outcome | None:
         request, picks, candidates = frame.request, self._picks, frame.candidates

@@ -165,8 +165,9 @@ class Shortfalls:
             program = compile_selector(expression, self._manager.features)
         except CompileError as error:
             return chosen, {f"CEL compile error: {error}": len(devices)}
+        knows_shares = self._manager.features.knows_shares
         for number, (driver, device) in enumerate(devices):
-            shared = device.allow_multiple_allocations
+            shared = device.allow_multiple_allocations if knows_shares else None
             try:
                 if program.matches(CelDevice(driver, device.attributes, device.capacity, shared)):
                     chosen.add(number)
