@@ -279,3 +279,16 @@ def test_a_gated_pod_has_its_shortfalls_too() -> None:
     report = explain("p", node_json("n"), pod)
     assert report.state == "pending: gated"
     assert report.shortfalls == ("nodeSelector: no node has the label zone",)
+
+
+def test_topology_keys_that_no_node_has_are_named() -> None:
+    spread = {"maxSkew": 1, "topologyKey": "zon", "whenUnsatisfiable": "DoNotSchedule"}
+    term = {"topologyKey": "rack", "labelSelector": {"matchLabels": {"app": "x"}}}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    soft = {**spread, "topologyKey": "any", "whenUnsatisfiable": "ScheduleAnyway"}
+    pod = pod_json("p", topologySpreadConstraints=[spread, soft], affinity=affinity)
+    report = explain("p", node_json("a", labels={"zone": "a"}), pod)
+    assert report.shortfalls == (
+        'topology spread constraint: no node has the label zon, nearest seen "zone"',
+        "pod affinity: no node has the label rack",
+    )

@@ -91,3 +91,15 @@ def test_a_template_that_does_not_exist_is_named() -> None:
     pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "nope"}]
     text = "template: until claim gpu is made from ResourceClaimTemplate default/nope, which does not exist"
     assert _change(pod, node_json("n")) == text
+
+
+def test_a_smaller_capacity_goes_before_none_in_particular() -> None:
+    shared = _device("d0", "a", allowMultipleAllocations=True, capacity={"memory": {"value": "10Gi"}})
+    held = claim_json("held")
+    share = {"shareID": "11111111-1111-1111-1111-111111111111", "consumedCapacity": {"memory": "6Gi"}}
+    result = {"request": "gpu", "driver": DRIVER, "pool": "n", "device": "d0", **share}
+    held["status"] = {"allocation": {"devices": {"results": [result]}}}
+    claim = claim_json("c", request={"capacity": {"requests": {"memory": "5Gi"}}})
+    change = _change(_POD, node_json("n"), devices("n", shared), driver_class("gpu"), held, claim)
+    text = "if request gpu of claim default/c asked for 4Gi of capacity memory instead of 5Gi"
+    assert change == f"capacity: {text}"

@@ -10,7 +10,7 @@ from dra_scheduler.explain.near import seen
 
 
 def label_shortfalls(pod: Pod, nodes: Sequence[Node]) -> list[str]:
-    """Return the requirements of the pod's nodeSelector and required node affinity that no node meets."""
+    """Return the labels that the pod's nodeSelector, required affinities or spreading need and no node has."""
     found: list[str] = []
     if not nodes:
         return []
@@ -20,6 +20,13 @@ def label_shortfalls(pod: Pod, nodes: Sequence[Node]) -> list[str]:
     for term in selector.node_selector_terms if selector is not None else ():
         for requirement in term.match_expressions:
             found += _unmet(requirement, nodes)
+    for constraint in pod.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable == "DoNotSchedule":
+            found += _lacking("topology spread constraint", constraint.topology_key, (), nodes)
+    affinity = pod.spec.affinity.pod_affinity if pod.spec.affinity is not None else None
+    terms = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else ()
+    for each in terms:
+        found += _lacking("pod affinity", each.topology_key, (), nodes)
     return list(dict.fromkeys(found))
 
 

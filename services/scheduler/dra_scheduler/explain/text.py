@@ -176,7 +176,7 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
         why = _not_searched(request, node.requests[:index], node.requests, usable)
         yield from ("  " + line for line in _request(request, why))
     if node.allocated:
-        yield f"  devices: {', '.join(node.allocated)}"
+        yield f"  {'devices' if node.fits else 'devices that it could have'}: {', '.join(node.allocated)}"
 
 
 def _not_searched(

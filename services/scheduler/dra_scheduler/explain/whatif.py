@@ -7,9 +7,18 @@ from typing import Any, TypeVar
 
 import msgspec
 from dra_shared.api.node import Node
-from dra_shared.api.resource import DeviceClass, DeviceRequest, DeviceToleration, ResourceClaim, ResourceSlice
+from dra_shared.api.resource import (
+    CapacityRequirements,
+    DeviceClass,
+    DeviceRequest,
+    DeviceToleration,
+    ResourceClaim,
+    ResourceSlice,
+)
 
 from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Trace
+from dra_scheduler.allocator.amounts import display
+from dra_scheduler.allocator.capacity import Shortage
 from dra_scheduler.allocator.reasons import (
     CapacityShort,
     ConstraintUnmet,
@@ -154,6 +163,8 @@ def _of_class(reason: Reason) -> bool:
 
 def _each(base: World, looked_at: Iterable[tuple[RequestTrace, Reason]]) -> Iterator[_Candidate]:
     for request, reason in looked_at:
+        if isinstance(reason, CapacityShort) and reason.shortage.left > 0:
+            yield _smaller(base, request, reason.shortage)
         candidate = _candidate(base, request, reason)
         if candidate is not None:
             yield candidate
@@ -168,6 +179,18 @@ def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
     text = f"if {_where(request)} asked for {count} instead of {request.count}"
     edit = functools.partial(_field, name="count", value=count)
     return "count", text, functools.partial(_edited, base, request.claim, request.request, edit)
+
+
+def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
+    """What is left of the capacity instead of what the request asks for."""
+    left, needed = display(short.left), display(short.needed)
+    text = f"if {_where(request)} asked for {left} of capacity {short.name} instead of {needed}"
+
+    def edit(part: Any) -> Any:
+        requests = part.capacity.requests if part.capacity is not None else {}
+        return _field(part, "capacity", CapacityRequirements(requests={**requests, short.name: left}))
+
+    return "capacity", text, functools.partial(_edited, base, request.claim, request.request, edit)
 
 
 def _where(request: RequestTrace) -> str:
