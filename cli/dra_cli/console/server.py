@@ -30,6 +30,8 @@ from dra_cli.plan.snapshot import Snapshot
 
 # Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
 _FRESH = 5.0
+# The same for plans, which are asked about what has just been done. The parts of one question are asked at once.
+_FRESH_FOR_PLANS = 0.5
 
 
 class _View:
@@ -41,17 +43,17 @@ class _View:
         self._read_at = float("-inf")
         self._snapshot: Snapshot | None = None
 
-    async def snapshot(self) -> Snapshot:
+    async def snapshot(self, fresh: float = _FRESH) -> Snapshot:
         async with self._lock:
-            if self._snapshot is None or time.monotonic() - self._read_at > _FRESH:
+            if self._snapshot is None or time.monotonic() - self._read_at > fresh:
                 self._snapshot = await Snapshot.read(None, self._cluster)
                 self._read_at = time.monotonic()
             return self._snapshot
 
     async def ask(self, path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
         """As a scheduler answers at its health port."""
-        snapshot = await self.snapshot()
         question, *rest = path.strip("/").split("/")
+        snapshot = await self.snapshot(_FRESH_FOR_PLANS if question == "plan" else _FRESH)
         if question == "free":
             return orjson.loads(await snapshot.free("json"))
         try:
@@ -66,7 +68,8 @@ class _View:
             raise HTTPException(400, str(error)) from error
 
     async def complete(self, objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return all_admitted(objects, (await self.snapshot()).objects)
+        snapshot = await self.snapshot(_FRESH_FOR_PLANS)
+        return await asyncio.to_thread(all_admitted, objects, snapshot.objects)
 
     async def devices(self) -> list[Candidate]:
         objects: Objects = (await self.snapshot()).objects

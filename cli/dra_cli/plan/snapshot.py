@@ -1,5 +1,6 @@
 """A cluster as it is now, or as a dump has it, and our scheduler's view of it: nothing is scheduled or written."""
 
+import functools
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +15,7 @@ from dra_scheduler.explain.text import render, render_class
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import Planner
+from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.resources import PODS
 
 from dra_cli.access import ChosenCluster
@@ -29,12 +31,15 @@ class Snapshot:
         self.objects = objects
         self.problems = tuple(problems)
         self._engine = Engine(Settings(cluster=running).setup())
-        self._world = self._engine.at(objects)
+
+    @functools.cached_property
+    def _world(self) -> Simulation:
+        return self._engine.at(self.objects)
 
     @property
     def config(self) -> SchedulerConfig:
         """How the scheduler is configured: with the version and the feature gates of the cluster, where known."""
-        return self._world.scheduler.config
+        return self._engine.setup.config(self.objects)
 
     def planner(self) -> Planner:
         """Return a planner for the objects, with a scheduler of its own."""

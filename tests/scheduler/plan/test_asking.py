@@ -8,7 +8,13 @@ from dra_scheduler.plan.asking import Asked, edited
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import Planner
-from dra_scheduler.plan.requests import ArrivalRequest, ChangeRequest, ReplayRequest
+from dra_scheduler.plan.requests import (
+    ArrivalRequest,
+    ChangeRequest,
+    NodeTypeRequest,
+    PurchaseRequest,
+    ReplayRequest,
+)
 from dra_scheduler.plan.setup import Setup
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
@@ -84,3 +90,14 @@ def test_a_change_of_the_version() -> None:
     assert asked.change(ChangeRequest(kubernetes_version="1.34")).pods == 0
     with pytest.raises(ValueError, match=r"1\.2"):
         asked.change(ChangeRequest(kubernetes_version="1.2"))
+
+
+def test_a_type_may_bring_the_device_classes_of_its_nodes() -> None:
+    parts = [
+        {"apiVersion": "v1", **node_json("x")},
+        *({"apiVersion": "resource.k8s.io/v1", **each} for each in (slice_json("x", 1), class_json())),
+    ]
+    type_ = NodeTypeRequest(name="x", price=2, objects=tuple(parts))
+    asked = PurchaseRequest(types=(type_,), objects=(_claim("a"), _pod("a")))
+    answer = Asked(Planner(Objects())).nodes(asked)
+    assert (answer.cost, answer.unplaced, answer.uncertain) == (2, (), ())

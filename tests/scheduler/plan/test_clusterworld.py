@@ -3,7 +3,7 @@
 import httpx
 import pytest
 from dra_scheduler.plan.clusterworld import cluster_world
-from dra_shared.api.resources import NODES, RESOURCE_CLAIM_TEMPLATES
+from dra_shared.api.resources import DEPLOYMENTS, NODES, RESOURCE_CLAIM_TEMPLATES
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
@@ -33,7 +33,9 @@ async def test_kinds_that_a_scheduler_does_not_watch_are_listed_in_pages() -> No
     assert list(objects.of(RESOURCE_CLAIM_TEMPLATES)) == ["default/a", "default/b"]
     # It is watched, and the informer has not seen any yet.
     assert not objects.of(NODES)
-    assert problems == ["may not be listed and count as absent: deployments.apps, jobs.batch"]
+    (problem,) = problems
+    assert problem.startswith("may not be listed and count as absent: deployments.apps, jobs.batch; ")
+    assert not objects.knows(DEPLOYMENTS)
 
 
 async def test_a_list_that_fails_is_an_error() -> None:

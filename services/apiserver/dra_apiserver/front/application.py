@@ -6,6 +6,7 @@ requests to the mounted dispatcher itself, and makes the application when a path
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any
 
 from dra_shared.features import FeatureGates
@@ -55,7 +56,9 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     around = Around(api.lookup, api.listing, disabled_plugins=api.config.disabled_plugins)
 
     async def complete(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        return all_admitted(api.registry, objects, around, api.config.features)
+        # Thousands of pods take longer than the event loop can spare.
+        admit = functools.partial(all_admitted, api.registry, objects, around, api.config.features)
+        return await api.offload.run(admit)
 
     app.include_router(insight.router(scheduler(api.config), complete))
     devices = stored_devices(api)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
-from dra_shared.api.resources import NODES, POD_GROUPS, RESOURCE_SLICES
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, POD_GROUPS, RESOURCE_SLICES
 
 from dra_scheduler.componentconfig.load import load
 from dra_scheduler.plan import requests
@@ -133,4 +133,5 @@ def _type(asked: requests.NodeTypeRequest) -> NodeType:
     if len(nodes) != 1:
         raise ValueError(f"type {asked.name}: objects must have one Node, and its ResourceSlices")
     recorded = RecordedNode(nodes[0], list(objects.of(RESOURCE_SLICES).values()))
-    return NodeType(asked.name, asked.price, recorded.made, asked.limit)
+    classes = tuple((DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values())
+    return NodeType(asked.name, asked.price, recorded.made, asked.limit, classes)

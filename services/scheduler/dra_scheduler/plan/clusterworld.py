@@ -39,8 +39,11 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
                 refused.append(resource.group_resource)
             elif error.code != 404:
                 raise
-    problems = [f"may not be listed and count as absent: {', '.join(refused)}"] if refused else []
-    return Objects(found), problems
+    if not refused:
+        return Objects(found), []
+    names = ", ".join(refused)
+    text = f"may not be listed and count as absent: {names}; give the scheduler's user get and list of them"
+    return Objects(found), [text]
 
 
 def _key(obj: Object) -> str:

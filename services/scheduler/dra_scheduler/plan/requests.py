@@ -53,7 +53,10 @@ class ChangeRequest(Struct):
 
 
 class NodeTypeRequest(Struct):
-    """Nodes that can be bought: ``objects`` are a Node and its ResourceSlices, of which each new one is a copy."""
+    """Nodes that can be bought: ``objects`` are a Node and its ResourceSlices, of which each new one is a copy.
+
+    DeviceClasses among them are for a cluster that lacks them.
+    """
 
     name: str
     price: float
