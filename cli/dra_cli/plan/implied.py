@@ -1,5 +1,6 @@
 """Nodes of a dump that has only their ResourceSlices."""
 
+import re
 from collections.abc import Iterator
 
 from dra_scheduler.plan.objects import Objects
@@ -8,14 +9,18 @@ from dra_shared.api.node import Node, NodeStatus
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 
+_UNREAD = re.compile(r": (?:a Node|Node \S+) cannot be read: ")
 _HOST_NAME = "kubernetes.io/hostname"
 # More than any machine has, except for pods: a kubelet takes 110 unless it is configured otherwise.
 _ALLOCATABLE = {"cpu": "1M", "memory": "1Ei", "ephemeral-storage": "1Ei", "pods": "110"}
 
 
 def with_implied_nodes(objects: Objects, problems: list[str]) -> Objects:
-    """Add the nodes that slices name, if the dump has no Node at all. Append a warning to ``problems``."""
-    if objects.of(NODES):
+    """Add the nodes that slices name, if the dump has no Node at all. Append a warning to ``problems``.
+
+    No node is implied if a Node of the dump could not be read: it is not as large as the implied one.
+    """
+    if objects.of(NODES) or any(_UNREAD.search(problem) for problem in problems):
         return objects
     names = {name for piece in objects.of(RESOURCE_SLICES).values() for name in _nodes(piece)}
     if not names:

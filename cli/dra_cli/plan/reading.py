@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 import orjson
-from dra_scheduler.plan.amounts import check_amounts
 from dra_scheduler.plan.manifests import Manifests, Typed
 from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_scheduler.plan.values import check_values
 from dra_shared.api.codec import convert, decode
 from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
@@ -50,7 +50,7 @@ def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
             continue
         try:
             obj = _typed(resource, document)
-            check_amounts(resource, obj)
+            check_values(resource, obj)
         except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
             problems.append(f"{document.where}: {_named(document)} cannot be read: {error}")
             continue

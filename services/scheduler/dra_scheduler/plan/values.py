@@ -1,15 +1,16 @@
-"""Quantities of objects that an API server did not check, because they come from a file."""
+"""Quantities and selectors of objects that an API server did not check, because they come from a file."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_shared.api.meta import Object
+from dra_shared.api.meta import Object, Struct
 from dra_shared.api.resources import (
     CSI_STORAGE_CAPACITIES,
     LIMIT_RANGES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
@@ -19,6 +20,7 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.quantity import Quantity, QuantityError
+from dra_shared.selectors import SelectorError, label_selector
 
 _POD = tuple(
     f"spec.{holder}.resources.{side}"
@@ -55,11 +57,27 @@ _PATHS: Mapping[Resource[Any], tuple[str, ...]] = {
     ),
     RUNTIME_CLASSES: ("overhead.pod_fixed",),
 }
+_TERMS = tuple(
+    f"spec.affinity.{kind}.{terms}"
+    for kind in ("pod_affinity", "pod_anti_affinity")
+    for terms in (
+        "required_during_scheduling_ignored_during_execution.*",
+        "preferred_during_scheduling_ignored_during_execution.*.pod_affinity_term",
+    )
+)
+_POD_SELECTORS = (
+    "spec.topology_spread_constraints.*.label_selector",
+    *(f"{term}.{name}" for term in _TERMS for name in ("label_selector", "namespace_selector")),
+)
 _SPLIT = {resource: [path.split(".") for path in paths] for resource, paths in _PATHS.items()}
+_SELECTORS = {
+    PODS: [path.split(".") for path in _POD_SELECTORS],
+    POD_DISRUPTION_BUDGETS: [["spec", "selector"]],
+}
 
 
-def check_amounts(resource: Resource[Any], obj: Object) -> None:
-    """Check every quantity of the object.
+def check_values(resource: Resource[Any], obj: Object) -> None:
+    """Check every quantity and label selector of the object.
 
     Raises:
         ValueError: one cannot be parsed. The message has its path.
@@ -70,12 +88,19 @@ def check_amounts(resource: Resource[Any], obj: Object) -> None:
                 Quantity.parse(text)
             except QuantityError as error:
                 raise ValueError(f"{where.lstrip('.')}: {text!r} is no quantity: {error}") from error
+    for path in _SELECTORS.get(resource, ()):
+        for where, selector in _values(obj, path, ""):
+            try:
+                label_selector(selector)
+            except SelectorError as error:
+                raise ValueError(f"{where.lstrip('.')}: {error}") from error
 
 
-def _values(value: Any, path: list[str], where: str) -> Iterator[tuple[str, str]]:
+def _values(value: Any, path: list[str], where: str) -> Iterator[tuple[str, Any]]:
+    """Yield what is at the path, and the texts of maps and lists there, each with its path."""
     if value is None:
         return
-    if isinstance(value, str):
+    if isinstance(value, str) or (not path and isinstance(value, Struct)):
         yield where, value
     elif isinstance(value, Mapping):
         rest = path[1:] if path and path[0] == "*" else path
