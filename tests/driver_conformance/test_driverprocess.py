@@ -1,5 +1,6 @@
 """Starting, stopping and killing a driver's program."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -7,7 +8,8 @@ import pytest
 from dra_cli.errors import CommandError
 from dralab.conformance.driverprocess import ProcessDriver, filled
 
-from tests.support.waiting import until
+from tests.support.reference import REPOSITORY
+from tests.support.waiting import blocking_until, is_running, until
 
 _SLEEPS = "import time; print('up', flush=True); time.sleep(60)"
 _STAYS = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('up', flush=True); time.sleep(60)"
@@ -66,3 +68,30 @@ async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     driver = ProcessDriver(["/no/such/driver"], {}, {}, tmp_path / "log")
     with pytest.raises(CommandError, match="cannot start /no/such/driver: No such file or directory"):
         await driver.start()
+
+
+_KILLED = """
+import asyncio, os, pathlib, signal, sys
+from dralab.conformance.driverprocess import ProcessDriver
+
+async def main():
+    driver = ProcessDriver(["sh", "-c", "sleep 600 & echo $! $$; wait"], {}, {}, pathlib.Path(sys.argv[1]))
+    await driver.start()
+    while len(driver.output().split()) < 2:
+        await asyncio.sleep(0.01)
+    sys.stdout.write(driver.output())
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.system
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_a_driver_and_its_children_end_when_the_suite_is_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _KILLED, str(tmp_path / "log")]
+    killed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=60, check=False)
+    pids = [int(pid) for pid in killed.stdout.split()]
+    assert len(pids) == 2, killed.stderr
+    blocking_until(lambda: not any(map(is_running, pids)))

@@ -87,6 +87,7 @@ class ProcessDriver:
         self._environment = dict(environment)
         self._log = log
         self._running: dict[str, asyncio.subprocess.Process] = {}
+        self._guards: dict[str, asyncio.subprocess.Process] = {}
         self.instances = any("{pod_uid}" in word for word in command)
         self.scales = any("{devices}" in word for word in command)
         self.devices = FEW_DEVICES
@@ -106,6 +107,9 @@ class ProcessDriver:
                 )  # fmt: skip
             except OSError as error:
                 raise CommandError(f"cannot start {words[0]}: {error.strerror}") from error
+        # A machine without a shell has no guard.
+        with contextlib.suppress(OSError):
+            self._guards[instance] = await _guard(self._running[instance].pid)
 
     def _words(self, instance: str) -> list[str]:
         values = {"pod_uid": instance, "devices": str(self.devices)}
@@ -114,6 +118,7 @@ class ProcessDriver:
     async def stop(self, within: float, instance: str = "0") -> Ended:
         """See :class:`Driver`."""
         process = self._running.pop(instance)
+        await self._dismiss(instance)
         loop = asyncio.get_running_loop()
         began = loop.time()
         _signal(process.pid, signal.SIGTERM)
@@ -129,9 +134,16 @@ class ProcessDriver:
     async def kill(self, instance: str = "0") -> None:
         """See :class:`Driver`."""
         process = self._running.pop(instance, None)
+        await self._dismiss(instance)
         if process is not None:
             _signal(process.pid, signal.SIGKILL)
             await process.wait()
+
+    async def _dismiss(self, instance: str) -> None:
+        guard = self._guards.pop(instance, None)
+        if guard is not None:
+            _signal(guard.pid, signal.SIGKILL)
+            await guard.wait()
 
     def alive(self) -> bool:
         """Whether all instances that were started run."""
@@ -147,6 +159,19 @@ class ProcessDriver:
         if process is None or process.returncode is not None:
             return None
         return usage_of(process.pid)
+
+
+# A read from standard input ends with the process that has the other end, however that ends.
+_KILL_AT_END = 'read _; kill -s KILL -- "-$1"'
+
+
+async def _guard(group: int) -> asyncio.subprocess.Process:
+    """Start a process that kills a process group when this process ends, also if it is killed."""
+    return await asyncio.create_subprocess_exec(
+        "sh", "-c", _KILL_AT_END, "sh", str(group),
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,
+    )  # fmt: skip
 
 
 class AttachedDriver:
