@@ -70,7 +70,7 @@ class _Reader:
         self._copied = 0
         self._unpacking = Unpacking(0)
         # The other half of the disk is for others.
-        self._room = min(_MOST, shutil.disk_usage(tempfile.gettempdir()).free // 2)
+        self._room = shutil.disk_usage(tempfile.gettempdir()).free // 2
 
     def contents(self, where: str, file: IO[bytes]) -> Iterator[tuple[str, Text]]:
         """Names and contents of what may hold objects in a seekable file: itself, or the parts of an archive."""
@@ -99,8 +99,11 @@ class _Reader:
 
     def _copy(self, copy: IO[bytes], part: bytes) -> None:
         self._copied += len(part)
-        if self._copied > self._room:
-            raise TooMuch(f"it takes more than {self._room >> 20} MiB")
+        if self._copied > _MOST:
+            raise TooMuch(f"it has more than {_MOST >> 20} MiB")
+        # Smaller copies are in memory.
+        if (size := copy.tell() + len(part)) > max(_LARGE, self._room):
+            raise TooMuch(f"a copy of more than {size >> 20} MiB would fill {tempfile.gettempdir()}")
         copy.write(part)
 
     def _contents(self, where: str, file: IO[bytes], depth: int) -> Iterator[tuple[str, Text]]:

@@ -3,9 +3,11 @@
 import gzip
 import io
 import json
+import shutil
 import tarfile
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from dra_cli import snapshots
@@ -90,6 +92,22 @@ def test_a_tar_member_with_an_endless_name_is_refused(tmp_path: Path) -> None:
     info.type, info.size = tarfile.GNUTYPE_LONGNAME, 1 << 40
     path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(10240))
     assert "a name that is too long" in _read(path)[1][0]
+
+
+def test_a_disk_is_not_filled_and_small_parts_need_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=0))
+    monkeypatch.setattr(files, "_LARGE", 8 * _KIB)
+    path = tmp_path / "dump.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        for number in range(20):
+            node = {**_NODE, "metadata": {"name": f"n{number}", "annotations": {"a": "x" * 4 * _KIB}}}
+            archive.writestr(f"a-{number}.json", json.dumps(node))
+        archive.writestr("b.json", json.dumps({**_NODE, "spec": {"a": "x" * 9 * _KIB}}))
+    nodes, problems = _read(path)
+    assert len(nodes) == 20
+    assert "would fill" in problems[0]
 
 
 def test_a_file_larger_than_the_limit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
