@@ -4,8 +4,9 @@ import functools
 from typing import Any
 
 import msgspec
+import pytest
 from dra_shared.api.resource import DeviceClass, ResourceSlice
-from dra_shared.api.taintrule import DeviceTaintRule
+from dra_shared.api.taintrule import DeviceTaintRule, DeviceTaintRuleSpec
 from dra_shared.cel import compile_expression
 from dra_shared.features import FeatureGates
 from dra_shared.slicetracker import SliceTracker
@@ -106,6 +107,23 @@ def test_with_an_expression_that_does_not_compile_a_slice_stays_as_it_was() -> N
     assert world.tainted() == ["gpu-0"]
     world.tracker.delete_rule("rule")
     assert world.tainted() == []
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_rules_without_criteria_taint_every_device(old: bool) -> None:
+    tracker = _World().tracker if old else SliceTracker()
+    tracker.set_slice(_GPUS)
+    empty = _rule()
+    for rule in (empty, msgspec.structs.replace(empty, spec=_without_selector(empty))):
+        tracker.set_rule(rule)
+        piece = tracker.get("slice")
+        assert piece is not None
+        assert all(device.taints for device in piece.spec.devices)
+        tracker.delete_rule(rule.metadata.name)
+
+
+def _without_selector(rule: DeviceTaintRule) -> DeviceTaintRuleSpec:
+    return msgspec.structs.replace(rule.spec, device_selector=None)
 
 
 def test_rules_of_later_versions_do_not_know_these_criteria() -> None:

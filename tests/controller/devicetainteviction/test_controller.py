@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, DEVICE_TAINT_RULES, EVENTS
 from dra_shared.features import FeatureGates
@@ -116,7 +117,6 @@ async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Pat
         await _running(cluster, name="sensitive")
         await rule("missing", deviceClassName="missing")
         await rule("second", selectors=_expression("missing == 1"))
-        await rule("empty")
         async with controllers(cluster, _NAME, gates=gates):
             first = {"metadata": {"name": "first"}, "spec": {"selectors": _expression("index == 0")}}
             await cluster.client.create(DEVICE_CLASSES, convert(DEVICE_CLASSES, first))
@@ -124,6 +124,20 @@ async def test_rules_of_1_34_evict_from_the_devices_of_their_class(tmp_path: Pat
             await cluster.until(lambda: _leaves(cluster, "sensitive"))
             await cluster.until(lambda: _reported(cluster))
         assert not await _leaves(cluster, "tolerant")
+
+
+@pytest.mark.parametrize("selector", [{}, {"deviceSelector": {}}])
+async def test_rules_of_1_34_without_criteria_evict_from_all_devices(
+    tmp_path: Path, selector: dict[str, Any]
+) -> None:
+    gates = FeatureGates(V1_34, DRADeviceTaints=True)
+    async with api_server(tmp_path, gates) as cluster:
+        await cluster.create("ResourceSlice", "slice", **_slice())
+        await _running(cluster)
+        spec = {**selector, "taint": {"key": "example.com/all", "effect": "NoExecute"}}
+        await _create_old_rule(cluster, gates, {"metadata": {"name": "all"}, "spec": spec})
+        async with controllers(cluster, _NAME, gates=gates):
+            await cluster.until(lambda: _leaves(cluster))
 
 
 def _expression(text: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import DEVICE_TAINT_RULES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.store import Store
 from dra_shared.clock import FakeClock, parse_rfc3339
+from msgspec.structs import replace
 
 _NOW = "2026-01-01T00:00:00Z"
 _REF = PodRef("default", "pod", "pod-uid")
@@ -96,10 +97,26 @@ def test_pods_with_extended_resources_are_evicted_too() -> None:
     assert _REF in world.state.evictions
 
 
-@pytest.mark.parametrize("selector", [{}])
-def test_an_empty_selector_selects_nothing(selector: dict[str, str]) -> None:
-    assert not selects(_rule(**selector), "d", "p", "gpu-0")
+def test_an_empty_selector_selects_every_device_and_a_missing_one_none() -> None:
     assert selects(_rule(device="gpu-0"), "d", "p", "gpu-0")
+    assert selects(_rule(), "d", "p", "gpu-0")
+    missing = _rule()
+    missing = replace(missing, spec=replace(missing.spec, device_selector=None))
+    assert not selects(missing, "d", "p", "gpu-0")
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_rule_with_an_empty_selector_evicts_all_pods_and_one_without_evicts_none(missing: bool) -> None:
+    world = _World()
+    world.add(_pod(extendedResourceClaimStatus={"resourceClaimName": "claim", "requestMappings": []}))
+    world.state.claim_changed(None, _claim())
+    world.state.slice_changed(None, _slice(tainted=False))
+    rule = _rule()
+    if missing:
+        rule = replace(rule, spec=replace(rule.spec, device_selector=None))
+    world.state.rule_changed(None, rule)
+    assert (_REF in world.state.evictions) is not missing
+    assert world.state.selected(rule) == ((0, 0) if missing else (1, 1))
 
 
 def test_slices_of_an_older_generation_do_not_count() -> None:

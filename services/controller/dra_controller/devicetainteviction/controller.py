@@ -37,7 +37,6 @@ from dra_controller.devicetainteviction.state import (
     GROUP_INDEX,
     RULE_STATUS_SECONDS,
     EvictionState,
-    has_criterion,
 )
 from dra_controller.framework import Context, Controller
 from dra_controller.queuemetrics import measure_queue
@@ -133,16 +132,12 @@ class DeviceTaintEvictionController(Controller):
         def failed(rule: DeviceTaintRule, message: str) -> None:
             recorder.event(reference(resource, rule), "Warning", "CELRuntimeError", message)
 
-        def changed(rule: DeviceTaintRule) -> None:
-            if has_criterion(rule):
-                tracker.set_rule(rule)
-            else:
-                tracker.delete_rule(rule.metadata.name)
-
         compile_ = functools.partial(compile_expression, features=context.features)
         tracker = SliceTracker(criteria=TaintCriteria(classes.store.get, compile_, failed))
         context.informers.informer(resource).add_handler(
-            changed, lambda _, new: changed(new), lambda old: tracker.delete_rule(old.metadata.name)
+            tracker.set_rule,
+            lambda _, new: tracker.set_rule(new),
+            lambda old: tracker.delete_rule(old.metadata.name),
         )
         classes.add_handler(lambda _: tracker.class_changed(), lambda _, __: tracker.class_changed())
         tracker.add_listener(self.state.slice_changed)

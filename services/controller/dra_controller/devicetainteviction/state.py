@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
-from dra_shared.api.taintrule import DeviceTaintRule, DeviceTaintSelector
+from dra_shared.api.taintrule import DeviceTaintRule
 from dra_shared.claims import (
     SCHEDULING_GROUP,
     ClaimReferenceError,
@@ -276,18 +276,13 @@ class EvictionState:
                 self._schedule(RuleRef.of(reason.rule.metadata), RULE_STATUS_SECONDS)
 
 
-def has_criterion(rule: DeviceTaintRule) -> bool:
-    """Whether the rule's selector says anything.
-
-    One without any criterion selects nothing, unlike upstream's, where ``deviceSelector: {}`` evicts every pod in the
-    cluster that uses any device (kubernetes/kubernetes#141422).
-    """
-    return rule.spec.device_selector not in (None, DeviceTaintSelector())
-
-
 def selects(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether the rule is about the device."""
-    return has_criterion(rule) and rule_matches(rule, driver, pool, device)
+    """Return whether the rule evicts from the device (upstream's ``ruleMatchesDevice``).
+
+    A rule without a selector evicts from none, although the scheduler's slice tracker taints all devices for it. An
+    empty selector selects all devices for both.
+    """
+    return rule.spec.device_selector is not None and rule_matches(rule, driver, pool, device)
 
 
 def rule_uids(eviction: Eviction) -> set[str]:
