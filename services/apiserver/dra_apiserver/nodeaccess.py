@@ -2,9 +2,30 @@
 
 from __future__ import annotations
 
+import ipaddress
+import re
 import ssl
 from dataclasses import dataclass
 from pathlib import Path
+
+_LABEL = "[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?"
+_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
+_LONGEST_NAME = 253
+
+
+def dial_problem(host: str, port: int) -> str:
+    """Return why a connection to a node cannot be tried, in Go's words; "" if it can.
+
+    Nothing validates the addresses of a node's status, and Python's libraries raise all kinds of errors for them.
+    """
+    if not 0 <= port < 1 << 16:
+        return f"dial tcp: address {port}: invalid port"
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        if len(host) > _LONGEST_NAME or not _NAME.fullmatch(host):
+            return f"dial tcp: lookup {host}: no such host"
+    return ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,9 @@ def scheduler(config: Config) -> Ask:
             raise HTTPException(503, f"the scheduler does not answer: {error}") from error
         if answer.status_code != 200:
             raise HTTPException(answer.status_code, answer.text.strip())
-        return answer.json()
+        try:
+            return answer.json()
+        except ValueError as error:
+            raise HTTPException(503, f"the scheduler's answer is not JSON: {error}") from error
 
     return ask

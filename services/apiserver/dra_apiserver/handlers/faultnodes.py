@@ -10,6 +10,7 @@ from dra_shared.faults.catalog import PATH
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, not_found, server_error
+from dra_apiserver.nodeaccess import dial_problem
 
 _NODES = ("", "nodes")
 _TIMEOUT = 30.0
@@ -25,16 +26,15 @@ async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> tuple[st
     """
     agent = _agent(api, node)
     begun = await _ask(api, agent, "POST", body=msgspec.json.encode(fault))
-    return agent, begun["id"]
+    return agent, begun.id
 
 
 async def count_of_node(api: Api, agent: str, number: int) -> int | None:
     """How many calls or writes a fault of an agent has met; None where that is not counted, or it does not answer."""
     try:
-        found: int | None = (await _ask(api, agent, "GET", f"/{number}")).get("met")
+        return (await _ask(api, agent, "GET", f"/{number}")).met
     except StatusError:
         return None
-    return found
 
 
 async def end_of_node(api: Api, agent: str, number: int) -> None:
@@ -56,7 +56,18 @@ async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
         await _ask(api, agent, "DELETE")
 
 
-async def _ask(api: Api, agent: str, method: str, path: str = "", body: bytes = b"") -> Any:
+class _Answer(msgspec.Struct):
+    """What an agent answers, of all its answers' fields."""
+
+    id: int = 0
+    met: int | None = None
+    message: str = ""
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+async def _ask(api: Api, agent: str, method: str, path: str = "", body: bytes = b"") -> _Answer:
     import httpx
 
     access = api.config.nodes
@@ -68,20 +79,24 @@ async def _ask(api: Api, agent: str, method: str, path: str = "", body: bytes = 
             answer = await client.request(method, url, content=body, headers=access.headers)
     except httpx.HTTPError as error:
         raise server_error(f'{method} "{url}": {error or type(error).__name__}') from None
-    if answer.status_code == 400:
-        raise bad_request(str(answer.json().get("message", "")))
-    if answer.status_code == 404:
-        raise StatusError(404, "NotFound", str(answer.json().get("message", "")))
-    if answer.status_code >= 300:
+    if answer.status_code >= 300 and answer.status_code not in (400, 404):
         raise StatusError(500, "InternalError", f"{agent} answered {answer.status_code}: {answer.text}")
-    return answer.json()
+    try:
+        found = _decode(answer.content)
+    except msgspec.DecodeError as error:
+        raise server_error(f'{method} "{url}": cannot read the answer: {error}') from None
+    if answer.status_code == 400:
+        raise bad_request(found.message)
+    if answer.status_code == 404:
+        raise StatusError(404, "NotFound", found.message)
+    return found
 
 
 def _agent(api: Api, node: str) -> str:
     """Where the node's agent listens.
 
     Raises:
-        StatusError: 404, there is no such node.
+        StatusError: 404, there is no such node; 500, its address leads nowhere.
     """
     record = api.store.get(_NODES, node)
     if record is None:
@@ -90,4 +105,6 @@ def _agent(api: Api, node: str) -> str:
     port = ((status.get("daemonEndpoints") or {}).get("kubeletEndpoint") or {}).get("Port") or 0
     addresses = [one["address"] for one in status.get("addresses") or [] if one.get("type") == "InternalIP"]
     host = addresses[0] if addresses else node
+    if problem := dial_problem(host, port):
+        raise server_error(f"the agent of node {node} cannot be asked: {problem}")
     return f"{api.config.nodes.scheme}://{f'[{host}]' if ':' in host else host}:{port}"

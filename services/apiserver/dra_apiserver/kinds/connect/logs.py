@@ -9,7 +9,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found, server_error
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.connect.logoptions import log_options
-from dra_apiserver.nodeaccess import NodeAccess
+from dra_apiserver.nodeaccess import NodeAccess, dial_problem
 from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
@@ -50,7 +50,7 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
     """Where the agent of the node called ``host`` listens.
 
     Raises:
-        StatusError: 404, there is no such node; 500, it has no address.
+        StatusError: 404, there is no such node; 500, it has no address, or one that leads nowhere.
     """
     node = api.store.get(("", "nodes"), host)
     if node is None:
@@ -61,6 +61,8 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
     found = {item.get("type"): item.get("address") for item in status.get("addresses") or []}
     for kind in _ADDRESS_TYPES:
         if found.get(kind):
+            if problem := dial_problem(found[kind], port):
+                raise server_error(f"error dialing backend: {problem}")
             return found[kind], port
     known = " ".join(f"{{{kind} {address}}}" for kind, address in found.items())
     raise server_error(f"no preferred addresses found; known addresses: [{known}]")

@@ -15,6 +15,9 @@ _NODE_CPU, _NODE_MEMORY = "node_cpu_usage_seconds_total", "node_memory_working_s
 _CPU, _MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_set_bytes"
 _STARTED = "container_start_time_seconds"
 _NANO = -9
+_LARGEST = float(1 << 63)
+# Of the year 9999.
+_LATEST = 253402300800.0
 
 
 @dataclass(slots=True)
@@ -69,10 +72,14 @@ def parse(text: str, received: float) -> Sample:
                 point = pod.setdefault(labels.get("container", ""), Point())
             else:
                 continue
+            # The library has seconds, whatever the text has.
+            at = received if one.timestamp is None else float(one.timestamp)
+            if not abs(one.value) < _LARGEST or not 0 <= at < _LATEST:
+                # Not a number, or more than an amount or a time can be.
+                raise ValueError(f"{one.name}: value {one.value} at {at} is out of range")
             if one.name in (_NODE_CPU, _CPU):
                 point.cpu = one.value
-                # The library has seconds, whatever the text has.
-                point.at = received if one.timestamp is None else float(one.timestamp)
+                point.at = at
             elif one.name == _STARTED:
                 point.started = one.value
             else:
