@@ -12,6 +12,7 @@ from dra_shared.quantity import Quantity
 from dra_shared.quota import (
     NamespaceUsage,
     Usage,
+    add,
     has_pod_level_resources,
     is_claim_resource,
     pod_usage,
@@ -23,8 +24,14 @@ _ZERO = Quantity.parse("0")
 _CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 
 
-def check_pod(quota: ResourceQuota, pod: Pod, before: Pod | None, counted: NamespaceUsage) -> str:
-    """Compare a pod, which replaces ``before``, with a quota."""
+def check_pod(
+    quota: ResourceQuota,
+    pod: Pod,
+    before: Pod | None,
+    counted: NamespaceUsage,
+    unseen: Usage | None = None,
+) -> str:
+    """Compare a pod, which replaces ``before``, with a quota. ``unseen`` is the usage of objects that are not known."""
     if not selects(quota, pod):
         return ""
     named = [name for name in _CONSTRAINED if name in quota.spec.hard]
@@ -33,11 +40,15 @@ def check_pod(quota: ResourceQuota, pod: Pod, before: Pod | None, counted: Names
         texts = "; ".join(f"{name} for: {','.join(holders)}" for name, holders in missing.items())
         return f"failed quota: {quota.metadata.name}: must specify {texts}"
     had = pod_usage(before) if before is not None and selects(quota, before) else {}
-    return _compare(quota, more(quota, pod_usage(pod), had), counted)
+    return _compare(quota, more(quota, pod_usage(pod), had), counted, unseen)
 
 
 def check_claim(
-    quota: ResourceQuota, claim: ResourceClaim, before: ResourceClaim | None, counted: NamespaceUsage
+    quota: ResourceQuota,
+    claim: ResourceClaim,
+    before: ResourceClaim | None,
+    counted: NamespaceUsage,
+    unseen: Usage | None = None,
 ) -> str:
     """Compare a claim, which replaces ``before``, with a quota. A claim is in no scope."""
     if quota.spec.scopes or quota.spec.scope_selector is not None:
@@ -45,7 +56,7 @@ def check_claim(
     if not any(is_claim_resource(name, counted.classes) for name in quota.spec.hard):
         return ""
     had = counted.of_claim(before) if before is not None else {}
-    return _compare(quota, more(quota, counted.of_claim(claim), had), counted)
+    return _compare(quota, more(quota, counted.of_claim(claim), had), counted, unseen)
 
 
 def more(quota: ResourceQuota, usage: Usage, had: Usage) -> Usage:
@@ -74,8 +85,11 @@ def check_excess(quota: ResourceQuota, requested: Usage, used: Usage) -> str:
     )
 
 
-def _compare(quota: ResourceQuota, requested: Usage, counted: NamespaceUsage) -> str:
-    return check_excess(quota, requested, counted.used(quota, requested)) if requested else ""
+def _compare(quota: ResourceQuota, requested: Usage, counted: NamespaceUsage, unseen: Usage | None) -> str:
+    if not requested:
+        return ""
+    others = {name: amount for name, amount in (unseen or {}).items() if name in requested}
+    return check_excess(quota, requested, add(counted.used(quota, requested), others))
 
 
 def _silent(pod: Pod, name: str) -> list[str]:

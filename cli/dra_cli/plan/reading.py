@@ -12,13 +12,16 @@ from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.values import check_values
 from dra_shared.api.codec import convert, decode
 from dra_shared.api.meta import Object
-from dra_shared.api.resources import Resource
+from dra_shared.api.priorityclass import PriorityClass
+from dra_shared.api.resources import PODS, PRIORITY_CLASSES, Resource
 
 from dra_cli.plan.around import WorldAround
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.implied import with_implied_nodes
 from dra_cli.plan.sharing import Shared
+
+_replace = msgspec.structs.replace
 
 
 def read(source: str, problems: list[str]) -> Objects:
@@ -38,7 +41,25 @@ def from_source(source: str, problems: list[str]) -> Iterator[Document]:
 
 def world(found: Iterable[Document], problems: list[str]) -> Objects:
     """The world of these documents; of one that is there twice the later one counts."""
-    return Objects().with_objects(typed(found, problems))
+    return _with_priorities(Objects().with_objects(typed(found, problems)))
+
+
+def _with_priorities(objects: Objects) -> Objects:
+    """Give pods that no server has stored the priority of their class, as the Priority plugin does."""
+    classes = objects.of(PRIORITY_CLASSES)
+    usual = min((each for each in classes.values() if each.global_default), key=_value, default=None)
+    changed = []
+    for pod in objects.of(PODS).values():
+        found = classes.get(pod.spec.priority_class_name) if pod.spec.priority_class_name else usual
+        if pod.spec.priority is None and found is not None:
+            policy = pod.spec.preemption_policy or found.preemption_policy
+            spec = _replace(pod.spec, priority=found.value, preemption_policy=policy)
+            changed.append((PODS, _replace(pod, spec=spec)))
+    return objects.with_objects(changed) if changed else objects
+
+
+def _value(priority_class: PriorityClass) -> int:
+    return priority_class.value
 
 
 def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:

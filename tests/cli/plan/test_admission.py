@@ -193,6 +193,14 @@ def test_a_quota_counts_after_the_limit_range(ask: Ask) -> None:
     )
 
 
+def test_pods_of_manifests_in_the_world_have_the_priority_of_their_class(ask: Ask) -> None:
+    """A world may be manifests, whose pods no server has given a priority."""
+    low = _pod("low", "100", nodeName="node-0", priorityClassName="bronze")
+    classes = [_class("bronze", 5), _class("gold", 10), _class("tin", 1)]
+    assert ask([_node(), *classes, low], [_pod("p", "50", priorityClassName="gold")])["fits"] == 1
+    assert ask([_node(), *classes, low], [_pod("p", "50", priorityClassName="tin")])["fits"] == 0
+
+
 def test_stored_pods_are_admitted_again(ask: Ask) -> None:
     """A pod of another cluster has a priority that the class does not have here."""
     pod = _stored(_pod("p", "50", priorityClassName="gold", priority=7, nodeName="elsewhere"))

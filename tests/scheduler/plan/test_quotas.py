@@ -146,3 +146,23 @@ def test_room_is_not_made_for_more_pods_than_the_quota_allows() -> None:
     answer = Planner(_world({"pods": "1"})).pack(_wanted(), 2, seconds=60)
     assert answer.room is not None
     assert not answer.room.found
+
+
+@pytest.mark.parametrize(("used", "there", "fits"), [("17", 0, 0), ("15", 1, 2), ("1", 3, 14)])
+def test_usage_in_the_status_of_a_quota_counts(used: str, there: int, fits: int) -> None:
+    """A dump may lack pods that the quota's controller has counted, or have pods that it has not counted yet."""
+    pods = [_pod(f"there-{number}", node="n") for number in range(there)]
+    quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "17"}}, status={"used": {"pods": used}})
+    planner = Planner(_world({}, quota, *pods))
+    assert planner.fit(_wanted(), most=True).fits == fits
+    assert planner.fit(_wanted(), most=True).fits == fits
+
+
+def test_pods_that_leave_with_their_node_use_no_quota() -> None:
+    node = _obj("Node", "other", status={"allocatable": _AMOUNTS, "capacity": _AMOUNTS})
+    quota = _obj("ResourceQuota", "q", spec={"hard": {"pods": "2"}}, status={"used": {"pods": "2"}})
+    world = _world({}, quota, node, _pod("a", node="n"), _pod("b", node="other"))
+    planner = Planner(world)
+    assert planner.fit(_wanted(), most=True).fits == 0
+    assert planner.fit(_wanted(), most=True, without=["other"]).fits == 1
+    assert Planner(world).without_nodes(["other"]).fit(_wanted(), most=True).fits == 1

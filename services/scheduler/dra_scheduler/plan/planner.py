@@ -21,6 +21,7 @@ from dra_scheduler.plan.packing.freeing import Freer
 from dra_scheduler.plan.packing.packer import Packer
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.purchase.buyer import Buyer, NodeType
+from dra_scheduler.plan.quotas import without_usage
 from dra_scheduler.plan.replaying.answer import Course, Replay
 from dra_scheduler.plan.replaying.replayer import Replayer, Timeline
 from dra_scheduler.plan.setup import Setup
@@ -292,7 +293,8 @@ def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:
     _check_nodes(objects, sorted(gone))
     slices = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name in gone]
     pods = [key for key, pod in objects.of(PODS).items() if pod.spec.node_name in gone]
-    return objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+    left = objects.without(NODES, gone).without(RESOURCE_SLICES, slices).without(PODS, pods)
+    return without_usage(objects, left)
 
 
 def without_pods(objects: Objects, timeline: Timeline) -> Objects:
@@ -305,7 +307,7 @@ def without_pods(objects: Objects, timeline: Timeline) -> Objects:
         if claim.status.reserved_for and all(each.uid in uids for each in claim.status.reserved_for)
     ]
     keys = {pod.key for pod in pods} & objects.of(PODS).keys()
-    return objects.without(PODS, keys).without(RESOURCE_CLAIMS, gone)
+    return without_usage(objects, objects.without(PODS, keys).without(RESOURCE_CLAIMS, gone))
 
 
 def _changed_workloads(before: Objects, after: Objects) -> Iterator[str]:

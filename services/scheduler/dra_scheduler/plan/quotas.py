@@ -1,13 +1,20 @@
 """ResourceQuotas of a world: new pods and claims that would exceed one are refused as the API server refuses them."""
 
+from collections.abc import Callable, Iterable
+
+import msgspec
 from dra_shared.api.core import ResourceQuota
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceClass, ResourceClaim
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIMS, RESOURCE_QUOTAS
-from dra_shared.quota import NamespaceUsage
-from dra_shared.quotacheck import check_claim, check_pod
+from dra_shared.quantity import Quantity
+from dra_shared.quota import NamespaceUsage, Usage
+from dra_shared.quotacheck import check_claim, check_pod, more
 
 from dra_scheduler.plan.memory import MemoryClient
+from dra_scheduler.plan.objects import Objects
+
+_replace = msgspec.structs.replace
 
 
 class Quotas:
@@ -17,17 +24,39 @@ class Quotas:
         self._client = client
         self._extended = extended_resources
         self.enforced = True
+        # By quota, what its status counts beyond the world's objects. Dumps may lack some of them.
+        self._unseen: dict[str, Usage] = {}
+
+    def loaded(self) -> None:
+        """Compare the status of each new quota with the objects that the world has at first."""
+        for quota in self._client.objects(RESOURCE_QUOTAS):
+            if _identity(quota) not in self._unseen:
+                counted = self._usage(quota.metadata.namespace).used(quota, quota.spec.hard)
+                used = {
+                    name: Quantity.parse(text)
+                    for name, text in quota.status.used.items()
+                    if name in quota.spec.hard
+                }
+                self._unseen[_identity(quota)] = more(quota, used, counted)
 
     def refusal_of_pod(self, pod: Pod) -> str:
         """Return the message with which the API server refuses a new pod, empty if it does not."""
         space = pod.metadata.namespace
-        reasons = (check_pod(quota, pod, None, self._usage(space)) for quota in self._quotas(space))
+        counted = self._usage(space)
+        reasons = (
+            check_pod(quota, pod, None, counted, self._unseen.get(_identity(quota)))
+            for quota in self._quotas(space)
+        )
         return next((f'pods "{pod.metadata.name}" is forbidden: {why}' for why in reasons if why), "")
 
     def refusal_of_claim(self, claim: ResourceClaim) -> str:
         """Return the message with which the API server refuses a new claim, empty if it does not."""
         space = claim.metadata.namespace
-        reasons = (check_claim(quota, claim, None, self._usage(space)) for quota in self._quotas(space))
+        counted = self._usage(space)
+        reasons = (
+            check_claim(quota, claim, None, counted, self._unseen.get(_identity(quota)))
+            for quota in self._quotas(space)
+        )
         name = f'{RESOURCE_CLAIMS.group_resource} "{claim.metadata.name}"'
         return next((f"{name} is forbidden: {why}" for why in reasons if why), "")
 
@@ -38,12 +67,50 @@ class Quotas:
 
     def _usage(self, namespace: str) -> NamespaceUsage:
         objects = self._client.objects
-
-        def classes() -> list[DeviceClass] | None:
-            return objects(DEVICE_CLASSES) if self._extended else None
-
-        return NamespaceUsage(
-            lambda: [pod for pod in objects(PODS) if pod.metadata.namespace == namespace],
-            lambda: [claim for claim in objects(RESOURCE_CLAIMS) if claim.metadata.namespace == namespace],
-            classes,
+        return _usage(
+            namespace,
+            lambda: objects(PODS),
+            lambda: objects(RESOURCE_CLAIMS),
+            lambda: objects(DEVICE_CLASSES) if self._extended else None,
         )
+
+
+def _usage(
+    namespace: str,
+    pods: Callable[[], Iterable[Pod]],
+    claims: Callable[[], Iterable[ResourceClaim]],
+    classes: Callable[[], Iterable[DeviceClass] | None],
+) -> NamespaceUsage:
+    return NamespaceUsage(
+        lambda: [pod for pod in pods() if pod.metadata.namespace == namespace],
+        lambda: [claim for claim in claims() if claim.metadata.namespace == namespace],
+        classes,
+    )
+
+
+def without_usage(before: Objects, after: Objects) -> Objects:
+    """Return ``after`` with the usage of the pods and claims that it lacks taken out of its quotas' status."""
+    changed = []
+    for quota in after.of(RESOURCE_QUOTAS).values():
+        gone, left = (_used(quota, objects) for objects in (before, after))
+        gone = {name: amount.sub(left[name]) if name in left else amount for name, amount in gone.items()}
+        used = {
+            name: str(Quantity.parse(text).sub(gone[name])) if name in gone else text
+            for name, text in quota.status.used.items()
+        }
+        changed.append((RESOURCE_QUOTAS, _replace(quota, status=_replace(quota.status, used=used))))
+    return after.with_objects(changed) if changed else after
+
+
+def _used(quota: ResourceQuota, objects: Objects) -> Usage:
+    counted = _usage(
+        quota.metadata.namespace,
+        objects.of(PODS).values,
+        objects.of(RESOURCE_CLAIMS).values,
+        objects.of(DEVICE_CLASSES).values,
+    )
+    return counted.used(quota, quota.spec.hard)
+
+
+def _identity(quota: ResourceQuota) -> str:
+    return f"{quota.key} {quota.metadata.uid}"

@@ -157,6 +157,7 @@ class Simulation:
         for resource, each in objects:
             for obj in sorted(each, key=_turn) if resource is PODS else each:
                 self.add(resource, obj)
+        self._quotas.loaded()
 
     def remove(self, resource: Resource[T], key: str) -> None:
         """Remove the object of that key."""

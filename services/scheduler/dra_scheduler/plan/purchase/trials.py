@@ -12,6 +12,7 @@ from dra_shared.api.resources import (
     POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     Resource,
 )
@@ -115,6 +116,8 @@ def surroundings(objects: Objects, demand: Demand, pods: Iterable[Pod]) -> Objec
     elsewhere = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name]
     left = objects.without(RESOURCE_CLAIMS, claims.keys() - names).without(RESOURCE_SLICES, elsewhere)
     left = left.without(NODES, objects.of(NODES)).without(PODS, objects.of(PODS))
+    # What quotas allow depends on all pods.
+    left = left.without(RESOURCE_QUOTAS, objects.of(RESOURCE_QUOTAS))
     return left.with_objects((POD_GROUPS, demand.alone_group(group)) for group in groups.values())
 
 
