@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
+from dra_cli.errors import CommandError
 
 from tests.integration.plandoors import Doors, Question, doors, node_type, template
 from tests.support.fakeapi import Json
@@ -340,6 +341,9 @@ _OTHERS = [
     _pack("room that is there", [_pod("two")], {"room": {"found": True, "moves": 0}}),
     _pack("room for three", [template("three", 3), _pod("three")], {"room": {"found": True, "moves": 1}}),
     _pack("room for four", [template("four", 4), _pod("four")], {"room": {"found": True, "moves": 2}}),
+    _pack(
+        "room besides an unknown workload", [_LEADER_WORKER_SET, _pod("two")], {"waiting": False, **_LEFT_OUT}
+    ),
     _nodes("nodes for five", 5, 0),
     _nodes("nodes for six", 6, 3),
     _nodes("nodes for nine", 9, 3),
@@ -474,5 +478,9 @@ def test_the_exit_code_says_that_an_answer_leaves_workloads_out(
     code, answer = four.command_line(known, capsys)
     assert (code, answer["fits"]) == (3, 5)
     assert any("LeaderWorkerSet default/serve" in line for line in answer["uncertain"])
+    alone = _fit("alone", [_LEADER_WORKER_SET], {})
+    with pytest.raises(CommandError) as refused:
+        four.command_line(alone, capsys)
+    assert refused.value.code == 3
     too_many = _fit("too many", [_LEADER_WORKER_SET, _pod("one")], {}, count=6)
     assert four.command_line(too_many, capsys)[0] == 1

@@ -46,7 +46,8 @@ class _View:
     async def snapshot(self, fresh: float = _FRESH) -> Snapshot:
         async with self._lock:
             if self._snapshot is None or time.monotonic() - self._read_at > fresh:
-                self._snapshot = await Snapshot.read(None, self._cluster)
+                named = self._snapshot.uncertain if self._snapshot is not None else ()
+                self._snapshot = await Snapshot.read(None, self._cluster, named)
                 self._read_at = time.monotonic()
             return self._snapshot
 

@@ -2,7 +2,7 @@
 
 import functools
 import sys
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Any
 
 import msgspec
@@ -30,6 +30,7 @@ class Snapshot:
     def __init__(self, objects: Objects, running: Running = UNKNOWN, problems: Iterable[str] = ()) -> None:
         self.objects = objects
         self.problems = tuple(problems)
+        self.uncertain: tuple[str, ...] = ()
         self._engine = Engine(Settings(cluster=running).setup())
 
     @functools.cached_property
@@ -46,8 +47,8 @@ class Snapshot:
         return Planner(self.objects, Engine(self._engine.setup), problems=self.problems)
 
     @classmethod
-    async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
-        """The objects of a dump, or of a running cluster; what is missing is named on standard error.
+    async def read(cls, source: str | None, cluster: ChosenCluster, named: Container[str] = ()) -> "Snapshot":
+        """The objects of a dump, or of a running cluster; what is missing is named on standard error, unless it was.
 
         Raises:
             CommandError: they cannot be read.
@@ -64,8 +65,10 @@ class Snapshot:
             objects = read(source, problems)
             running = of_objects(objects, problems)
         made = cls(objects, running, problems)
-        for problem in made.planner().uncertain():
-            print(f"dralab: uncertain: {problem}", file=sys.stderr)
+        made.uncertain = made.planner().uncertain()
+        for problem in made.uncertain:
+            if problem not in named:
+                print(f"dralab: uncertain: {problem}", file=sys.stderr)
         return made
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:
