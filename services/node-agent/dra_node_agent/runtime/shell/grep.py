@@ -93,25 +93,27 @@ class _Search:
             if self.most is not None and selected >= self.most:
                 break
             if any(True for _ in self.find(encoded(line))) == ("v" in given):
-                if not quiet and "o" not in given and last and place <= last + self.after:
-                    self._line(name, place, line, "-")
+                if not quiet and last and place <= last + self.after:
+                    if "o" not in given:
+                        self._line(name, place, line, "-")
                     shown_to = place
                 continue
             selected += 1
             if "q" in given:
                 break
-            if not quiet and "o" in given:
-                self._parts(name, place, line)
-            elif not quiet:
+            if not quiet:
                 first = max(place - self.before, shown_to + 1)
                 apart = first > shown_to + 1 or not shown_to
                 if self.printed and apart and (self.before or self.after):
                     self.process.out("--\n")
-                for earlier in range(first, place):
-                    self._line(name, earlier, lines[earlier - 1], "-")
-                self._line(name, place, line, ":")
+                if "o" in given:
+                    self._parts(name, place, line)
+                else:
+                    for earlier in range(first, place):
+                        self._line(name, earlier, lines[earlier - 1], "-")
+                    self._line(name, place, line, ":")
                 shown_to, last, self.printed = place, place, True
-        if self.most is not None and last and not quiet:
+        if self.most is not None and last and not quiet and "o" not in given:
             for place in range(shown_to + 1, min(last + self.after, len(lines)) + 1):
                 self._line(name, place, lines[place - 1], "-")
         return selected
@@ -145,6 +147,8 @@ async def _grep(process: Process, given: Given) -> int:
         number(given.value("A", context), "context length argument"),
         number(given.value("m"), "max count") if given.values("m") else None,
     )
+    if search.most == 0 and "L" not in given:
+        return 1
     found = False
     for name in names:
         text = read(process, name)
@@ -156,7 +160,7 @@ async def _grep(process: Process, given: Given) -> int:
         found = found or bool(selected)
         if "q" in given and selected:
             return 0
-        if given.last("lL"):
+        if given.last("lL") and "q" not in given:
             if bool(selected) == (given.last("lL") == "l"):
                 process.out(f"{shown}\n")
         elif "c" in given and "q" not in given:

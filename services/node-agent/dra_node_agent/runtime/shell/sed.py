@@ -67,6 +67,7 @@ class _Command:
     block: "list[_Command]" = field(default_factory=list)
     #: Of a range: the line that it lasts to; 0 if it is not active, -1 while its end is not known.
     until: int = 0
+    closed: bool = False
 
 
 class _End(Exception):
@@ -129,6 +130,8 @@ class _Parser:
         elif name not in _SIMPLE:
             raise UsageError(f"command {name} is not simulated")
         if name in "qQ":
+            if len(addresses) > 1:
+                raise UsageError("command only uses one address")
             self._skip(" \t")
             made.text = self._digits()
         self._skip(" \t")
@@ -336,6 +339,13 @@ class _Run:
         self._write(self._space + "\n" * self._space_ends)
         self._misses_newline = not self._space_ends
 
+    def _print_first(self) -> None:
+        line, newline, _ = self._space.partition("\n")
+        if newline:
+            self._write(f"{line}\n")
+        else:
+            self._print()
+
     def _write(self, text: str) -> None:
         if self._misses_newline:
             self._misses_newline = False
@@ -371,7 +381,7 @@ class _Run:
             case "p":
                 self._print()
             case "P":
-                self._write(self._space.partition("\n")[0] + "\n")
+                self._print_first()
             case "=":
                 self._write(f"{self._number}\n")
             case "z":
@@ -429,29 +439,37 @@ class _Run:
             return self._is_at(command.addresses[0])
         first, last = command.addresses
         if not command.until:
-            if not self._is_at(first):
-                return False
-            if last.more >= 0:
-                command.until = self._number + last.more
-            elif last.pattern is not None:
-                command.until = -1
-                return True
-            else:
-                command.until = last.line or len(self._lines)
-            if command.until <= self._number:
-                command.until = 0
-            return True
+            return self._begins(command, first, last)
         if command.until == -1:
             if last.pattern is not None and last.pattern.search(encoded(self._space)):
                 command.until = 0
             return True
-        if self._number >= command.until:
-            passed = self._number > command.until
-            command.until = 0
-            if passed:
-                # Lines were taken by another command meanwhile.
-                return self._is_at(first)
-        return True
+        if self._number < command.until:
+            return True
+        passed = self._number > command.until
+        command.until = 0
+        # Other commands took the last line of the range.
+        return not passed or last.more >= 0 or (first.pattern is not None and self._is_at(first))
+
+    def _begins(self, command: _Command, first: _Address, last: _Address) -> bool:
+        """Begin a range if its first address has been reached; True if this line is in it."""
+        if command.closed or not (
+            self._is_at(first) if first.pattern is not None else self._number >= first.line
+        ):
+            return False
+        # A line number begins a range only once.
+        command.closed = first.pattern is None
+        if last.more >= 0:
+            command.until = self._number + last.more if last.more else 0
+            return True
+        if last.pattern is not None:
+            command.until = -1
+            return True
+        end = last.line or len(self._lines)
+        if self._number < end:
+            command.until = end
+            return True
+        return first.pattern is not None or self._number in (end, first.line)
 
     def _is_at(self, address: _Address) -> bool:
         if address.pattern is not None:
@@ -463,15 +481,15 @@ class _Run:
     def _substitute(self, command: _Command) -> None:
         data = encoded(self._space)
         made: list[str] = []
-        position, copied, count = 0, 0, 0
+        position, copied, count, previous = 0, 0, 0, -1
         changed = False
         while position <= len(data) and (match := command.pattern.search(data, position)):
             start, end = match.span()
-            if start == end == copied and copied and changed and position == copied:
+            if start == end == previous:
                 # An empty match right after another one is none.
-                position += 1
+                position = end + 1
                 continue
-            count += 1
+            count, previous = count + 1, end
             if count >= command.occurrence:
                 made.append(decoded(data[copied:start]))
                 made += [
@@ -481,6 +499,7 @@ class _Run:
                 copied, changed = end, True
                 if not command.every:
                     break
+            # An empty match must not hide a longer one that begins there: the search goes on behind it.
             position = end if end > start else end + 1
         if not changed:
             return

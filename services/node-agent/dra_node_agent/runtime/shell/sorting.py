@@ -48,12 +48,13 @@ class _Key:
     first_char: int = 1
     last: int = 0
     last_char: int = 0
+    first_blanks: bool = False
     last_blanks: bool = False
 
 
 async def _sort(process: Process, given: Given) -> int:
     general = frozenset(letter for letter, _ in given.options if letter in _ORDERS)
-    keys = [_key(text, general) for text in given.values("k")] or [_Key(general)]
+    keys = [_key(text, general) for text in given.values("k")] or [_Key(general, first_blanks="b" in general)]
     separator = given.value("t")
     if len(separator) > 1 and separator != "\\0":
         raise UsageError(f"multi-character tab ‘{separator}’")
@@ -115,7 +116,8 @@ def _key(text: str, general: frozenset[str]) -> _Key:
         int(match["first_char"] or 1),
         int(match["last"] or 0),
         int(match["last_char"] or 0),
-        "b" in (match["last_flags"] or "") if own else "b" in general,
+        "b" in (match["first_flags"] if own else general),
+        "b" in ((match["last_flags"] or "") if own else general),
     )
 
 
@@ -124,7 +126,7 @@ def _part(line: str, key: _Key, separator: str) -> str:
     start = len(line)
     if key.first <= len(spans):
         start = spans[key.first - 1][0]
-        if "b" in key.flags:
+        if key.first_blanks:
             start += len(line[start:]) - len(line[start:].lstrip(" \t"))
         start = min(start + key.first_char - 1, len(line))
     end = len(line)
@@ -162,8 +164,6 @@ def _value(line: str, key: _Key, separator: str) -> Any:
         return _number(part)
     if "h" in key.flags:
         return _size(part)
-    if "b" in key.flags:
-        part = part.lstrip(" \t")
     # Only ASCII letters have cases in the C locale.
     data = encoded(part)
     return data.upper() if "f" in key.flags else data

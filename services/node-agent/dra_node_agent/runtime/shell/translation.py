@@ -50,6 +50,11 @@ async def _tr(process: Process, given: Given) -> int:
     if deletes:
         data = data.translate(None, bytes(set(first)))
     elif len(sets) > 1:
+        if given.last("cC") and "[:" in sets[0] and len(set(last)) > 1:
+            raise UsageError(
+                "when translating with complemented character classes,"
+                " string2 must map all characters in the domain to one"
+            )
         data = data.translate(_table(first, last, "t" in given))
     if squeezes:
         data = _squeezed(data, frozenset(last))
