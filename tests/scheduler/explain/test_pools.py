@@ -88,7 +88,7 @@ def test_a_claim_without_a_pod_names_its_devices_that_are_not_published_any_more
     world.close()
 
 
-def test_that_no_device_is_published_at_all_is_said_once() -> None:
+def test_a_cluster_without_any_published_device_is_named_once() -> None:
     report = explain("p", node_json("a"), driver_class("gpu"), claim_json("c"), _POD)
     assert report.shortfalls == ("no ResourceSlice publishes any device",)
 

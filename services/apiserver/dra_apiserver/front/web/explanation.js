@@ -20,7 +20,7 @@ export function Explained({ report }) {
     ${(report.unpublished ?? []).map((held) => html`<p class="bad">No ResourceSlice publishes device ${held.device} any more, which ${held.claims.join(", ")} holds${held.pods?.length ? ` (${held.pods.join(", ")})` : ""}.</p>`)}
     ${(report.notAsked ?? []).map((name) => html`<p class="note">Not asked: extender ${name}, which might reject nodes.</p>`)}
     ${report.group && html`<${Group} group=${report.group} />`}
-    ${(report.summary ?? []).length > 0 && html`<h2>Nodes</h2><ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"}: ${one.objections.join("; ") || "could take it"}</li>`)}</ul>`}
+    ${(report.summary ?? []).length > 0 && html`<h2>Nodes</h2><ul class="summary">${report.summary.map((one) => html`<li><b>${one.count}</b> ${one.count === 1 ? "node" : "nodes"}: ${(one.objections ?? []).join("; ") || "could take it"}</li>`)}</ul>`}
     ${(report.nodes ?? []).map((node) => html`<${Node} key=${node.node} node=${node} closest=${node.node === report.closest} />`)}
     ${report.nodesLeftOut > 0 && html`<p class="note">${report.nodesLeftOut} more nodes are left out.</p>`}
     ${report.notExamined > 0 && html`<p class="bad">Stopped for lack of time: ${report.notExamined} nodes were not examined.</p>`}
@@ -28,8 +28,8 @@ export function Explained({ report }) {
 }
 
 function Group({ group }) {
-  return html`<details open><summary>group ${group.group}: ${group.placed} of at least ${group.minCount} placed</summary>
-    <ul>${group.members.map((one) => html`<li>${one.pod}: ${one.state} ${one.node} ${one.message}</li>`)}</ul>
+  return html`<details open><summary>group ${group.group}: ${group.placed ?? 0}${group.minCount ? ` of at least ${group.minCount}` : ""} placed</summary>
+    <ul>${(group.members ?? []).map((one) => html`<li>${one.pod}: ${one.state} ${one.node} ${one.message}</li>`)}</ul>
     ${group.together?.length > 0 && html`<p>Tried together now:</p><ul>${group.together.map((one) => html`<li>${one.pod}: ${place(one)}</li>`)}</ul>`}</details>`;
 }
 
@@ -44,14 +44,23 @@ function Node({ node, closest }) {
     ${(node.pools ?? []).filter((pool) => pool.problem).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.problem}</p>`)}
     ${(node.pools ?? []).filter((pool) => pool.warning).map((pool) => html`<p class="bad">pool ${pool.pool}: ${pool.warning}</p>`)}
     ${(node.silentDrivers ?? []).map((driver) => html`<p class="note">driver ${driver} publishes no devices for this node</p>`)}
-    ${(node.requests ?? []).map((one) => html`<${Request} request=${one} />`)}
-    ${(node.allocated ?? []).length > 0 && html`<p>would get ${node.allocated.join(", ")}</p>`}
+    ${(node.requests ?? []).map((one) => html`<${Request} request=${one} all=${node.requests} />`)}
+    ${(node.allocated ?? []).length > 0 && html`<p>${node.fits ? "would get" : "could have"} ${node.allocated.join(", ")}</p>`}
   </details>`;
 }
 
-function Request({ request }) {
+/** Whether a request has its devices, or why it has none: an alternative may have been taken in its place. */
+function outcome(request, all) {
+  if (request.taken) return `, ${request.taken} taken`;
+  const [parent, alternative] = request.request.split("/");
+  const instead = alternative && all.find((one) => one.taken && one.claim === request.claim && one.request.startsWith(`${parent}/`));
+  if (instead) return `, not taken: alternative ${instead.request} is`;
+  return request.reached ? "" : ", not tried";
+}
+
+function Request({ request, all }) {
   return html`<details class="tree" open=${(request.suitable ?? 0) < request.count}><summary>claim ${request.claim}, request ${request.request}
-    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.count || "all"} wanted, ${request.suitable ?? 0} would suit${request.taken ? `, ${request.taken} taken` : request.reached ? "" : ", not tried"}</summary>
+    ${request.deviceClass && html` (class ${request.deviceClass})`}: ${request.count || "all"} wanted, ${request.suitable ?? 0} would suit${outcome(request, all)}</summary>
     ${together(request.devices ?? []).map((devices) => html`<${Devices} devices=${devices} />`)}
   </details>`;
 }
