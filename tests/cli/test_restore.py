@@ -16,7 +16,14 @@ from dra_cli.services import ClusterServices, Reporter
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.devices import resources
-from dra_shared.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.api.resources import (
+    DEPLOYMENTS,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+)
 from dra_shared.client.rest import Client
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
@@ -179,3 +186,27 @@ def test_gates_that_restored_objects_need_are_on(
     assert "feature gates that objects need are on: NodeDeclaredFeatures (Node" in capsys.readouterr().err
     assert found.feature_gates("NodeDeclaredFeatures=false", "1.35") == "NodeDeclaredFeatures=false"
     assert found.feature_gates("", "1.37") == ""
+
+
+@pytest.fixture
+def dump_with_limits(dump: str) -> str:
+    """The same with a quota and a limit range that refuse its pods."""
+    meta = {"name": "small", "namespace": "team", "uid": "uid-small"}
+    least = {"limits": [{"type": "Container", "min": {"cpu": "1"}}]}
+    held = json.loads(Path(dump).read_text())
+    held["items"] += [
+        {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": meta, "spec": {"hard": {"pods": "1"}}},
+        {"apiVersion": "v1", "kind": "LimitRange", "metadata": meta, "spec": least},
+    ]
+    Path(dump).write_text(json.dumps(held))
+    return dump
+
+
+async def test_limits_and_quotas_do_not_refuse_restored_pods(
+    dump_with_limits: str, client: Client, tmp_path: Path
+) -> None:
+    objects = restored(dump_with_limits, tmp_path).objects
+    problems: list[str] = []
+    assert await Writer(client, problems).write(objects) == len(objects) == 10
+    assert problems == []
+    assert (await client.get(RESOURCE_QUOTAS, "small", "team")).spec.hard == {"pods": "1"}

@@ -10,9 +10,11 @@ from dra_shared.api.resources import (
     CONFIG_MAPS,
     CRON_JOBS,
     DEPLOYMENTS,
+    LIMIT_RANGES,
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
     WORKLOADS,
     Resource,
 )
@@ -23,8 +25,9 @@ Json = dict[str, Any]
 
 #: Beyond what scheduling depends on.
 MORE = (CONFIG_MAPS, CRON_JOBS, WORKLOADS)
-# Owners come before what they own, and pods before the claims that are reserved for them.
-_LAST = (PODS, RESOURCE_CLAIMS)
+# Owners come before what they own, and pods before the claims that are reserved for them. Pods that are there already
+# may exceed limits and quotas that were lowered later.
+_LAST = (PODS, RESOURCE_CLAIMS, LIMIT_RANGES, RESOURCE_QUOTAS)
 ORDER: tuple[Resource[Any], ...] = (
     *MORE,
     DEPLOYMENTS,
