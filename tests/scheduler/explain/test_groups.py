@@ -12,7 +12,7 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.scheduler.explain.worlds import devices, driver_class, explain, simulation, text_of
-from tests.scheduler.objects import DRIVER, claim_json, node_json, pod_json
+from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json
 from tests.scheduler.running import condition, node_of, quiet, running
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
@@ -213,3 +213,31 @@ def test_a_group_that_its_composite_group_can_do_without_is_judged_by_itself() -
     report = explain("p1", *_tree_world("3", "3", groups=1), config=_TREES)
     [node] = report.nodes
     assert node.objections == {"NodeResourcesFit": ("Insufficient cpu",)}
+
+
+def test_extended_resources_of_another_member_are_its_own() -> None:
+    known = class_json("gpu", extendedResourceName="example.com/gpu")
+    pods = [
+        pod_json(name, requests={"example.com/gpu": "1"}, schedulingGroup={"podGroupName": "g"})
+        for name in ("p", "q")
+    ]
+    config = SchedulerConfig(gates=FeatureGates(V1_37, GenericWorkload=True))
+    report = explain("q", node_json("a"), devices("a", {"name": "g0"}), known, GANG, *pods, config=config)
+    [device] = report.nodes[0].requests[0].devices
+    assert device.details[0].pods == ("p",)
+    assert report.change is None
+
+
+def test_a_member_that_is_nominated_for_its_node_takes_its_place_once() -> None:
+    members = [
+        pod_json(name, requests={"cpu": "2"}, schedulingGroup={"podGroupName": "g"}) for name in ("p", "q")
+    ]
+    world = simulation(node_json("a"), GANG, *members, config=SchedulerConfig(gates=GATES))
+    nominated = world.pod("default/p")
+    assert nominated is not None
+    world.scheduler.cache.nominations.set(nominated, "a")
+    report = world.scheduler.explainer.pod("default", "q")
+    assert report is not None
+    assert _places(report) == [("default/p", "a"), ("default/q", "a")]
+    assert report.nodes[0].fits
+    world.close()

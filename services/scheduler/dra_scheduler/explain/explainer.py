@@ -26,7 +26,7 @@ from dra_scheduler.explain.hint import summarize
 from dra_scheduler.explain.missing import missing, missing_driver, retry
 from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
-from dra_scheduler.explain.nominated import with_nominated
+from dra_scheduler.explain.nominated import nominated_ahead, with_nominated
 from dra_scheduler.explain.obstacles import in_the_way, obstacles
 from dra_scheduler.explain.order import distance, summary
 from dra_scheduler.explain.placed import placed_report
@@ -329,7 +329,7 @@ class Explainer:
         reasons = {plugin: status.reasons for plugin, status in objections.items()}
         report = self._reporter.report(node.name, not reasons, reasons, trace)
         if report.fits:
-            others = self._cache.nominations.ahead_of(pod, node.name)
+            others = nominated_ahead(self._cache, pod, node.name)
             report = with_nominated(report, framework, state, pod, node, others)
         return report, trace
 

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from dra_shared.api.resource import AllocationResult
+from dra_shared.claims import controller_of
 
 from dra_scheduler.allocator import DeviceID, Trace
 from dra_scheduler.allocator.reasons import CapacityShort, InUse, Picked, Reason
@@ -84,12 +85,21 @@ class NodeReporter:
         return detail(reason, [*map(claim_key, keys)], self._users(keys))
 
     def _users(self, keys: Sequence[str]) -> list[str]:
-        """The pods that the claims are reserved for."""
-        users = []
+        """The pods that the claims are reserved for, or being allocated for."""
+        users: list[str] = []
         for key in keys:
             namespace, _, name = claim_key(key).partition("/")
             claim = self._manager.claims.get(namespace, name)
-            users += [ref.name for ref in claim.status.reserved_for] if claim is not None else []
+            if claim is None:
+                # The claim for extended resources is not created before its pod is bound.
+                uid = key.rpartition(" ")[2]
+                claim = next(
+                    (each for each in self._manager.claims.in_flight if each.metadata.uid == uid), None
+                )
+                owner = controller_of(claim) if claim is not None else None
+                users += [owner.name] if owner is not None else []
+            else:
+                users += [ref.name for ref in claim.status.reserved_for]
         return users
 
 

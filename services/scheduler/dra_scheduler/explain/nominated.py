@@ -6,9 +6,16 @@ import msgspec
 from dra_shared.api.pod import Pod
 
 from dra_scheduler.explain.report import NodeReport
+from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
+
+
+def nominated_ahead(cache: Cache, pod: Pod, node_name: str) -> list[Pod]:
+    """Return the node's nominated pods that the pod must leave room for, without those that are assumed already."""
+    ahead = cache.nominations.ahead_of(pod, node_name)
+    return [other for other in ahead if cache.place_of(other.metadata.uid) is None]
 
 
 def with_nominated(

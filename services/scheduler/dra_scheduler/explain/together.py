@@ -16,6 +16,7 @@ from dra_scheduler.dra.grouptree import GroupId, GroupTree, minimum_of
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.explain.claims import claim_report, claims_of
+from dra_scheduler.explain.nominated import nominated_ahead
 from dra_scheduler.explain.report import PlaceReport
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.framework.diagnosis import Diagnosis
@@ -95,8 +96,10 @@ class Trial:
         """Yield the keys under which claims of the other pods hold devices."""
         for place in self.places:
             if place.pod.metadata.uid != uid:
-                for claim in claims_of(manager, place.pod):
-                    yield from (claim.key, f"{claim.key} {claim.metadata.uid}")
+                yield from (claim.key for claim in claims_of(manager, place.pod))
+        # What the trial allocates, also for extended resources, whose claims don't exist yet.
+        for claim in manager.claims.in_flight:
+            yield from (claim.key, f"{claim.key} {claim.metadata.uid}")
 
 
 class GangTrials:
@@ -218,7 +221,7 @@ class GangTrials:
                 continue
             # With a trace a search on one node has a time limit that suits explanations.
             state.trace = Trace(alone=False)
-            ahead = self._cache.nominations.ahead_of(pod, node.name)
+            ahead = nominated_ahead(self._cache, pod, node.name)
             status = framework.filter_with_nominated_pods(filters, state, pod, node, ahead)
             if status is None:
                 feasible.append(node)
