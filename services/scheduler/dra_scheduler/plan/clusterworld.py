@@ -1,6 +1,7 @@
 """The world of a running scheduler: what it watches, and lists of the kinds that only plans need."""
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from dra_shared.api.meta import Object
@@ -24,36 +25,39 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
         ApiError: a list fails.
         httpx.HTTPError: the API server does not answer.
     """
-    found: dict[Resource[Any], Mapping[str, Object]] = {}
+    found: dict[Resource[Any], Iterable[Object]] = {}
     refused = []
     for resource in RESOURCES:
-        informer = informers.known(resource)
-        if informer is not None:
-            # In the order of a list: it decides between nodes and devices that are equally good.
-            found[resource] = {obj.key: obj for obj in sorted(informer.store.list(), key=_key)}
-            continue
-        try:
-            found[resource] = await _listed(client, resource)
-        except ApiError as error:
-            if error.code == 403:
-                refused.append(resource.group_resource)
-            elif error.code != 404:
-                raise
+        if informers.known(resource) is None:
+            try:
+                found[resource] = await _listed(client, resource)
+            except ApiError as error:
+                if error.code == 403:
+                    refused.append(resource.group_resource)
+                elif error.code != 404:
+                    raise
+    # All at one moment: a pod that is bound in between would not match its claims.
+    for resource in RESOURCES:
+        if (informer := informers.known(resource)) is not None:
+            found[resource] = list(informer.store.list())
+    objects = await asyncio.to_thread(_objects, found)
     if not refused:
-        return Objects(found), []
+        return objects, []
     names = ", ".join(refused)
     text = f"may not be listed and count as absent: {names}; give the scheduler's user get and list of them"
-    return Objects(found), [text]
+    return objects, [text]
 
 
-def _key(obj: Object) -> str:
-    return obj.key
+def _objects(found: Mapping[Resource[Any], Iterable[Object]]) -> Objects:
+    """Return the objects in the order of a list: it decides between nodes and devices that are equally good."""
+    by_key = {resource: {obj.key: obj for obj in each} for resource, each in found.items()}
+    return Objects({resource: dict(sorted(each.items())) for resource, each in by_key.items()})
 
 
-async def _listed(client: Client, resource: Resource[Any]) -> dict[str, Object]:
+async def _listed(client: Client, resource: Resource[Any]) -> list[Object]:
     page = await client.list(resource, limit=_PAGE)
     items = list(page.items)
     while page.metadata.continue_:
         page = await client.list(resource, limit=_PAGE, continue_=page.metadata.continue_)
         items += page.items
-    return {obj.key: obj for obj in items}
+    return items
