@@ -170,6 +170,9 @@ async def test_a_webhook_may_answer_in_another_version(client: httpx.AsyncClient
             '/v1, Kind=Thing is unstructured and is not suitable for converting to "x.ex',
         ),
         ("/metadata/namespace", "kube-system", 400, MISMATCH),
+        ("/metadata", "x", 500, "cannot unmarshal string into Go value of type v1.ObjectMeta"),
+        ("/metadata", [], 500, "cannot unmarshal array into Go value of type v1.ObjectMeta"),
+        ("/metadata/labels", 5, 500, "Go struct field ObjectMeta.metadata.labels of type map[string]string"),
     ],
 )
 async def test_a_custom_resource_cannot_be_made_another_one(

@@ -13,6 +13,7 @@ from dra_apiserver.patch.operations import OperationFailed, TestFailed, apply_op
 from dra_apiserver.schema import DecodeError, default, equal, object_type, sanitize
 from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered
 from dra_apiserver.schema.types import type_of
+from dra_apiserver.schema.values import json_type
 
 JsonObject = dict[str, Any]
 
@@ -67,7 +68,10 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
         raise PatchFailed(text[at:]) from None
     changed = patched != before and not (node is not None and node.native and equal(node, before, patched))
     if not other or "metadata" in (attributes.obj or {}):
-        patched["metadata"] = patched.get("metadata") or {}
+        meta = patched["metadata"] = {} if patched.get("metadata") is None else patched["metadata"]
+        if not isinstance(meta, dict):
+            # The type of a custom resource's metadata is not among those of its schema.
+            raise PatchFailed(f"json: cannot unmarshal {json_type(meta)} into Go value of type v1.ObjectMeta")
     if not other:
         default(kind, version, patched, attributes.ctx.now)
     attributes.take(patched, place)
