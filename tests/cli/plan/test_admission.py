@@ -99,8 +99,11 @@ def test_a_class_is_assumed_if_the_dump_has_none(ask: Ask) -> None:
     other = _running("other", "1", priority=500, priorityClassName="gold")
     answer = ask([_node(), other, _running("low", "100")], [_pod("p", "50", priorityClassName="gold")])
     assert answer["fits"] == 1
-    (line,) = answer["uncertain"]
-    assert line == "PriorityClass gold is missing, to which Pod default/p refers; its value counts as 500"
+    assert answer["uncertain"] == [
+        "there are no PriorityClasses, but objects refer to them: default/other (gold); "
+        "new pods get the priority that pods of the same class have",
+        "PriorityClass gold is missing, to which Pod default/p refers; its value counts as 500",
+    ]
     answer = ask([_node()], [_pod("p", "1", priorityClassName="system-node-critical")])
     assert (answer["fits"], answer["uncertain"]) == (1, [])
 

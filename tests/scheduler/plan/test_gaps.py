@@ -95,6 +95,17 @@ _GPU: Json = {"name": "g"}
         ((_slice(_GPU), _CLASS, _claim("c", {"device": "g"}, reserved_for="gone")), "no Pods, but"),
         (
             (
+                _pod("p", {"priorityClassName": "gold"}),
+                _pod("q", {"priorityClassName": "system-node-critical"}),
+            ),
+            "no PriorityClasses, but objects refer to them: default/p (gold); new pods",
+        ),
+        (
+            (_pod("p", {"runtimeClassName": "kata"}),),
+            "no RuntimeClasses, but objects refer to them: default/p (kata)",
+        ),
+        (
+            (
                 _slice(_GPU),
                 _CLASS,
                 _claim("c", {"device": "g"}, reserved_for="gone"),

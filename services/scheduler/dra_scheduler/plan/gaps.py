@@ -5,6 +5,7 @@ from typing import Any
 
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import (
+    CSI_DRIVERS,
     DAEMON_SETS,
     DEVICE_CLASSES,
     JOBS,
@@ -14,11 +15,13 @@ from dra_shared.api.resources import (
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     REPLICA_SETS,
     REPLICATION_CONTROLLERS,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
+    RUNTIME_CLASSES,
     STATEFUL_SETS,
     STORAGE_CLASSES,
     Resource,
@@ -43,6 +46,9 @@ _ABSENT: Mapping[Resource[Any], str] = {
     PERSISTENT_VOLUMES: "where their volumes can be reached is unknown",
     STORAGE_CLASSES: "their volumes cannot be provisioned",
     POD_GROUPS: "their pods are not scheduled together",
+    PRIORITY_CLASSES: "new pods get the priority that pods of the same class have",
+    RUNTIME_CLASSES: "overhead and nodes of new pods are unknown",
+    CSI_DRIVERS: "limits and capacity of their volumes are unknown",
     REPLICA_SETS: _MADE_AGAIN,
     STATEFUL_SETS: _MADE_AGAIN,
     DAEMON_SETS: _MADE_AGAIN,

@@ -7,6 +7,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim, ResourceClaimSpec
 from dra_shared.api.resources import (
     COMPOSITE_POD_GROUPS,
+    CSI_DRIVERS,
     DEVICE_CLASSES,
     NAMESPACES,
     NODES,
@@ -14,8 +15,10 @@ from dra_shared.api.resources import (
     PERSISTENT_VOLUMES,
     POD_GROUPS,
     PODS,
+    PRIORITY_CLASSES,
     RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_CLAIMS,
+    RUNTIME_CLASSES,
     STORAGE_CLASSES,
     Resource,
 )
@@ -23,6 +26,8 @@ from dra_shared.claims import pod_group_name
 
 from dra_scheduler.plan.objects import BY_KIND, Objects
 
+# Classes that each cluster has.
+_SYSTEM = "system-"
 _GROUPS: tuple[Resource[Any], ...] = (POD_GROUPS, COMPOSITE_POD_GROUPS)
 
 
@@ -54,6 +59,9 @@ def references(objects: Objects) -> Iterator[Reference]:
             yield Reference(PERSISTENT_VOLUMES, volume.spec.volume_name, holder)
         elif volume.spec.storage_class_name:
             yield Reference(STORAGE_CLASSES, volume.spec.storage_class_name, holder)
+    for persistent in objects.of(PERSISTENT_VOLUMES).values():
+        if persistent.spec.csi is not None:
+            yield Reference(CSI_DRIVERS, persistent.spec.csi.driver, f"PersistentVolume {persistent.key}")
     for resource in _GROUPS:
         for group in objects.of(resource).values():
             space, holder = group.metadata.namespace, f"{resource.kind} {group.key}"
@@ -86,6 +94,11 @@ def _of_pod(pod: Pod) -> Iterator[Reference]:
         elif volume.ephemeral is not None and pod.spec.node_name:
             name = f"{pod.metadata.name}-{volume.name}"
             yield Reference(PERSISTENT_VOLUME_CLAIMS, f"{space}/{name}", holder)
+    priority = pod.spec.priority_class_name
+    if priority and not priority.startswith(_SYSTEM):
+        yield Reference(PRIORITY_CLASSES, priority, holder)
+    if pod.spec.runtime_class_name:
+        yield Reference(RUNTIME_CLASSES, pod.spec.runtime_class_name, holder)
     if (group := pod_group_name(pod)) is not None:
         yield Reference(POD_GROUPS, f"{space}/{group}", holder)
     yield from _owner(pod)
