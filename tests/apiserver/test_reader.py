@@ -231,6 +231,19 @@ async def test_requests_that_offer_an_upgrade_reach_the_api_server_whole(
     assert names == ["large", "other"]
 
 
+@pytest.mark.parametrize("offer", [_OFFER, ""], ids=["upgrade", "plain"])
+async def test_a_body_that_ends_early_is_waited_for_nowhere(
+    writer: ApiServer, reader: ApiServer, offer: str
+) -> None:
+    head = f"POST {_MAPS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{offer}"
+    client, sending = await asyncio.open_connection("127.0.0.1", int(reader.url.rpartition(":")[2]))
+    sending.write(f"{head}transfer-encoding: chunked\r\n\r\n5\r\n{{".encode())
+    await until(lambda: writer._state.tasks)
+    sending.close()
+    await until(lambda: not writer._state.tasks and not reader._state.tasks)
+    assert await client.read() == b""
+
+
 async def test_a_client_that_half_closes_is_answered(writer: ApiServer, reader: ApiServer) -> None:
     head = "HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n"
     body = orjson.dumps(_map("a", text="x" * 500_000))

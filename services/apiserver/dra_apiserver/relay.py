@@ -178,14 +178,15 @@ class _Exchange:
         writer.write(_head(request, upgrades=upgrades) + (body or b""))
         sending = asyncio.create_task(send_body(request, writer)) if body is None else None
         try:
-            first = await self._answer(
-                lambda: _response_head(reader) if upgrades else reader.read(_READ_BYTES)
+            first = await _unless_gone(
+                sending,
+                self._answer(lambda: _response_head(reader) if upgrades else reader.read(_READ_BYTES)),
             )
             is_accepted = upgrades and first.startswith(SWITCHING)
             if not is_accepted:
                 await self._receive(first)
         finally:
-            is_sent = sending is None or sending.done()
+            is_sent = sending is None or (sending.done() and sending.exception() is None)
             if sending is not None:
                 sending.cancel()
                 await asyncio.gather(sending, return_exceptions=True)
@@ -283,6 +284,24 @@ def _head(request: Request, *, upgrades: bool = False) -> bytes:
     lines = [b"%b %b HTTP/1.1" % (request.method.encode(), target)]
     lines += [b"%b: %b" % header for header in (*passed, (_CLIENT, msgspec.json.encode(client)))]
     return b"\r\n".join([*lines, b"", b""])
+
+
+async def _unless_gone(sending: asyncio.Task[None] | None, work: Coroutine[Any, Any, bytes]) -> bytes:
+    """Return what the work gives while a body is sent.
+
+    Raises:
+        Disconnected: the client left before the end of the body. The API server would wait for the rest.
+    """
+    if sending is None:
+        return await work
+    reading = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait((reading, sending), return_when=asyncio.FIRST_COMPLETED)
+        if not reading.done() and isinstance(sending.exception(), Disconnected):
+            raise Disconnected
+        return await reading
+    finally:
+        reading.cancel()
 
 
 async def _unless(leaving: asyncio.Future[None] | None, work: Coroutine[Any, Any, bytes]) -> bytes:
