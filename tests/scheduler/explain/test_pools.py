@@ -37,6 +37,26 @@ def test_two_nodes_that_publish_one_pool_with_equal_device_names_are_noticed() -
     assert warning in text_of(report)
 
 
+def test_a_pool_that_is_published_twice_for_nodes_of_selectors_is_noticed() -> None:
+    pieces = []
+    for zone in ("x", "y"):
+        piece = _nics(zone, "nic0")
+        requirement = {"key": "zone", "operator": "In", "values": [zone]}
+        piece["spec"] |= {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [requirement]}]}}
+        del piece["spec"]["nodeName"]
+        pieces.append(piece)
+        # Each zone's nodes see one slice of the two.
+        piece["spec"]["pool"]["resourceSliceCount"] = 1
+    nodes = [node_json(zone, labels={"zone": zone}) for zone in ("x", "y")]
+    claim = claim_json("c", request={"count": 3})
+    report = explain("p", *nodes, driver_class("gpu"), claim, *pieces, _POD)
+    warnings = {pool.warning for node in report.nodes for pool in node.pools}
+    assert warnings == {
+        "published for nodes with zone In [x] and nodes with zone In [y] with the same device names (nic0): "
+        "a claim that holds such a device holds it on all of them"
+    }
+
+
 def test_nodes_that_publish_different_devices_of_one_pool_get_no_warning() -> None:
     world = [node_json("a"), node_json("b"), driver_class("gpu"), claim_json("c", request={"count": 3})]
     report = explain("p", *world, _nics("a", "nic0"), _nics("b", "nic1"), _POD)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from dra_shared.api.node import Node, NodeSelector, NodeSelectorTerm
+from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.claims import ClaimReferenceError, claim_name
@@ -10,7 +10,7 @@ from dra_shared.nodeselector import matches
 
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.nodes import devices_of
-from dra_scheduler.explain.obstacles import Obstacle, requirement_text
+from dra_scheduler.explain.obstacles import Obstacle, selector_text
 from dra_scheduler.explain.report import ClaimReport
 from dra_scheduler.framework.nodeinfo import NodeInfo
 
@@ -50,7 +50,7 @@ def allocated_elsewhere(manager: DRAManager, pod: Pod, node: NodeInfo) -> list[O
             continue
         if not matches(allocation.node_selector, node.node):
             devices = ", ".join(devices_of(allocation))
-            where = _selector_text(allocation.node_selector)
+            where = selector_text(allocation.node_selector)
             found.append(Obstacle(f"claim {claim.key} has {devices}, for nodes with {where} only"))
     return found
 
@@ -60,12 +60,4 @@ def without_node(claims: Iterable[ResourceClaim], nodes: Sequence[Node]) -> Iter
     for claim in claims:
         selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
         if selector is not None and not any(matches(selector, node) for node in nodes):
-            yield f"claim {claim.key} is allocated for nodes with {_selector_text(selector)}, and there is none"
-
-
-def _selector_text(selector: NodeSelector) -> str:
-    return " or ".join(map(_term_text, selector.node_selector_terms))
-
-
-def _term_text(term: NodeSelectorTerm) -> str:
-    return ", ".join(map(requirement_text, (*term.match_fields, *term.match_expressions)))
+            yield f"claim {claim.key} is allocated for nodes with {selector_text(selector)}, and there is none"

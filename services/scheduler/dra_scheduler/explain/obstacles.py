@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dra_shared.api.node import Node, NodeSelectorRequirement
+from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement
 from dra_shared.api.pod import Pod
 from dra_shared.nodeselector import required_selector, requirement_holds
 from dra_shared.quantity import Format, Quantity
@@ -105,6 +105,14 @@ def requirement_text(requirement: NodeSelectorRequirement) -> str:
     """The requirement in a few words."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
+
+
+def selector_text(selector: NodeSelector) -> str:
+    """The selector in a few words."""
+    return " or ".join(
+        ", ".join(map(requirement_text, (*term.match_fields, *term.match_expressions)))
+        for term in selector.node_selector_terms
+    )
 
 
 def _label(key: str, labels: Mapping[str, str]) -> str:

@@ -1,7 +1,7 @@
 """Pools and devices whose ResourceSlices do not agree with each other, or with what claims hold."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 import msgspec
 from dra_shared.api.resource import DeviceRequest, ResourceClaim
@@ -9,6 +9,7 @@ from dra_shared.api.resource import DeviceRequest, ResourceClaim
 from dra_scheduler.allocator import DeviceID
 from dra_scheduler.allocator.state import PoolID
 from dra_scheduler.dra.manager import DRAManager
+from dra_scheduler.explain.obstacles import selector_text
 from dra_scheduler.explain.report import HeldReport, NodeReport, PoolReport
 from dra_scheduler.explain.selectors import drivers_of, expressions, named_drivers
 from dra_scheduler.explain.shortfalls import parts_of
@@ -16,6 +17,7 @@ from dra_scheduler.explain.text import names_text
 from dra_scheduler.explain.whatif import claim_key
 
 _replace = msgspec.structs.replace
+_BOTH = "a claim that holds such a device holds it on all of them"
 
 
 def with_warnings(manager: DRAManager, node: NodeReport) -> NodeReport:
@@ -25,40 +27,52 @@ def with_warnings(manager: DRAManager, node: NodeReport) -> NodeReport:
 
 
 def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
-    names = _by_node(manager, (pool.driver, pool.pool))
-    mine = names.pop(node_name, set())
-    shared = {name: each & mine for name, each in names.items() if each & mine}
+    names = _by_audience(manager, (pool.driver, pool.pool))
+    own = names.pop(f"node {node_name}", None)
+    if own is None:
+        # The node sees slices for several nodes: which they share with others, depends on their selectors.
+        twice = "" if pool.problem else published_twice(manager, (pool.driver, pool.pool))
+        return f"{twice}: {_BOTH}" if twice else ""
+    shared = {audience: each & own for audience, each in names.items() if each & own}
     if not shared:
         return ""
     devices = names_text(sorted(set().union(*shared.values())))
-    return (
-        f"the same pool with the same device names ({devices}) is published for {_nodes(shared)}, too: "
-        "a claim that holds such a device holds it on all of them"
-    )
+    return f"the same pool with the same device names ({devices}) is published for {_listed(shared)}, too: {_BOTH}"
 
 
 def published_twice(manager: DRAManager, pool: PoolID) -> str:
-    """Return which nodes publish devices of the same names in the pool; empty if none do."""
-    names = _by_node(manager, pool)
+    """Return for which nodes devices of the same names are published in the pool; empty if there are none."""
+    names = _by_audience(manager, pool)
     counts = Counter(device for each in names.values() for device in each)
     devices = sorted(device for device, count in counts.items() if count > 1)
     if not devices:
         return ""
-    nodes = [name for name, each in names.items() if not each.isdisjoint(devices)]
-    return f"published for {_nodes(nodes)} with the same device names ({names_text(devices)})"
+    shared = [audience for audience, each in names.items() if not each.isdisjoint(devices)]
+    return f"published for {_listed(shared)} with the same device names ({names_text(devices)})"
 
 
-def _by_node(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
-    """The names of the devices that are published for one node each."""
+def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
+    """The names of the devices by the nodes that they are published for."""
     found: dict[str, set[str]] = {}
-    for piece in manager.snapshot.slices_of(pool):
-        if piece.spec.node_name:
-            found.setdefault(piece.spec.node_name, set()).update(each.name for each in piece.spec.devices)
+    slices = list(manager.snapshot.slices_of(pool))
+    newest = max((piece.spec.pool.generation for piece in slices), default=0)
+    for piece in slices:
+        spec = piece.spec
+        if spec.node_name:
+            audience = f"node {spec.node_name}"
+        elif spec.node_selector is not None and spec.pool.generation == newest:
+            # An update may change the selector: older slices are about to go.
+            audience = f"nodes with {selector_text(spec.node_selector)}"
+        else:
+            continue
+        found.setdefault(audience, set()).update(each.name for each in spec.devices)
     return found
 
 
-def _nodes(names: Collection[str]) -> str:
-    return f"node{'s' if len(names) > 1 else ''} {names_text(sorted(names))}"
+def _listed(audiences: Iterable[str]) -> str:
+    single = [each.removeprefix("node ") for each in audiences if each.startswith("node ")]
+    parts = [f"node{'s' if len(single) > 1 else ''} {names_text(sorted(single))}"] if single else []
+    return " and ".join([*parts, *(each for each in audiences if not each.startswith("node "))])
 
 
 def unpublished(
