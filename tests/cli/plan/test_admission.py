@@ -210,6 +210,12 @@ def test_stored_pods_are_admitted_again(ask: Ask) -> None:
     assert ask([_node(), _stored(_GOLD), _running("low", "100")], [pod])["fits"] == 1
 
 
+def test_messages_name_the_copy_that_is_refused() -> None:
+    world = World().with_objects([_GOLD])
+    answer = world.fit(_pod("p", "1", priorityClassName="silver"), 2)
+    assert [pod.message.partition(" is")[0] for pod in answer.pods] == ['pods "p-1"', 'pods "p-2"']
+
+
 def test_the_namespace_option_decides_which_limits_count(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

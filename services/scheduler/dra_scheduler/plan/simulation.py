@@ -6,6 +6,7 @@ Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the sche
 
 import math
 import random
+import re
 from collections.abc import Callable, Coroutine, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -25,6 +26,8 @@ from dra_scheduler.plan.quotas import Quotas
 from dra_scheduler.plan.upkeep import Upkeep, claim_names
 from dra_scheduler.plan.virtualtime import VirtualClock, VirtualTimeLoop
 from dra_scheduler.wiring import Sources, new_scheduler
+
+_FORBIDDEN = re.compile('^pods "[^"]*" is forbidden')
 
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
@@ -112,7 +115,10 @@ class Simulation:
 
     def create(self, pod: Pod) -> None:
         """Add a new pod, unless the API server refuses it."""
-        refusal = pod.metadata.annotations.get(REFUSED) or self._quotas.refusal_of_pod(pod)
+        # Copies of a pod have names of their own.
+        own = f'pods "{pod.metadata.name}" is forbidden'
+        refusal = _FORBIDDEN.sub(lambda _: own, pod.metadata.annotations.get(REFUSED, ""))
+        refusal = refusal or self._quotas.refusal_of_pod(pod)
         if refusal:
             self._refused[pod.key] = refusal
         else:
