@@ -11,7 +11,7 @@ from dra_scheduler.plan.purchase.recorded import RecordedNode
 from dra_scheduler.plan.replaying.replayer import Arrival, Timeline
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
-from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 
 Json = dict[str, Any]
 _API = {"ResourceQuota": "v1", "Node": "v1", "Pod": "v1"}
@@ -166,3 +166,20 @@ def test_pods_that_leave_with_their_node_use_no_quota() -> None:
     assert planner.fit(_wanted(), most=True).fits == 0
     assert planner.fit(_wanted(), most=True, without=["other"]).fits == 1
     assert Planner(world).without_nodes(["other"]).fit(_wanted(), most=True).fits == 1
+
+
+def test_claims_of_the_question_count() -> None:
+    world = _world({"gpu.deviceclass.resource.k8s.io/devices": "1"})
+    claims, pods = [], []
+    for name in "ab":
+        claim = _obj("ResourceClaim", name, spec=_CLAIM)
+        claims.append((RESOURCE_CLAIMS, convert(RESOURCE_CLAIMS, claim)))
+        pod = _pod(name)
+        pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": name}]
+        pods.append(_typed(pod))
+    answer = Planner(world).fit(Wanted(pods, (), claims))
+    assert [bool(pod.node) for pod in answer.pods] == [True, False]
+    assert (
+        'resourceclaims.resource.k8s.io "b" is forbidden: exceeded quota: q, requested: '
+        in answer.pods[1].message
+    )

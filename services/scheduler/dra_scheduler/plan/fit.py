@@ -115,7 +115,7 @@ class Fitter:
                 world.settle()
                 waiting = sum(not pod.spec.node_name for pod in world.client.objects(PODS))
                 for resource, obj in self._wanted.others:
-                    world.add(resource, obj)
+                    world.create_other(resource, obj)
                 if most:
                     self._add_until_full(None)
                 else:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 from dra_shared.api.meta import Object
 from dra_shared.api.pod import ObjectReference, Pod
+from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.events import Recorder
 from dra_shared.clock import SystemClock
@@ -83,6 +84,7 @@ class Simulation:
         self.upkeep = Upkeep(self.client, self._quotas)
         # New pods that are refused, each with the API server's message.
         self._refused: dict[str, str] = {}
+        self._refused_claims: dict[str, str] = {}
         self.scheduler = new_scheduler(
             config, client=self.client, clock=clock, rng=self._rng, sources=sources
         )
@@ -125,6 +127,15 @@ class Simulation:
             self._refused.pop(pod.key, None)
             self.add(PODS, pod)
 
+    def create_other(self, resource: Resource[T], obj: T) -> None:
+        """Add an object that new pods refer to, or change it. A claim that a quota refuses is left out."""
+        if isinstance(obj, ResourceClaim) and self.client.find(RESOURCE_CLAIMS, obj.key) is None:
+            refusal = self._quotas.refusal_of_claim(obj)
+            if refusal:
+                self._refused_claims[obj.key] = refusal
+                return
+        self.add(resource, obj)
+
     @contextmanager
     def without_quotas(self) -> Iterator[None]:
         """Refuse nothing: it is about devices, or about pods that were there before."""
@@ -152,7 +163,13 @@ class Simulation:
 
     def refusal(self, key: str) -> str:
         """Return why the API server refuses the pod of that key or one of its claims, empty if it does not."""
-        return self._refused.get(key) or self.upkeep.refusals.get(key, "")
+        if found := self._refused.get(key) or self.upkeep.refusals.get(key):
+            return found
+        pod = self.pod(key) if self._refused_claims else None
+        entries = pod.spec.resource_claims if pod is not None else ()
+        space = key.partition("/")[0]
+        names = (f"{space}/{entry.resource_claim_name}" for entry in entries)
+        return next((self._refused_claims[name] for name in names if name in self._refused_claims), "")
 
     def is_refused(self, key: str) -> bool:
         """Return True if the API server refuses the pod of that key."""
@@ -181,6 +198,7 @@ class Simulation:
         finally:
             self.client.rollback()
             self._refused.clear()
+            self._refused_claims.clear()
             self.upkeep.refusals = refusals
             self._events.evicted.clear()
 

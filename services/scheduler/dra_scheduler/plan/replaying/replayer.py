@@ -92,7 +92,7 @@ class Replayer:
 
         world.client.on_pod_gone = gone
         for resource, obj in self._timeline.others:
-            world.add(resource, obj)
+            world.create_other(resource, obj)
         world.settle()
         started = world.elapsed
         self._counted_to = self._last = started
