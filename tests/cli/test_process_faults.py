@@ -320,3 +320,11 @@ def _command(pid: int) -> list[str]:
     with contextlib.suppress(OSError):
         return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
     return []
+
+
+async def test_a_fault_of_an_odd_number_is_not_found(world: _World) -> None:
+    headers = {"authorization": f"Bearer {_TOKEN}"}
+    async with httpx.AsyncClient(base_url=world.listener.url, headers=headers, trust_env=False) as client:
+        for number in ("9" * 5000, "0" * 5000, "%C2%B2", "-1", "x"):
+            for method in ("GET", "POST", "DELETE"):
+                assert (await client.request(method, f"/faults/{number}")).status_code == 404

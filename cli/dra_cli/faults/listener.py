@@ -17,6 +17,7 @@ from dra_shared.faults.board import FaultBoard, FaultError
 from dra_shared.faults.catalog import PATH
 from dra_shared.guard import Guard
 from dra_shared.listening import listening_socket
+from dra_shared.numerals import integer, is_digits
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
@@ -114,11 +115,11 @@ class _Desk:
         return {
             f"POST {PATH}": self._post,
             f"POST {PATH}/numbers": self._number,
-            f"POST {PATH}/{{number:int}}": self._start,
+            f"POST {PATH}/{{number}}": self._start,
             f"GET {PATH}": self._list,
-            f"GET {PATH}/{{number:int}}": self._get,
+            f"GET {PATH}/{{number}}": self._get,
             f"DELETE {PATH}": self._clear,
-            f"DELETE {PATH}/{{number:int}}": self._end,
+            f"DELETE {PATH}/{{number}}": self._end,
         }
 
     async def close(self) -> None:
@@ -144,7 +145,7 @@ class _Desk:
             return _json({"message": f"the cluster cannot be read: {error or type(error).__name__}"}, 400)
 
     async def _start(self, request: "Request") -> "Response":
-        number = request.path_params["number"]
+        number = _asked(request)
         order = self._cases.order(number)
         if order is None:
             return _json({"message": f"there is no fault {number} that waits"}, 404)
@@ -172,14 +173,14 @@ class _Desk:
         return _json({"items": await self._cases.working()}, 200)
 
     async def _get(self, request: "Request") -> "Response":
-        number = request.path_params["number"]
+        number = _asked(request)
         found = await self._cases.get(number)
         if found is None:
             return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
         return _json(found, 200)
 
     async def _end(self, request: "Request") -> "Response":
-        number = request.path_params["number"]
+        number = _asked(request)
         self._cases.withdraw(number)
         if self._cases.end(number):
             await self._board.end(self._begun[number])
@@ -208,6 +209,12 @@ def _fault(order: "Order") -> "ProcessFault":
         return msgspec.convert(order.wanted, ProcessFault)
     except msgspec.ValidationError as error:
         raise FaultError(f"cannot read the fault: {error}") from None
+
+
+def _asked(request: "Request") -> int:
+    """Return the number in the path; 0, which no fault has, if it is none."""
+    text = request.path_params["number"]
+    return integer(text) if is_digits(text) else 0
 
 
 def _json(value: Any, status: int) -> "Response":

@@ -135,7 +135,15 @@ async def test_two_ports_as_channels_of_a_websocket() -> None:
                 assert number == 0
                 seen += data
             assert await channels.frame() == (8, b"\x03\xe8")
-        for query in ("", "?port=", "?port=0", "?port=x", "?port=70000"):
+        for query in (
+            "",
+            "?port=",
+            "?port=0",
+            "?port=x",
+            "?port=70000",
+            "?port=%C2%B2",
+            "?port=" + "0" * 5000,
+        ):
             with pytest.raises(Answered) as refused:
                 async with session(port, _PATH + query, "v4.channel.k8s.io"):
                     pass

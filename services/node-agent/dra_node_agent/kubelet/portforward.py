@@ -128,7 +128,7 @@ class _Pairs:
         pair[kind] = stream
         if len(pair) == 2:
             del self._waiting[request]
-            self._tasks.start(self._forward(pair[_DATA], pair[_ERROR], int(port)))
+            self._tasks.start(self._forward(pair[_DATA], pair[_ERROR], integer(port)))
 
     async def _forward(self, data: Stream, error: Stream, port: int) -> None:
         text = await _forward(data, self._connect, port, self._pod_uid)
@@ -150,9 +150,9 @@ def _ports(query: Sequence[tuple[str, str]]) -> Sequence[int]:
         for text in value.split(","):
             if not is_digits(text) or integer(text) >= 1 << 16:
                 raise Refused(400, f'unable to parse "{value}" as a port')
-            if int(text) < 1:
+            if integer(text) < 1:
                 raise Refused(400, f'port "{value}" must be > 0')
-            ports.append(int(text))
+            ports.append(integer(text))
     if len(ports) > _MOST_PORTS:
         raise Refused(400, "too many ports")
     return ports
