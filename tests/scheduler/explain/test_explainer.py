@@ -29,6 +29,7 @@ from tests.scheduler.objects import (
     DRIVER,
     allocated,
     claim,
+    claim_json,
     class_json,
     node,
     node_json,
@@ -300,6 +301,15 @@ async def test_claims_are_explained_by_their_pods() -> None:
     report = scheduler.explainer.claim("default", "mine")
     assert report is not None
     assert (report.pod, report.message) == ("default/p", "cannot allocate all claims")
+
+
+def test_a_claim_is_explained_by_a_pod_that_is_about_to_be_tried() -> None:
+    claimed = pod_json("p", claims={"gpu": "mine"})
+    world = simulation(node_json("n"), class_json(), claim_json("mine"), claimed)
+    report = world.scheduler.explainer.claim("default", "mine")
+    assert report is not None
+    assert (report.pod, report.state) == ("default/p", "pending: active")
+    world.close()
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -129,8 +129,8 @@ class SchedulingQueue:
         return self._pods.get(uid)
 
     def waiting_for(self, key: str) -> list[QueuedPod]:
-        """The waiting pods that refer to the object of that name."""
-        return list(self._by_key.get(key, {}).values())
+        """Return the pods, wherever in the queue they are, that refer to the object of that name."""
+        return [entry for entry in self._pods.values() if key in self._keys(entry.pod)]
 
     def __len__(self) -> int:
         return len(self._pods)
