@@ -7,9 +7,9 @@ The checksum is the 32-bit FNV-1a of a print of the data as Go's ``%+v``-like du
 import base64
 import binascii
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 CHECKPOINT_FILE = "kubelet_internal_checkpoint"
 CORRUPTED = "checkpoint is corrupted"
@@ -18,6 +18,8 @@ NOT_FOUND = "checkpoint is not found"
 _OFFSET, _PRIME, _MASK = 2166136261, 16777619, 0xFFFFFFFF
 _MAX_CHECKSUM = (1 << 64) - 1
 _MAX_INT64 = (1 << 63) - 1
+
+K = TypeVar("K", str, int)
 
 
 class CheckpointError(Exception):
@@ -92,17 +94,14 @@ def parse(content: bytes) -> tuple[CheckpointData, int]:
     if not content.strip(b" \t\r\n"):
         raise CheckpointError("unexpected end of JSON input")
     try:
-        file = json.loads(content.decode(errors="replace"), parse_constant=_no_number)
+        file = json.loads(
+            content.decode(errors="replace"), parse_constant=_no_number, object_pairs_hook=_Object
+        )
     except (ValueError, RecursionError) as error:
         raise CheckpointError(str(error)) from error
-    fields = _object(file, "checkpoint.Data")
-    # Lists that the file lacks are empty; those that it has as null are nil.
-    body = _object(fields.get("data"), "checkpoint.checkpointData")
-    data = CheckpointData(
-        _entries(body["poddeviceentries"]) if "poddeviceentries" in body else [],
-        _id_lists(body["registereddevices"], "map[string][]string") if "registereddevices" in body else {},
-    )
-    return data, _checksum(fields.get("checksum"))
+    draft = _Draft()
+    draft.read(file)
+    return draft.data(), draft.checksum
 
 
 def _nil(value: Any, text: Any) -> str:
@@ -158,41 +157,114 @@ def _no_number(name: str) -> float:
     raise ValueError(f"invalid character '{name[0]}' looking for beginning of value")
 
 
-def _object(value: Any, of: str) -> dict[str, Any]:
-    """The fields by their names in small letters, as Go finds them in any case."""
+@dataclass(frozen=True)
+class _Object:
+    """A JSON object. A key may be repeated, and Go decodes each of its values into what the ones before left."""
+
+    pairs: Sequence[tuple[str, Any]]
+
+
+class _Draft:
+    """A file while it is decoded. Lists that the file lacks are empty; those that it has as null are nil."""
+
+    def __init__(self) -> None:
+        self.checksum = 0
+        self._entries = _Entries()
+        self._registered: dict[str, list[str] | None] | None = {}
+
+    def read(self, value: Any) -> None:
+        """Decode the whole file."""
+        for key, found in _members(value, "checkpoint.Data"):
+            if key == "data":
+                self._read_data(found)
+            elif key == "checksum" and found is not None:
+                self.checksum = _checksum(found)
+
+    def _read_data(self, value: Any) -> None:
+        for key, found in _members(value, "checkpoint.checkpointData"):
+            if key == "poddeviceentries":
+                self._entries.read(found)
+            elif key == "registereddevices":
+                self._registered = _merged(self._registered, found, "map[string][]string", _text)
+
+    def data(self) -> CheckpointData:
+        """Return what has been decoded."""
+        return CheckpointData(self._entries.finish(), self._registered)
+
+
+class _Entries:
+    """A slice of entries. As in Go, a second list is decoded into the elements of the first one."""
+
+    def __init__(self) -> None:
+        # Elements behind the length are still in the slice's array.
+        self._array: list[_Entry] = []
+        self._length: int | None = 0
+
+    def read(self, value: Any) -> None:
+        """Decode a list."""
+        if value is None:
+            self._array, self._length = [], None
+            return
+        if not isinstance(value, list):
+            raise _mismatch(value, "[]checkpoint.PodDevicesEntry")
+        if not value:
+            self._array = []
+        for index, item in enumerate(value):
+            if index == len(self._array):
+                self._array.append(_Entry())
+            self._array[index].read(item)
+        self._length = len(value)
+
+    def finish(self) -> list[PodDevicesEntry] | None:
+        """Return the entries, or None if the slice is nil."""
+        if self._length is None:
+            return None
+        return [entry.finish() for entry in self._array[: self._length]]
+
+
+class _Entry:
+    """An entry while it is decoded. A null leaves texts as they are."""
+
+    def __init__(self) -> None:
+        self._texts = dict.fromkeys(("poduid", "containername", "resourcename"), "")
+        self._device_ids: dict[int, list[str] | None] | None = None
+        self._response: bytes | None = None
+
+    def read(self, value: Any) -> None:
+        """Decode an object."""
+        for key, found in _members(value, "checkpoint.PodDevicesEntry"):
+            if key in self._texts and found is not None:
+                self._texts[key] = _text(found)
+            elif key == "deviceids":
+                self._device_ids = _merged(self._device_ids, found, "checkpoint.DevicesPerNUMA", _node)
+            elif key == "allocresp":
+                self._response = _bytes(found)
+
+    def finish(self) -> PodDevicesEntry:
+        """Return the entry."""
+        return PodDevicesEntry(*self._texts.values(), self._device_ids, self._response)
+
+
+def _members(value: Any, of: str) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a struct by their names in small letters, as Go finds them in any case."""
     if value is None:
-        return {}
-    if not isinstance(value, dict):
+        return
+    if not isinstance(value, _Object):
         raise _mismatch(value, of)
-    return {key.lower(): found for key, found in value.items()}
+    for key, found in value.pairs:
+        # Go folds the long s, too, which has no small letter in Python.
+        yield key.replace("\u017f", "s").lower(), found
 
 
-def _entries(value: Any) -> list[PodDevicesEntry] | None:
+def _merged(
+    known: dict[K, list[str] | None] | None, value: Any, of: str, key_of: Callable[[str], K]
+) -> dict[K, list[str] | None] | None:
+    """Decode an object into a map that may have entries from an earlier object of the same key."""
     if value is None:
         return None
-    if not isinstance(value, list):
-        raise _mismatch(value, "[]checkpoint.PodDevicesEntry")
-    return [_entry(entry) for entry in value]
-
-
-def _entry(value: Any) -> PodDevicesEntry:
-    fields = _object(value, "checkpoint.PodDevicesEntry")
-    lists = _id_lists(fields.get("deviceids"), "checkpoint.DevicesPerNUMA")
-    return PodDevicesEntry(
-        _text(fields.get("poduid")),
-        _text(fields.get("containername")),
-        _text(fields.get("resourcename")),
-        None if lists is None else {_node(key): ids for key, ids in lists.items()},
-        _bytes(fields.get("allocresp")),
-    )
-
-
-def _id_lists(value: Any, of: str) -> dict[str, list[str] | None] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
+    if not isinstance(value, _Object):
         raise _mismatch(value, of)
-    return {key: _ids(found) for key, found in value.items()}
+    return {**(known or {}), **{key_of(key): _ids(found) for key, found in value.pairs}}
 
 
 def _ids(value: Any) -> list[str] | None:
@@ -205,7 +277,7 @@ def _ids(value: Any) -> list[str] | None:
 
 def _node(key: str) -> int:
     try:
-        if not key.lstrip("-").isdecimal() or not key.isascii():
+        if not key.removeprefix("-").removeprefix("+").isdecimal() or not key.isascii():
             raise ValueError
         node = int(key)
     except ValueError:
@@ -251,7 +323,7 @@ def _checksum(value: Any) -> int:
 
 
 def _mismatch(value: Any, of: str) -> CheckpointError:
-    kinds = {dict: "object", list: "array", str: "string", bool: "bool"}
+    kinds = {_Object: "object", list: "array", str: "string", bool: "bool"}
     return CheckpointError(
         f"json: cannot unmarshal {kinds.get(type(value), 'number')} into Go value of type {of}"
     )
