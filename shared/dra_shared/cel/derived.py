@@ -8,15 +8,32 @@ from typing import Any, Final
 
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.cel.errors import EvaluationError
+from dra_shared.cel.network import Cidr, Ip
 from dra_shared.cel.url import Url
-from dra_shared.cel.values import DerivedQuantity, Duration, Timestamp, Uint, go_type, is_list
+from dra_shared.cel.values import (
+    DerivedQuantity,
+    DomainMap,
+    Duration,
+    OptionalValue,
+    Timestamp,
+    TypeValue,
+    Uint,
+    go_type,
+    is_list,
+)
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
 
 # The kinds of value there are, as messages name them.
 _KINDS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "semver"}
-# What Go holds of other values.
+# Stands for Go's nil, which an optional without a value holds.
+_NIL: Final = object()
+# What Go holds of values, as %T prints it.
 _HELD: Final[dict[type, str]] = {
+    bool: "bool",
+    int: "int64",
+    str: "string",
+    Semver: "semver.Version",
     float: "float64",
     Uint: "uint64",
     bytes: "[]uint8",
@@ -26,12 +43,28 @@ _HELD: Final[dict[type, str]] = {
     Quantity: "*resource.Quantity",
     DerivedQuantity: "*resource.Quantity",
     Url: "*url.URL",
+    Ip: "netip.Addr",
+    Cidr: "netip.Prefix",
+    list: "[]ref.Val",
     dict: "map[ref.Val]ref.Val",
+    DomainMap: "map[string]interface {}",
+    object: "<nil>",
 }
+# Of lists that are an attribute's.
+_LISTS: Final[dict[type, str]] = {bool: "[]bool", int: "[]int64", str: "[]string", Semver: "[]cel.Semver"}
 
 
 def _held(value: Any) -> str:
+    if type(value) is tuple and value:
+        return _LISTS[type(value[0])]
     return _HELD.get(type(value)) or go_type(value)
+
+
+def _native(value: Any) -> Any:
+    """Return what Go holds of a value: the value of an optional, and the name of a type."""
+    while type(value) is OptionalValue:
+        value = value.value if value.present else _NIL
+    return str(value) if type(value) is TypeValue else value
 
 
 def attribute_of(value: Any) -> DeviceAttribute:
@@ -40,18 +73,19 @@ def attribute_of(value: Any) -> DeviceAttribute:
     Raises:
         EvaluationError: attributes have no such values.
     """
-    kind = type(value)
+    native = _native(value)
+    kind = type(native)
     if kind is bool:
-        return DeviceAttribute(bool_=value)
+        return DeviceAttribute(bool_=native)
     if kind is int:
-        return DeviceAttribute(int_=value)
+        return DeviceAttribute(int_=native)
     if kind is str:
-        return DeviceAttribute(string=value)
+        return DeviceAttribute(string=native)
     if kind is Semver:
-        return DeviceAttribute(version=str(value))
+        return DeviceAttribute(version=str(native))
     if is_list(value):
-        return _list(list(value))
-    raise EvaluationError(f"unsupported CEL return type: {_held(value)}")
+        return _list([_native(item) for item in value])
+    raise EvaluationError(f"unsupported CEL return type: {_held(native)}")
 
 
 def _list(values: Sequence[Any]) -> DeviceAttribute:

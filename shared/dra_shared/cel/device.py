@@ -87,9 +87,9 @@ def attribute_value(attribute: DeviceAttribute, *, lists: bool) -> Any:
     if lists:
         for values in (attribute.ints, attribute.bools, attribute.strings):
             if values:
-                return list(values)
+                return values
         if attribute.versions:
-            return [_version(text) for text in attribute.versions]
+            return tuple(_version(text) for text in attribute.versions)
     if attribute.int_ is not None:
         return attribute.int_
     if attribute.bool_ is not None:
