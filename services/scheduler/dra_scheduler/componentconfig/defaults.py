@@ -47,8 +47,8 @@ def set_defaults(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Non
     config.pod_initial_backoff_seconds = _either(config.pod_initial_backoff_seconds, 1)
     config.pod_max_backoff_seconds = _either(config.pod_max_backoff_seconds, 10)
     config.enable_profiling = _either(config.enable_profiling, True)
-    if config.enable_profiling:
-        config.enable_contention_profiling = _either(config.enable_contention_profiling, True)
+    # Without profiling upstream sets no default, and its internal type makes false of that.
+    config.enable_contention_profiling = _either(config.enable_contention_profiling, config.enable_profiling)
 
 
 def _either(value: Any, default: Any) -> Any:
