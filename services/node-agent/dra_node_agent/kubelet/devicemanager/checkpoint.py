@@ -242,7 +242,8 @@ class _Entry:
 
     def finish(self) -> PodDevicesEntry:
         """Return the entry."""
-        return PodDevicesEntry(*self._texts.values(), self._device_ids, self._response)
+        uid, container, resource = self._texts.values()
+        return PodDevicesEntry(uid, container, resource, self._device_ids, self._response)
 
 
 def _members(value: Any, of: str) -> Iterator[tuple[str, Any]]:
