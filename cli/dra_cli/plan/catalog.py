@@ -87,7 +87,8 @@ def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Ty
     if name is not None and name not in nodes:
         raise CommandError(f'{where}.node: there is no node "{name}" in {path}')
     if name is None and len(nodes) != 1:
-        raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one")
+        reason = f": {problems[0]}" if problems else ""
+        raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one{reason}")
     node = nodes[name] if name is not None else next(iter(nodes.values()))
     pieces = objects.of(RESOURCE_SLICES).values()
     slices = [piece for piece in pieces if piece.spec.node_name == node.metadata.name]

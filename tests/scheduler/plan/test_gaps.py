@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from dra_scheduler.plan.gaps import gaps
+from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert
 
@@ -189,3 +190,11 @@ def test_devices_that_claims_may_share_are_not_named(results: tuple[Json, ...]) 
 def test_finished_pods_refer_to_nothing() -> None:
     done = _pod("p", _TEMPLATED, {**_MADE, "phase": "Succeeded"})
     assert gaps(_world(_NODE, _slice(_GPU), _CLASS, done)) == []
+
+
+def test_manifests_with_unreadable_quantities_are_refused() -> None:
+    pod = _pod("p", {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1 core"}}}]})
+    with pytest.raises(
+        ValueError, match=r"a Pod cannot be read: spec.containers\[0\].resources.requests\[cpu\]"
+    ):
+        Manifests.of([pod])

@@ -14,6 +14,7 @@ from dra_shared.api.resources import (
 )
 
 from dra_scheduler.plan.objects import BY_KIND
+from dra_scheduler.plan.values import check_values
 
 Json = dict[str, Any]
 Typed = tuple[Resource[Any], Object]
@@ -100,6 +101,7 @@ class Manifests:
     def _put(self, resource: Resource[Any], obj: Any) -> None:
         if not obj.metadata.name and not obj.metadata.generate_name:
             raise ValueError("it has no name")
+        check_values(resource, obj)
         if resource.namespaced and not obj.metadata.namespace:
             obj = _replace(obj, metadata=_replace(obj.metadata, namespace="default"))
         self.objects.append((resource, obj))
