@@ -81,8 +81,11 @@ async def test_no_program_ignores_an_option_that_it_does_not_know(name: str) -> 
         ("wc --files0-from=a.txt", "wc: option --files0-from is not simulated\n"),
         ("date -d yesterday", "date: option -d is not simulated\n"),
         ("ls -t", "ls: option -t is not simulated\n"),
-        ("awk -v x=1 '{print x}' a.txt", "awk: option -v is not simulated\n"),
-        ("awk '{print x}' a.txt", "awk: x is not simulated\n"),
+        ("awk -W version", "awk: option -W is not simulated\n"),
+        ("awk '{ getline x; print x }' a.txt", "awk: getline is not simulated\n"),
+        ("awk '{ print > \"x\" }' a.txt", "awk: print to a file or a program is not simulated\n"),
+        ("awk 'function f(x) { return x }'", "awk: function is not simulated\n"),
+        ("awk -v RS=x 1 a.txt", "awk: RS other than a newline is not simulated\n"),
         ("find . -exec ls", "find: -exec is not simulated\n"),
         ("cat -A a.txt", "cat: option -A is not simulated\n"),
         ("printf '%q' a", "printf: %q is not simulated\n"),
@@ -162,6 +165,22 @@ async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
     await eventually(lambda: terminal.out == ["two\n", "three\n"])
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("program", "message"),
+    [
+        ("BEGIN { while (1) x++ }", "takes too long"),
+        ('BEGIN { x = "a"; while (1) x = x x }', "out of memory"),
+        ("BEGIN { while (1) a[n++] }", "out of memory"),
+        ("BEGIN { print " + "(" * 500 + "1" + ")" * 500 + " }", "nested too deeply"),
+    ],
+)
+async def test_greedy_awk_programs_fail(program: str, message: str) -> None:
+    terminal = _Terminal()
+    async with asyncio.timeout(20):
+        assert await terminal.run(f"awk '{program}'") == 2
+    assert message in "".join(terminal.err)
 
 
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "a{1,9}{1,9}{1,9}b"])

@@ -1,0 +1,119 @@
+"""The values of awk programs, and what operators and functions make of them."""
+
+import math
+import re
+from typing import Any
+
+from dra_node_agent.runtime.shell.options import UsageError
+from dra_node_agent.runtime.shell.patterns import EXTENDED, PatternError, compile_pattern, encoded
+
+_NUMBER = re.compile(r"[ \t\n]*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
+
+Value = float | str
+
+
+class Input(str):
+    """A text from the input: it is a number, too, if it looks like one."""
+
+
+class Unset(Input):
+    """The value of what has none yet: both empty and 0."""
+
+
+UNSET = Unset("")
+
+
+def number_of(value: Value) -> float:
+    """Return a value as a number: of a text, what it begins with."""
+    if not isinstance(value, str):
+        return value
+    match = _NUMBER.match(value[:400])
+    return float(match[0]) if match else 0.0
+
+
+def is_numeric(value: Value) -> bool:
+    """True if a comparison takes a value for a number."""
+    if not isinstance(value, Input):
+        return not isinstance(value, str)
+    return isinstance(value, Unset) or (
+        len(value) < 400 and _NUMBER.fullmatch(value.rstrip(" \t\n")) is not None
+    )
+
+
+def truth_of(value: Value) -> bool:
+    """True if a condition with this value holds."""
+    if isinstance(value, Input) and value and is_numeric(value):
+        return number_of(value) != 0
+    return bool(value)
+
+
+def decimal(number: float, form: Value) -> str:
+    """Return a number as a text, by CONVFMT or OFMT."""
+    if math.isnan(number) or math.isinf(number):
+        return f"{number}"
+    if number == int(number) and abs(number) < 1e16:
+        return str(int(number))
+    text = form if isinstance(form, str) else "%.6g"
+    if not re.fullmatch(r"%\.?\d{0,2}[eEfgG]", text):
+        raise UsageError(f"the format {text} of numbers is not simulated")
+    return str(text % number)
+
+
+def calculate(operator: str, left: float, right: float) -> float:
+    """Return the result of an arithmetic operator."""
+    try:
+        match operator:
+            case "+":
+                return left + right
+            case "-":
+                return left - right
+            case "*":
+                return left * right
+            case "/" | "%" if not right:
+                raise UsageError("division by zero")
+            case "/":
+                return left / right
+            case "%":
+                return math.fmod(left, right)
+        result = left**right
+    except OverflowError:
+        return math.inf
+    return result if isinstance(result, float) else math.nan
+
+
+def compute(name: str, number: float) -> float:
+    """Return the result of a mathematical function."""
+    try:
+        if name == "int":
+            return float(math.trunc(number)) if math.isfinite(number) else number
+        return float(getattr(math, name)(number))
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return math.nan if name != "log" or number else -math.inf
+
+
+def rounded(number: float) -> float:
+    """Return the nearest whole number."""
+    return number if math.isinf(number) or math.isnan(number) else float(round(number))
+
+
+def replaced(replacement: str, found: bytes) -> bytes:
+    """Return a replacement; ``&`` stands for what was found."""
+    return b"".join(
+        found if piece == "&" else encoded(piece[1:] if piece in ("\\&", "\\\\") else piece)
+        for piece in re.findall(r"\\&|\\\\|&|[^\\&]+|\\", replacement)
+    )
+
+
+def key_order(key: str) -> tuple[int, float, str]:
+    """Return a key to sort the keys of an array by: numbers first."""
+    return (0, float(key), "") if _NUMBER.fullmatch(key) else (1, 0.0, key)
+
+
+def compiled(text: str) -> Any:
+    """Return a regular expression; raises UsageError."""
+    try:
+        return compile_pattern(text, EXTENDED, escapes=True)
+    except PatternError as error:
+        raise UsageError(str(error)) from error
