@@ -18,6 +18,8 @@ M = TypeVar("M", bound=Message)
 _DIALED = re.compile(r"connect failed: addr: unix:(?P<path>.+) error: (?P<why>.+)$")
 _CLOSED = ("Socket closed", "Stream removed (Socket closed)")
 _TOO_LONG = re.compile(r"Received message larger than max \((\d+) vs\. (\d+)\)")
+# Codes that Go does not spell in camel case of the library's names.
+_SPELLED = {"OK": "OK", "CANCELLED": "Canceled"}
 _UNDECODABLE = "grpc: failed to unmarshal the received message: proto: cannot parse invalid wire-format data"
 
 
@@ -75,8 +77,7 @@ def call_error(error: aio.AioRpcError) -> CallError:
         details = "error reading from server: EOF"
     elif code == "RESOURCE_EXHAUSTED" and (size := _TOO_LONG.search(details)):
         details = f"grpc: received message larger than max ({size[1]} vs. {size[2]})"
-    name = "OK" if code == "OK" else "".join(part.capitalize() for part in code.split("_"))
-    return CallError(name, details)
+    return CallError(_SPELLED.get(code) or "".join(part.capitalize() for part in code.split("_")), details)
 
 
 def _decoded(answer: type[M], data: bytes) -> M:
