@@ -14,6 +14,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from dra_apiserver.front.models import Report
+from dra_apiserver.front.strictjson import StrictJsonRoute
 from dra_apiserver.front.workbench import CelProblem, Devices, Features
 
 #: Gives the device classes by name.
@@ -102,7 +103,7 @@ class ClassesAnswer(Report):
 
 def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
     """The endpoint, on these devices and classes."""
-    made = APIRouter(prefix="/insight", tags=["insight"])
+    made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.post("/claim")
     async def claim(wanted: ClaimRequest) -> ClaimAnswer:

@@ -10,6 +10,7 @@ from fastapi import APIRouter, HTTPException, Query
 
 from dra_apiserver.front import plans
 from dra_apiserver.front.models import ClassReport, Free, PodReport, Report
+from dra_apiserver.front.strictjson import StrictJsonRoute
 
 
 class Ask(Protocol):
@@ -52,7 +53,7 @@ _MostNodes = Annotated[int, Query(ge=0, description="how many nodes to report")]
 
 def router(ask: Ask, complete: Complete) -> APIRouter:
     """The endpoints; plans see the objects of requests after ``complete``."""
-    made = APIRouter(prefix="/insight", tags=["insight"])
+    made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.get("/free", response_model_exclude_unset=True)
     async def free() -> Free:

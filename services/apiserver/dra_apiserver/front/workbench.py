@@ -11,6 +11,7 @@ from fastapi import APIRouter
 from pydantic import Field
 
 from dra_apiserver.front.models import Report
+from dra_apiserver.front.strictjson import StrictJsonRoute
 
 #: Gives the devices that expressions are tried on.
 Devices = Callable[[], Awaitable[list[Candidate]]]
@@ -70,7 +71,7 @@ class CelAnswer(Report):
 
 def router(devices: Devices, features: Features) -> APIRouter:
     """The endpoint, on these devices."""
-    made = APIRouter(prefix="/insight", tags=["insight"])
+    made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.post("/cel")
     async def cel(wanted: CelRequest) -> CelAnswer:
