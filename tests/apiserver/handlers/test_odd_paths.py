@@ -24,7 +24,7 @@ _PATHS = (
     "/readyz/{}",
     "/version/{}",
     "/openapi/v3/{}",
-    "/explain/pod/default/{}",
+    "/insight/explain/pod/default/{}",
     "/api/{}",
     "/apis/{}/v1",
     "/apis/apps/{}",
@@ -46,8 +46,11 @@ _PATHS = (
     f"{_NAMESPACE}/pods/p/log?sinceSeconds={{}}",
     f"{_NAMESPACE}/pods/p/portforward?ports={{}}",
     f"{_NAMESPACE}/pods/p/exec?command={{}}&container={{}}",
-    "/free?node={}",
+    "/insight/free?node={}",
     "/debug/store?limit={}",
+    "/assets/{}",
+    "/console/{}",
+    "/insight/explain/pod/{}/p",
 )
 
 

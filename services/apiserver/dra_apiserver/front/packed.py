@@ -17,10 +17,12 @@ def router() -> APIRouter:
 
     @made.api_route("/assets/{name}", methods=["GET", "HEAD"])
     async def asset(name: str, request: Request) -> Response:
-        file = _FOLDER / f"{Path(name).name}.gz"
-        if not file.exists():
+        # No path is made of the name: it may be longer than a file's name can be.
+        file = next((one for one in _FOLDER.glob("*.gz") if one.stem == name), None)
+        media = None if file is None else _TYPES.get(Path(file.stem).suffix)
+        if file is None or media is None:
             return PlainTextResponse("404 page not found\n", status_code=404)
-        packed, media = file.read_bytes(), _TYPES[Path(name).suffix]
+        packed = file.read_bytes()
         headers = {"Vary": "Accept-Encoding", "Cache-Control": "max-age=3600"}
         if "gzip" in request.headers.get("accept-encoding", ""):
             return Response(packed, media_type=media, headers={**headers, "Content-Encoding": "gzip"})
