@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
 from dra_node_agent.kubelet.node import NodeShape
 from dra_scheduler.plan.purchase.buyer import NodeType
 from dra_scheduler.plan.purchase.recorded import RecordedNode
@@ -18,6 +20,8 @@ from dra_cli.plan.reading import from_source, world
 from dra_cli.yamlfile import read_yaml
 
 _OWN = ("from", "node", "limit")
+#: Drivers whose slices can be made from a GPU model.
+_DESCRIBED = {"none", NVIDIA, COMPUTE_DOMAINS}
 
 
 def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
@@ -52,7 +56,7 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
     if "from" in entry:
         node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
         return NodeType(pool.name, pool.price, node.made, limit, found)
-    if not set(pool.drivers) <= {"none", "gpu.nvidia.com"}:
+    if not set(pool.drivers) <= _DESCRIBED:
         raise CommandError(f"{where}.drivers: record slices of such a node, and name their file in from:")
     shape = NodeShape(
         name="",
@@ -61,7 +65,7 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
         labels={**pool.labels, **({"topology.kubernetes.io/zone": pool.zone} if pool.zone else {})},
         taints=tuple(map(_taint, pool.taints)),
     )
-    kind = NodeKind(pool.gpus, gpu_models, shape)
+    kind = NodeKind(pool.gpus, gpu_models, shape, pool.drivers)
     bare = pool.drivers == ("none",)
 
     def made(name: str) -> Iterator[Typed]:

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import msgspec
 from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_node_agent.driverkit.resources import Pool
 from dra_node_agent.drivers.base import DriverOptions
-from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates
+from dra_node_agent.drivers.catalog import default_drivers
+from dra_node_agent.drivers.nvidia import DRIVER_NAME, computedomain, gates
 from dra_node_agent.drivers.nvidia.announce import Announcer
+from dra_node_agent.drivers.nvidia.computedomain.devices import resources as compute_domain_resources
+from dra_node_agent.drivers.nvidia.computedomain.factory import ComputeDomainFactory
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
@@ -27,7 +31,7 @@ _replace = msgspec.structs.replace
 
 
 def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple[Path, ...] = ()) -> Objects:
-    """A world of equal nodes with these GPUs, and the driver's device classes.
+    """A world of equal nodes with these GPUs, and the device classes of their drivers.
 
     Raises:
         CommandError: the GPUs are described wrongly.
@@ -40,9 +44,15 @@ def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple
 
 
 class NodeKind:
-    """Nodes with the same GPUs."""
+    """Nodes with the same GPUs, and the drivers that ``dralab up`` would run on them if none are named."""
 
-    def __init__(self, gpus: str, gpu_models: tuple[Path, ...] = (), shape: NodeShape | None = None) -> None:
+    def __init__(
+        self,
+        gpus: str,
+        gpu_models: tuple[Path, ...] = (),
+        shape: NodeShape | None = None,
+        drivers: tuple[str, ...] = (),
+    ) -> None:
         self._shape = shape or NodeShape(name="")
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder)
@@ -52,6 +62,7 @@ class NodeKind:
             except DriverConfigError as error:
                 raise CommandError(str(error), 2) from error
             self.classes = factory.device_classes()
+            self._pools: dict[str, Pool] = {}
             system = factory.system("node")
             if system is None:
                 raise CommandError("a world cannot be made from this machine's GPUs: name a model", 2)
@@ -60,7 +71,11 @@ class NodeKind:
             found = library.enumerate()
             partitioned = own.gates.enabled(gates.DYNAMIC_MIG) and library.any_mig_capable()
             announced = Announcer(own.gates, own.shares, own.split_slices)
-            (self._pool,) = announced.resources("node", found, {}, partitioned).pools.values()
+            (self._pools[DRIVER_NAME],) = announced.resources("node", found, {}, partitioned).pools.values()
+            if computedomain.DRIVER_NAME in (drivers or default_drivers(options)):
+                self.classes += ComputeDomainFactory(options).device_classes()
+                domains = compute_domain_resources("node", host_managed=False)
+                (self._pools[computedomain.DRIVER_NAME],) = domains.pools.values()
 
     def node(self, name: str) -> Node:
         """A node of this kind, ready."""
@@ -76,22 +91,22 @@ class NodeKind:
 
     def slices(self, name: str) -> Iterator[ResourceSlice]:
         """Its slices, each device with an identity of its own."""
-        pieces = self._pool.slices
-        pool = ResourcePool(name=name, generation=1, resource_slice_count=len(pieces))
-        for index, piece in enumerate(pieces):
-            devices = tuple(
-                _replace(device, attributes=own_uuid(device.attributes, f"{name}-{device.name}"))
-                for device in piece.devices
-            )
-            yield ResourceSlice(
-                metadata=ObjectMeta(
-                    name=f"{index:04}-{DRIVER_NAME}-{name}", uid=f"plan-slice-{name}-{index}"
-                ),
-                spec=ResourceSliceSpec(
-                    driver=DRIVER_NAME,
-                    node_name=name,
-                    pool=pool,
-                    devices=devices,
-                    shared_counters=piece.shared_counters,
-                ),
-            )
+        for driver, announced in self._pools.items():
+            pool = ResourcePool(name=name, generation=1, resource_slice_count=len(announced.slices))
+            for index, piece in enumerate(announced.slices):
+                devices = tuple(
+                    _replace(device, attributes=own_uuid(device.attributes, f"{name}-{device.name}"))
+                    for device in piece.devices
+                )
+                yield ResourceSlice(
+                    metadata=ObjectMeta(
+                        name=f"{index:04}-{driver}-{name}", uid=f"plan-slice-{driver}-{name}-{index}"
+                    ),
+                    spec=ResourceSliceSpec(
+                        driver=driver,
+                        node_name=name,
+                        pool=pool,
+                        devices=devices,
+                        shared_counters=piece.shared_counters,
+                    ),
+                )

@@ -40,6 +40,18 @@ def test_a_world_is_not_changed_by_questions_or_variants() -> None:
     assert (len(world), world.problems) == (5, [])
 
 
+def test_described_nodes_of_a_rack_have_channels_of_compute_domains() -> None:
+    domain = {
+        "apiVersion": "resource.nvidia.com/v1beta1",
+        "kind": "ComputeDomain",
+        "metadata": {"name": "d"},
+        "spec": {"numNodes": 0, "channel": {"resourceClaimTemplate": {"name": "gpu"}}},
+    }
+    question: list[Json] = [domain, _gpu_pod()[1]]
+    assert World.described(2, "4xGB200").fit(question, most=True).fits == 2
+    assert World.described(2, "4xH100-SXM5-80GB").fit(question).fits == 0
+
+
 def test_the_same_question_has_the_same_answer() -> None:
     world = World.described(5, "2xH100-SXM5-80GB")
     first = world.fit(_gpu_pod(), count=6)
