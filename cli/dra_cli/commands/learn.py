@@ -94,15 +94,21 @@ def _console(
 
 def _open(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> None:
     """Start the lesson's cluster unless it runs, with what the learner's file has."""
-    if not classroom.runs(one):
+    fresh = not classroom.runs(one)
+    if fresh:
         print("\nStarting the lesson's cluster …", flush=True)
         classroom.start(one)
-    asyncio.run(_submit(classroom, one))
+    asyncio.run(_submit(classroom, one, fresh=fresh))
 
 
-async def _submit(classroom: "Classroom", one: "Lesson") -> None:
+async def _submit(classroom: "Classroom", one: "Lesson", *, fresh: bool) -> None:
+    """Apply the learner's file if it changed. On a fresh cluster, create what the lesson starts with first.
+
+    On a running cluster this would undo what the learner did to those objects before it is judged.
+    """
     async with classroom.exercise(one) as exercise:
-        await exercise.begin()
+        if fresh:
+            await exercise.begin()
         try:
             await classroom.submit(exercise)
         except CommandError as error:
@@ -174,12 +180,14 @@ def _check(notebook: "Notebook", classroom: "Classroom") -> int:
 
     one = notebook.current
     notebook.choose(one)
-    if not classroom.runs(one):
+    fresh = not classroom.runs(one)
+    if fresh:
         classroom.start(one)
 
     async def judge() -> bool:
         async with classroom.exercise(one) as exercise:
-            await exercise.begin()
+            if fresh:
+                await exercise.begin()
             await classroom.submit(exercise)
             found = await exercise.verdict()
         print(show.verdict(found))
@@ -209,7 +217,7 @@ def _reset(notebook: "Notebook", classroom: "Classroom") -> int:
     notebook.choose(one)
     notebook.forget(one)
     classroom.start(one)
-    asyncio.run(_submit(classroom, one))
+    asyncio.run(_submit(classroom, one, fresh=True))
     print(f"Lesson {one.number} begins again: {notebook.file(one)}")
     return 0
 

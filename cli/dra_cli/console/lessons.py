@@ -91,7 +91,6 @@ class Desk:
         one = self._notebook.current
         async with self._lock, self._classroom.exercise(one) as exercise:
             await asyncio.to_thread(self._notebook.file(one).write_text, text)
-            await exercise.begin()
             try:
                 await self._classroom.submit(exercise)
             except (ApiError, CommandError) as refused:
@@ -117,7 +116,8 @@ class Desk:
             await asyncio.to_thread(self._classroom.start, one)
             await self._moved()
         async with self._classroom.exercise(one) as exercise:
-            await exercise.begin()
+            if afresh:
+                await exercise.begin()
             await self._submit_as_it_is(exercise)
 
     async def _submit_as_it_is(self, exercise: Exercise) -> None:

@@ -16,7 +16,7 @@ from dra_cli import manifests, objects
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
 from dra_cli.learn.barrier import pass_barrier
-from dra_cli.learn.lesson import Goal, Lesson
+from dra_cli.learn.lesson import Goal, Lesson, Mistake, common_mistakes
 from dra_cli.learn.world import NAMESPACE, VARIABLES, World, look
 
 #: Gives what ``dralab explain pod/NAME`` prints.
@@ -58,6 +58,7 @@ class Exercise:
         self._explain = explain
         self._clock = clock or SystemClock()
         self._before = manifests.parse("before.yaml", lesson.before) if lesson.before else []
+        self._pods = _pod_names(lesson)
 
     async def begin(self) -> None:
         """Make the objects that the lesson starts with, and wait until their pods run."""
@@ -123,10 +124,31 @@ class Exercise:
         if all(held for _, held in reached):
             return Verdict(reached)
         values = list(world.variables.values())
-        advice = [mistake.say for mistake in self.lesson.mistakes if _holds(mistake.when, values)]
+        advice = [
+            *self._missing(world),
+            *(text for mistake in common_mistakes() if (text := self._common(mistake, world))),
+            *(mistake.say for mistake in self.lesson.mistakes if _holds(mistake.when, values)),
+        ]
         mine = {obj["metadata"]["name"] for obj in self._before}
         waiting = [await self._why(name) for name in world.waiting if name not in mine]
         return Verdict(reached, advice, waiting)
+
+    def _missing(self, world: World) -> list[str]:
+        """Return advice about pods that the goals look for and that do not exist."""
+        missing = [name for name in self._pods if name not in world.pods]
+        if not missing:
+            return []
+        return [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
+
+    def _common(self, mistake: Mistake, world: World) -> str:
+        """Return the advice about a mistake in the lesson's pods, empty if none of them has it."""
+        values = list(world.variables.values())
+        pods = [
+            name
+            for name in self._pods
+            if name in world.pods and _holds(mistake.when, values, world.pods[name])
+        ]
+        return mistake.say.replace("{pods}", ", ".join(pods)) if pods else ""
 
     async def _why(self, pod: str) -> str:
         lines = (await self._explain(pod)).splitlines()
@@ -156,19 +178,25 @@ class Exercise:
         await objects.delete(self._client, targets, missing_ok=True, grace_period=0)
 
 
+def _pod_names(lesson: Lesson) -> list[str]:
+    """Return the names of the pods that a learner's file should have."""
+    loaded = manifests.parse(lesson.file_name, lesson.solution)
+    return [obj["metadata"]["name"] for obj in loaded if obj["kind"] == "Pod"]
+
+
 @functools.lru_cache(maxsize=1024)
 def compiled(expression: str) -> Rule:
-    """An expression over the variables of ``World``.
+    """Compile an expression over the variables of ``World`` and, for common mistakes, ``pod``.
 
     Raises:
         CompileError: it is none, or its result is no bool.
     """
-    rule = compile_over(expression, dict.fromkeys(VARIABLES, t.DYN), {})
+    rule = compile_over(expression, dict.fromkeys((*VARIABLES, "pod"), t.DYN), {})
     if rule.output_type not in (t.BOOL, t.DYN):
         raise CompileError(f"{expression}: must evaluate to bool")
     return rule
 
 
-def _holds(expression: str, values: Sequence[Any]) -> bool:
+def _holds(expression: str, values: Sequence[Any], pod: Any = None) -> bool:
     """Whether it is true; one that fails, because something is not there yet, is not."""
-    return compiled(expression).run(values, _COST).value is True
+    return compiled(expression).run([*values, pod], _COST).value is True

@@ -3,6 +3,7 @@
 ``lesson.md`` has the title, what the lesson is about, and the sections Task and Solved. ``lesson.yaml`` has the
 cluster, the goals, the hints and what to say to likely mistakes. ``before.yaml`` has objects that are there from the
 start, ``task.yaml`` what the learner changes, ``solution.yaml`` one way to do it. Other files there are drivers.
+``mistakes.yaml``, next to the folders, has mistakes that are recognised in every lesson.
 """
 
 import functools
@@ -81,6 +82,16 @@ class Lesson:
 def lessons() -> tuple[Lesson, ...]:
     """All lessons, in their order."""
     return tuple(_read(folder) for folder in sorted(_FOLDER.iterdir()) if (folder / "lesson.md").exists())
+
+
+@functools.cache
+def common_mistakes() -> tuple[Mistake, ...]:
+    """Return the mistakes that are recognised in every lesson.
+
+    Their conditions are about one ``pod``. In their advice ``{pods}`` stands for the names of the pods that have them.
+    """
+    given = load((_FOLDER / "mistakes.yaml").read_bytes()).value
+    return tuple(Mistake(one["when"], one["say"]) for one in given["mistakes"])
 
 
 def lesson(wanted: str) -> Lesson:

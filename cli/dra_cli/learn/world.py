@@ -2,7 +2,8 @@
 
 Variables of their expressions: ``pods``, ``claims``, ``templates``, ``classes``, ``rules`` (DeviceTaintRules) are maps
 from names to objects, of the namespace ``default`` where kinds have namespaces. ``granted`` maps pods to their
-containers, and those to the devices that each was given; ``devices`` has each device by that id, with plain values.
+containers, and those to the devices that each was given. ``used`` maps pods to the list of their claims. ``devices``
+has each device by that id, with plain values.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ _LISTED: dict[str, Resource[Any]] = {
     "slices": RESOURCE_SLICES,
 }
 #: The names that expressions can use.
-VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "devices")
+VARIABLES = ("pods", "claims", "templates", "classes", "rules", "granted", "used", "devices")
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class World:
     @property
     def variables(self) -> dict[str, Any]:
         """The values of ``VARIABLES``."""
-        derived = {"granted": self._granted(), "devices": self._devices()}
+        derived = {"granted": self._granted(), "used": self._used(), "devices": self._devices()}
         return {name: derived[name] if name in derived else self.objects[name] for name in VARIABLES}
 
     @property
@@ -97,7 +98,34 @@ class World:
             for result in _results(claim):
                 if wanted.get("request") in (None, result["request"], result["request"].partition("/")[0]):
                     found[_device_id(result["driver"], result["pool"], result["device"])] = None
+        found |= dict.fromkeys(self._extended(pod, container))
         return list(found)
+
+    def _extended(self, pod: JsonObject, container: JsonObject) -> list[str]:
+        """Return the devices that a container was given for extended resources in its limits."""
+        made = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
+        requests = {
+            mapping["requestName"]
+            for mapping in made.get("requestMappings", ())
+            if mapping["containerName"] == container["name"]
+        }
+        return [
+            _device_id(result["driver"], result["pool"], result["device"])
+            for result in _results(self.objects["claims"].get(made.get("resourceClaimName", ""), {}))
+            if result["request"] in requests
+        ]
+
+    def _used(self) -> JsonObject:
+        """Return the claims that each pod lists, as far as they exist."""
+        claims = self.objects["claims"]
+        return {
+            pod: [
+                claims[name]
+                for entry in manifest["spec"].get("resourceClaims", ())
+                if (name := _claim_name(manifest, entry["name"])) in claims
+            ]
+            for pod, manifest in self.pods.items()
+        }
 
     def _devices(self) -> JsonObject:
         found = {}

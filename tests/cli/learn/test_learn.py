@@ -77,14 +77,14 @@ def test_a_lesson_from_its_task_to_the_next(learn: Learn, notebook: Notebook) ->
     assert "## Task" in shown
     assert str(notebook.file(one)) in shown
     checked = learn("check", code=1)
-    assert "[ ] its container main was given one GPU" in checked
+    assert "[ ] its container main was given that GPU" in checked
     assert "lists no claims in spec.resourceClaims" in checked
     assert learn("hint").startswith("Hint 1 of 2: Add `resourceClaims`")
     assert learn("hint").startswith("Hint 2 of 2: ")
     assert learn("solution") == one.solution
     notebook.file(one).write_text(one.solution)
     solved = learn("check")
-    assert "[x] its container main was given one GPU" in solved
+    assert "[x] its container main was given that GPU" in solved
     assert "## Solved" in solved
     assert "Next: 2 A claim for all, or one for each" in solved
     assert learn("--list").splitlines()[0] == "> [x]  1 first-claim                Your first claim"

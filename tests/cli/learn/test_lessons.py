@@ -1,17 +1,20 @@
 """Every lesson can be solved, and what learners get wrong is not accepted and is answered."""
 
 import re
+from collections.abc import Sequence
 
 import pytest
 from dra_cli import manifests
 from dra_cli.errors import CommandError
 from dra_cli.learn.exercise import Exercise, compiled
-from dra_cli.learn.lesson import Lesson, lesson, lessons
+from dra_cli.learn.lesson import Lesson, Mistake, common_mistakes, lesson, lessons
 from dra_shared.cel import CompileError
 from dra_shared.client.errors import ApiError
 from dralab.testing import AsyncCluster
 
 from tests.cli.learn.answers import WRONG, Wrong
+
+_GONE = ("The rule is gone", "The pod neighbour is gone")
 
 
 def _name(one: Lesson) -> str:
@@ -34,6 +37,28 @@ async def test_a_lesson_is_solved_by_its_solution_alone(one: Lesson) -> None:
         assert not solved.explanations
         for mistake in one.mistakes:
             assert not await exercise.holds(mistake.when), mistake.say
+
+
+@pytest.mark.system
+@pytest.mark.parametrize(
+    ("one", "gone", "shown"),
+    [
+        (lesson("9"), "devicetaintrule/gpu-0-fan", "The rule is gone"),
+        (lesson("6"), "pod/neighbour", "The pod neighbour is gone"),
+    ],
+    ids=["rule", "neighbour"],
+)
+async def test_deleting_what_a_lesson_starts_with_does_not_solve_it(
+    one: Lesson, gone: str, shown: str
+) -> None:
+    async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
+        exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
+        await exercise.begin()
+        await exercise.submit(one.file_name, one.file)
+        await cluster.delete(gone)
+        verdict = await exercise.verdict()
+        assert not verdict.solved
+        assert any(shown in text for text in verdict.advice), verdict.advice
 
 
 async def _answered(exercise: Exercise, answer: Wrong) -> str:
@@ -60,7 +85,8 @@ def test_a_lesson_is_whole(one: Lesson) -> None:
     for text in (one.file, one.solution):
         loaded = manifests.parse("it", text)
         assert not [obj for obj in loaded if "namespace" in obj["metadata"]]
-    for expression in [*(goal.expression for goal in one.goals), *(mistake.when for mistake in one.mistakes)]:
+    mistakes = (*one.mistakes, *common_mistakes())
+    for expression in [*(goal.expression for goal in one.goals), *(mistake.when for mistake in mistakes)]:
         compiled(expression)
     # Commands in the text are ones of ours.
     assert not re.findall(r"^ {4}(?!dralab )", f"{one.about}\n{one.solved}", re.MULTILINE)
@@ -70,9 +96,18 @@ def test_a_lesson_is_whole(one: Lesson) -> None:
 def test_each_recognised_mistake_is_one_that_is_tried(one: Lesson) -> None:
     """One of the wrong answers above at least gets each of them."""
     shown = [answer.shown for answer in WRONG[one.number]]
-    unused = [mistake.say for mistake in one.mistakes if not any(part in mistake.say for part in shown)]
-    # For a change that is no part of the file.
-    assert [say for say in unused if not say.startswith("The rule is gone")] == []
+    # These are about changes that are not part of the file. They have a test above.
+    assert [say for say in _unused(one.mistakes, shown) if not say.startswith(_GONE)] == []
+
+
+def test_each_common_mistake_is_one_that_is_tried() -> None:
+    shown = [answer.shown for answers in WRONG.values() for answer in answers]
+    assert _unused(common_mistakes(), shown) == []
+
+
+def _unused(mistakes: Sequence[Mistake], shown: Sequence[str]) -> list[str]:
+    """Return the advice that no wrong answer gets."""
+    return [mistake.say for mistake in mistakes if not any(part in mistake.say for part in shown)]
 
 
 def test_a_lesson_is_found_by_number_and_name() -> None:
