@@ -275,11 +275,11 @@ class World:
             WorldError: there is no such pod.
         """
         space, _, name = pod.rpartition("/")
-        scheduler = self._engine.at(self._objects).scheduler
-        report = scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
+        world = self._engine.at(self._objects)
+        report = world.scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
         if report is None:
             raise WorldError(f'there is no pod "{space or namespace}/{name}"')
-        return Explanation(as_reported(report, self._objects.of(PODS)))
+        return Explanation(world.with_refusal(as_reported(report, self._objects.of(PODS))))
 
     def __iter__(self) -> Iterator[Typed]:
         return ((resource, obj) for resource, each in self._objects for obj in each.values())

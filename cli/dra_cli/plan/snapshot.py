@@ -88,7 +88,7 @@ class Snapshot:
         if report is None:
             what = "pod" if kind == "pod" else "resourceclaim"
             raise CommandError(f'there is no {what} "{namespace}/{name}"')
-        report = as_reported(report, self.objects.of(PODS))
+        report = self._world.with_refusal(as_reported(report, self.objects.of(PODS)))
         answer: dict[str, Any] = orjson.loads(msgspec.json.encode(report))
         return answer, render(report)
 

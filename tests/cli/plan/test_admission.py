@@ -235,3 +235,23 @@ def test_refused_pods_are_explained_in_text(tmp_path: Path, capsys: pytest.Captu
     file.write_text(json.dumps(_pod("p", "1", priorityClassName="silver")))
     assert run("plan", ["fit", str(file), "--max", "--from", str(dump)]) == 1
     assert "no PriorityClass with name silver was found" in capsys.readouterr().out
+
+
+def test_a_claim_that_a_quota_refuses_is_explained(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    waits = _stored(_pod("waits", schedulerName="default-scheduler", priority=0))
+    waits["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
+    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}}
+    spec = {"spec": {"devices": {"requests": [request]}}}
+    template = _stored(_obj("resource.k8s.io/v1", "ResourceClaimTemplate", "gpu", "default", spec=spec))
+    hard = {"count/resourceclaims.resource.k8s.io": "0"}
+    quota = _stored(_obj("v1", "ResourceQuota", "q", "default", spec={"hard": hard}))
+    dump = tmp_path / "dump.json"
+    dump.write_text(
+        json.dumps({"apiVersion": "v1", "kind": "List", "items": [_node(), template, quota, waits]})
+    )
+    run("explain", ["pod/waits", "--from", str(dump)])
+    text = capsys.readouterr().out
+    assert "is forbidden: exceeded quota: q, requested: count/resourceclaims.resource.k8s.io=1" in text
+    assert "exceeded quota: q" in str(World.load(dump).explain("waits"))

@@ -183,8 +183,8 @@ class Fitter:
             explained = world.scheduler.explainer.pod(namespace, name, most_nodes=3)
             if explained is None and world.is_refused(missing):
                 explained = PodReport(pod=missing, state="refused", message=world.message(missing))
-            elif explained is not None and (refusal := world.refusal(missing)):
-                explained = _replace(explained, message=f"{explained.message} ({refusal})")
+            elif explained is not None:
+                explained = world.with_refusal(explained)
         if not wanted:
             # Those that were one too many are no part of the answer.
             places = tuple(place for place in places if place.node)

@@ -22,6 +22,7 @@ from dra_shared.clock import SystemClock
 from dra_shared.refusals import REFUSED
 
 from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.report import PodReport
 from dra_scheduler.plan.memory import MemoryClient
 from dra_scheduler.plan.quotas import Quotas
 from dra_scheduler.plan.upkeep import Upkeep, claim_names
@@ -170,6 +171,14 @@ class Simulation:
         space = key.partition("/")[0]
         names = (f"{space}/{entry.resource_claim_name}" for entry in entries)
         return next((self._refused_claims[name] for name in names if name in self._refused_claims), "")
+
+    def with_refusal(self, report: PodReport) -> PodReport:
+        """Return the report with the reason for which the API server refuses a claim of the pod."""
+        refusal = self.refusal(report.pod)
+        if not refusal:
+            return report
+        message = f"{report.message} ({refusal})" if report.message else refusal
+        return msgspec.structs.replace(report, message=message)
 
     def is_refused(self, key: str) -> bool:
         """Return True if the API server refuses the pod of that key."""
