@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from dra_cli.learn.lesson import Lesson
     from dra_cli.learn.notebook import Notebook
 
+# Keys after a lesson is solved. While it is open they are KEYS in dra_cli/learn/watch.py.
+_SOLVED_KEYS = "n or Enter: next lesson, q: quit"
+
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
@@ -73,7 +76,7 @@ def _learn(notebook: "Notebook", classroom: "Classroom", wanted: "Lesson | None"
         print(_how(notebook, wanted), flush=True)
         if not watch:
             return 0
-        wanted = _watch(notebook, classroom, wanted)
+        wanted = watch_lesson(notebook, classroom, wanted)
     return 0
 
 
@@ -123,8 +126,8 @@ In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
 `dralab learn check` applies the file and says what is missing; also: hint, solution, reset, next, stop"""
 
 
-def _watch(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Lesson | None":
-    """Watch until the lesson ends; gives the one to go on with."""
+def watch_lesson(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Lesson | None":
+    """Watch until the lesson ends. Return the lesson to go on with, None to stop."""
     from dra_cli.learn.watch import KEYS, Watch, typed_line
 
     async def follow() -> str:
@@ -145,8 +148,19 @@ def _watch(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Less
     following = notebook.next
     if following is None:
         return None
-    print("\nEnter goes on with the next lesson, q stops.", flush=True)
-    return None if sys.stdin.readline().strip() or not sys.stdin.isatty() else following
+    return following if _goes_on() else None
+
+
+def _goes_on() -> bool:
+    """Return True if the learner types n or Enter, and False at q or the end of the input."""
+    while True:
+        print(f"\n{_SOLVED_KEYS}", flush=True)
+        line = sys.stdin.readline()
+        key = line.strip().lower()[:1]
+        if key == "q" or not line:
+            return False
+        if key in ("n", ""):
+            return True
 
 
 def _celebrate(notebook: "Notebook", one: "Lesson") -> None:

@@ -125,7 +125,9 @@ class Notebook:
         except FileNotFoundError:
             return _State()
         except (OSError, ValueError, TypeError) as error:
-            raise CommandError(f"cannot read {self._file}: {error}; remove it to begin again") from error
+            raise CommandError(
+                f"cannot read {self._file}: {error}; to begin again, remove that file"
+            ) from error
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

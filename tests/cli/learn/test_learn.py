@@ -2,12 +2,15 @@
 
 import asyncio
 import contextlib
+import io
 import json
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
-from dra_cli.learn import classroom, show
+from dra_cli.commands import learn as command
+from dra_cli.learn import classroom, show, watch
 from dra_cli.learn.classroom import Classroom
 from dra_cli.learn.exercise import Exercise
 from dra_cli.learn.lesson import Lesson, lesson, lessons
@@ -172,6 +175,31 @@ def test_a_watch_ends_with_a_key(notebook: Notebook, key: str, capfd: pytest.Cap
 
     assert asyncio.run(_followed(notebook, one, typed)) == key
     assert "without apiVersion and kind" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("typed", "number"), [("n\n", 2), ("\n", 2), ("x\nn\n", 2), ("q\n", None), ("", None)]
+)
+def test_a_solved_lesson_is_followed_by_the_next_at_n_or_enter(
+    notebook: Notebook,
+    typed: str,
+    number: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    one = lesson("1")
+    notebook.choose(one)
+    notebook.file(one).write_text(one.solution)
+
+    async def silent() -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    monkeypatch.setattr(watch, "typed_line", silent)
+    monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+    following = command.watch_lesson(notebook, classroom.Classroom(notebook), one)
+    assert (following and following.number) == number
+    assert "n or Enter: next lesson, q: quit" in capfd.readouterr().out
 
 
 async def _followed(notebook: Notebook, one: Lesson, typed: Callable[[], Awaitable[str]]) -> str:

@@ -74,5 +74,5 @@ def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_torn_state_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".learn.json").write_text("{")
-    with pytest.raises(CommandError, match="remove it to begin again"):
+    with pytest.raises(CommandError, match=r"learn\.json: .*to begin again, remove that file"):
         Notebook(tmp_path)
