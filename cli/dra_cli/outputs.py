@@ -27,15 +27,20 @@ _TWO_LINES = (
 )
 
 
-def show(output: str, *, headers: bool = True) -> Show | None:
-    """The printer of an output; None where it is none.
+def show(output: str, *, headers: bool = True, managed_fields: bool = False) -> Show | None:
+    """The printer of an output; None where it is none. Without ``managed_fields`` json and yaml leave them out.
+
+    As with kubectl, templates see them all the same (cli-runtime/pkg/printers/managedfields.go).
 
     Raises:
         CommandError: the output's template is none, or cannot be read.
     """
     kind, _, template = output.partition("=")
     if kind in _PLAIN:
-        return None if template else _PLAIN[kind]()
+        if template:
+            return None
+        printer = _PLAIN[kind]()
+        return printer if managed_fields else _without_managed_fields(printer)
     if kind in ("jsonpath", "jsonpath-as-json", "jsonpath-file"):
         return _jsonpath(kind, template)
     if kind in ("custom-columns", "custom-columns-file"):
@@ -49,6 +54,14 @@ def _document(objects: Sequence[Named], single: bool) -> JsonObject:
         return objects[0][1]
     items = [obj for _, obj in objects]
     return {"apiVersion": "v1", "items": items, "kind": "List", "metadata": {"resourceVersion": ""}}
+
+
+def _without_managed_fields(printer: Show) -> Show:
+    def stripped(obj: JsonObject) -> JsonObject:
+        meta = {name: value for name, value in obj["metadata"].items() if name != "managedFields"}
+        return {**obj, "metadata": meta}
+
+    return lambda objects, single: printer([(name, stripped(obj)) for name, obj in objects], single)
 
 
 def _json() -> Show:

@@ -43,6 +43,20 @@ def test_one_object_is_no_list() -> None:
     assert json.loads((show("json") or _none)([_A], True)) == _A[1]
 
 
+def test_managed_fields_are_left_out_of_json_and_yaml_unless_shown() -> None:
+    managed = ("pod/a", {"kind": "Pod", "metadata": {"name": "a", "managedFields": [{"manager": "me"}]}})
+    for output in ("json", "yaml"):
+        for single in (True, False):
+            hidden, shown = show(output), show(output, managed_fields=True)
+            assert hidden is not None
+            assert shown is not None
+            assert "managedFields" not in hidden([managed], single)
+            assert "manager" in shown([managed], single)
+    template = show("jsonpath={.metadata.managedFields[0].manager}")
+    assert template is not None
+    assert template([managed], True) == "me"
+
+
 def _none(objects: object, single: bool) -> str:
     raise AssertionError("json is an output")
 

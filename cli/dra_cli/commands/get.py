@@ -35,6 +35,7 @@ def options(parser: Parser) -> None:
     parser.add_argument("--watch", "-w", action="store_true", help="then show every change, until Ctrl-C")
     parser.add_argument("--no-headers", action="store_true", help="leave the columns' names out")
     parser.add_argument("--show-labels", action="store_true", help="show objects' labels in the last column")
+    parser.switch("--show-managed-fields", help="keep managedFields in json and yaml")
     moment_option(parser)
     cluster_options(parser)
 
@@ -66,7 +67,7 @@ def _show(chosen: argparse.Namespace) -> "Show | None":
         return None
     from dra_cli.outputs import show
 
-    shown = show(chosen.output, headers=not chosen.no_headers)
+    shown = show(chosen.output, headers=not chosen.no_headers, managed_fields=chosen.show_managed_fields)
     if shown is None:
         raise CommandError(f"unknown output {chosen.output!r}: choose {', '.join(_OUTPUTS)}", 2)
     return shown
