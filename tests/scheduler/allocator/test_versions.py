@@ -144,6 +144,25 @@ def test_older_allocators_do_not_put_binding_conditions_last(
     assert [one.device for one in allocated[0].devices.results] == ["z" if knows else "a"]
 
 
+@pytest.mark.parametrize(
+    ("version", "implementation", "found"),
+    [
+        (V1_34, Implementation.STABLE, True),
+        (V1_35, Implementation.STABLE, True),
+        (V1_35, Implementation.INCUBATING, False),
+        (V1_36, Implementation.STABLE, False),
+    ],
+    ids=str,
+)
+def test_slices_with_counters_and_devices_are_read_by_older_allocators(
+    version: Version, implementation: Implementation, found: bool
+) -> None:
+    mixed = slice_of("s", [{"name": "a"}], sharedCounters=_COUNTERS)
+    features = _bare(version, implementation)
+    world = World(features=features, slices=[mixed], claims=[claim_of([exactly()])])
+    assert bool(world.allocator().allocate(world.node, world.claims)) is found
+
+
 def _alternative(name: str, selector_text: str = "", **fields: Any) -> dict[str, Any]:
     selectors = selector(selector_text) if selector_text else []
     return {"name": name, "deviceClassName": "any", "selectors": selectors, **fields}

@@ -117,7 +117,8 @@ class Features:
     @property
     def counters_are_the_slices(self) -> bool:
         """Whether devices consume counters of their own slice, instead of the pool's."""
-        return self.kubernetes < V1_35
+        oldest = self.implementation is Implementation.STABLE
+        return self.kubernetes < (V1_36 if oldest else V1_35)
 
     @property
     def shares_consume_counters_again(self) -> bool:
