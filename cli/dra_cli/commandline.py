@@ -5,6 +5,7 @@ A command is a module of ``dra_cli.commands`` with two functions: ``options(pars
 """
 
 import argparse
+import difflib
 import importlib
 import re
 from collections.abc import Sequence
@@ -14,6 +15,8 @@ from typing import Any, NoReturn
 from dra_cli import PROGRAM
 from dra_cli.errors import CommandError
 
+# difflib's ratio: lern is suggested learn, and a word that resembles no command gets no suggestion.
+_SIMILAR = 0.7
 _AGO = re.compile(r"-\d+(\.\d+)?[dhms]").match
 
 #: Commands and what each does, by the groups that ``dralab --help`` shows them in.
@@ -111,6 +114,13 @@ def _joined(words: Sequence[str]) -> list[str]:
     return found
 
 
+def unknown_command(name: str, commands: Sequence[str], program: str = PROGRAM) -> CommandError:
+    """Return the error for a command that does not exist. It suggests one of ``commands`` with a similar name."""
+    similar = difflib.get_close_matches(name, commands, n=1, cutoff=_SIMILAR)
+    suggestion = f": did you mean {similar[0]}?" if similar else ";"
+    return CommandError(f"unknown command {name!r}{suggestion} see {program} --help", 2)
+
+
 def command(name: str) -> ModuleType:
     """The module of a command.
 
@@ -118,7 +128,7 @@ def command(name: str) -> ModuleType:
         CommandError: there is none of that name.
     """
     if name not in COMMANDS:
-        raise CommandError(f"unknown command {name!r}; see {PROGRAM} --help", 2)
+        raise unknown_command(name, list(COMMANDS))
     return importlib.import_module(f"dra_cli.commands.{name.replace('-', '_')}")
 
 

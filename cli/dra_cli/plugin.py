@@ -6,7 +6,6 @@ kubectl's current cluster is meant: ``KUBECONFIG`` or ``~/.kube/config``, unless
 import sys
 from collections.abc import Sequence
 
-from dra_cli.errors import CommandError
 from dra_cli.main import reported
 
 PROGRAM = "kubectl dra"
@@ -36,7 +35,7 @@ def _run(words: list[str]) -> int:
         return 0
     name, *rest = words
     if name not in commands():
-        raise CommandError(f"unknown command {name!r}; see {PROGRAM} --help", 2)
+        raise commandline.unknown_command(name, commands(), PROGRAM)
     named = any(word.partition("=")[0] in _NAMED for word in rest)
     return commandline.run(
         name, rest if named else ["--kubeconfig", str(current_kubeconfig()), *rest], PROGRAM

@@ -10,6 +10,8 @@ from dra_cli.main import main
     ("arguments", "message"),
     [
         ("nosuch", "dralab: unknown command 'nosuch'; see dralab --help\n"),
+        ("lern", "dralab: unknown command 'lern': did you mean learn? see dralab --help\n"),
+        ("explian pod/x", "dralab: unknown command 'explian': did you mean explain? see dralab --help\n"),
         ("get pods --bogus", "dralab: unrecognized arguments: --bogus; see dralab get --help\n"),
         ("apply", "dralab: say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help\n"),
         ("bench", "dralab: the following arguments are required: name, arguments; see dralab bench --help\n"),
@@ -22,7 +24,7 @@ from dra_cli.main import main
         ("conformance nothing x", "dralab: unknown subject 'nothing': choose alloc, "),
         ("delete", "dralab: say what to delete: either KIND NAME… or --filename\n"),
         ("get pods -o table", "dralab: unknown output 'table': choose wide, yaml, json, name, jsonpath=…, "),
-        ("explain job/x", "dralab: cannot explain 'job/x': choose pod/NAME, claim/NAME or class/NAME\n"),
+        ("explain node/x", "dralab: cannot explain 'node/x': choose pod/NAME, claim/NAME or class/NAME\n"),
         ("certificates --authority x --host=", "dralab: argument --host: a name or an address is wanted; "),
         ("console --port 99999", "dralab: argument --port: 99999 is not between 0 and 65535; "),
         ("conformance nothing", "dralab: unknown subject 'nothing': choose alloc, "),
