@@ -1,6 +1,7 @@
 """A pod by the name of what made it: ``deploy/x`` is one of the Deployment's pods."""
 
 import sys
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dra_cli.errors import CommandError
@@ -19,22 +20,42 @@ def pod_of(reader: Reader, namespace: str, target: str) -> str:
     kind, slash, name = target.partition("/")
     if not slash:
         return target
-    resource = known(reader, [target]).named(kind)
-    if resource.plural == _PODS:
+    if known(reader, [target]).named(kind).plural == _PODS:
         return name
+    # As kubectl: those that are ready and older first.
+    return _name_of_first(_pods_of(reader, namespace, target), lambda pod: not _runs(pod))
+
+
+def waiting_pod_of(reader: Reader, namespace: str, target: str) -> str:
+    """Return the name of the first pod of ``KIND/NAME`` that is not on a node, of any pod if all are on nodes.
+
+    Raises:
+        CommandError: the object selects no pods, or there are none.
+    """
+    return _name_of_first(_pods_of(reader, namespace, target), lambda pod: bool(pod["spec"].get("nodeName")))
+
+
+def _pods_of(reader: Reader, namespace: str, target: str) -> list[dict[str, Any]]:
+    kind, _, name = target.partition("/")
+    resource = known(reader, [target]).named(kind)
     obj = reader.json(resource.path(namespace, name))
     selector = _selector(obj)
     if not selector:
         raise CommandError(f"cannot attach to {target}: it selects no pods")
-    pods = reader.json(f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector})["items"]
+    pods: list[dict[str, Any]] = reader.json(
+        f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector}
+    )["items"]
     if not pods:
         raise CommandError(f"{target} has no pods")
-    # As kubectl: those that are ready and older first.
-    best = min(
-        pods, key=lambda pod: (not _runs(pod), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
+    return pods
+
+
+def _name_of_first(pods: Sequence[dict[str, Any]], later: Callable[[dict[str, Any]], bool]) -> str:
+    """Return the name of the oldest pod. Pods for which ``later`` is true are taken only if there are no others."""
+    first = min(
+        pods, key=lambda pod: (later(pod), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
     )
-    found: str = best["metadata"]["name"]
-    return found
+    return str(first["metadata"]["name"])
 
 
 def container_of(reader: Reader, namespace: str, pod: str) -> str:

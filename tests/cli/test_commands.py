@@ -255,6 +255,30 @@ def test_wait_until_something_happens(dralab: Command, tmp_path: Path) -> None:
         assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
 
 
+def test_a_workload_is_explained_by_its_pod_that_waits(dralab: Command) -> None:
+    container = {"name": "main", "image": "ubuntu:24.04", "command": ["sleep", "infinity"]}
+    labels = {"app": "spread"}
+    terms = [{"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}]
+    spec = {
+        "containers": [container],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}},
+    }
+    dralab._cluster.apply(
+        {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": "spread"},
+            "spec": {
+                "replicas": 3,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+    )
+    blocking_until(lambda: "2/3" in dralab("get", "deploy/spread"))
+    assert "pending" in dralab("explain", "deploy/spread")
+
+
 def test_wait_for_a_pod_that_has_no_node_names_explain(dralab: Command) -> None:
     spec = {"containers": [{"name": "c", "image": "i"}], "nodeSelector": {"no": "such"}}
     dralab._cluster.apply({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stuck"}, "spec": spec})

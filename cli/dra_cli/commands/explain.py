@@ -6,10 +6,19 @@ import asyncio
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
 
+# Kinds that select pods, by the names that kubectl takes for them.
+_WORKLOADS = (
+    *("deployment", "deployments", "deploy", "replicaset", "replicasets", "rs"),
+    *("statefulset", "statefulsets", "sts", "daemonset", "daemonsets", "ds"),
+    *("job", "jobs", "replicationcontroller", "replicationcontrollers", "rc"),
+)
+
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("target", help="pod/NAME, claim/NAME or class/NAME")
+    parser.add_argument(
+        "target", help="pod/NAME, claim/NAME, class/NAME, or deploy/NAME and the like for a pod of it"
+    )
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")
     parser.add_argument("--output", "-o", default="", help="json instead of a tree")
@@ -26,6 +35,10 @@ def run(chosen: argparse.Namespace) -> None:
 
     cluster = chosen_cluster(chosen)
     namespace = chosen.namespace or "default"
-    asyncio.run(
-        insight.explain(cluster, chosen.target, namespace, chosen.nodes, chosen.output, chosen.source)
-    )
+    target = chosen.target
+    if target.partition("/")[0] in _WORKLOADS and chosen.source is None:
+        from dra_cli.owned import waiting_pod_of
+
+        with cluster.reader() as reader:
+            target = f"pod/{waiting_pod_of(reader, namespace, target)}"
+    asyncio.run(insight.explain(cluster, target, namespace, chosen.nodes, chosen.output, chosen.source))
