@@ -53,6 +53,19 @@ def test_slices_and_pools_come_by_name_since_1_36(version: Version) -> None:
     assert _devices(version, World(slices=slices, claims=[claim_of([exactly(count=3)])])) == expected
 
 
+def test_the_oldest_allocator_takes_slices_as_they_come() -> None:
+    pool = {"resourceSliceCount": 2}
+    slices = [slice_of(name, [{"name": name}], pool=pool) for name in ("z", "y")]
+    for implementation, expected in (
+        (Implementation.STABLE, ["z", "y"]),
+        (Implementation.INCUBATING, ["y", "z"]),
+    ):
+        features = _bare(V1_37, implementation)
+        world = World(features=features, slices=slices, claims=[claim_of([exactly(count=2)])])
+        (allocated,) = world.allocator().allocate(world.node, world.claims) or ()
+        assert [one.device for one in allocated.devices.results] == expected
+
+
 @_BOTH
 def test_shares_in_use_use_up_counters_since_1_36(version: Version) -> None:
     consumes = [{"counterSet": "cs", "counters": {"c": {"value": "1"}}}]

@@ -92,8 +92,11 @@ class Features:
 
     @property
     def pools_are_sorted(self) -> bool:
-        """Whether pools come by driver and name and slices by name; before, both come as the slices did."""
-        return self.kubernetes >= V1_36
+        """Whether pools come by driver and name and slices by name; else both come as the slices did.
+
+        Upstream leaves the order of pools to chance where they are not sorted.
+        """
+        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
 
     @property
     def starts_over(self) -> bool:
