@@ -6,7 +6,7 @@ import socket
 import time
 import webbrowser
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import orjson
@@ -19,6 +19,7 @@ from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
+from dra_shared.httpserver import BoundedConnection
 from fastapi import FastAPI, HTTPException
 
 from dra_cli.access import ChosenCluster
@@ -121,6 +122,8 @@ async def listen(application: Doorkeeper, port: int, query: str, note: str, open
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/{query}"
         config = uvicorn.Config(
             application,
+            # uvicorn's own drops the body of a request that offers an upgrade.
+            http=cast(Any, BoundedConnection),
             ws="wsproto",
             lifespan="off",
             log_level="warning",
