@@ -64,13 +64,14 @@ class JoiningTransport(asyncio.Transport):
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         if not self._held:
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self.flush)
         self._held.append(bytes(data))
         self._size += len(data)
         if self._size > _HELD_BYTES:
-            self._flush()
+            self.flush()
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Hand on what is held."""
         held = self._held
         if not held:
             return
@@ -91,17 +92,17 @@ class JoiningTransport(asyncio.Transport):
     def write_now(self, data: bytes) -> None:
         """Hand on what is held and this, without waiting for the turn's end."""
         self._held.append(data)
-        self._flush()
+        self.flush()
 
     def close(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.close()
 
     def can_write_eof(self) -> bool:
         return self._transport.can_write_eof()
 
     def write_eof(self) -> None:
-        self._flush()
+        self.flush()
         self._transport.write_eof()
 
     def abort(self) -> None:
@@ -204,6 +205,14 @@ class Connection(BoundedConnection):
             self._received(data)
         else:
             super().data_received(data)
+
+    def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's never keeps a connection open
+        """Send what is held before the event loop closes the connection, which knows only the transport below."""
+        stays_open = super().eof_received()
+        if not stays_open:
+            assert isinstance(self.transport, JoiningTransport)
+            self.transport.flush()
+        return stays_open
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self._ended is not None:
