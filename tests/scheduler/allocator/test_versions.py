@@ -53,17 +53,18 @@ def test_slices_and_pools_come_by_name_since_1_36(version: Version) -> None:
     assert _devices(version, World(slices=slices, claims=[claim_of([exactly(count=3)])])) == expected
 
 
-def test_the_oldest_allocator_takes_slices_as_they_come() -> None:
+def test_the_oldest_allocator_of_1_37_sees_counter_sets_of_other_nodes() -> None:
     pool = {"resourceSliceCount": 2}
-    slices = [slice_of(name, [{"name": name}], pool=pool) for name in ("z", "y")]
-    for implementation, expected in (
-        (Implementation.STABLE, ["z", "y"]),
-        (Implementation.INCUBATING, ["y", "z"]),
-    ):
-        features = _bare(V1_37, implementation)
-        world = World(features=features, slices=slices, claims=[claim_of([exactly(count=2)])])
-        (allocated,) = world.allocator().allocate(world.node, world.claims) or ()
-        assert [one.device for one in allocated.devices.results] == expected
+    counters = slice_of("s", [], nodeName="n1", sharedCounters=_COUNTERS, pool=pool)
+    every = claim_of([exactly(allocationMode="All")])
+    for implementation, seen in ((Implementation.STABLE, True), (Implementation.INCUBATING, False)):
+        features = replace(_bare(V1_37, implementation), partitionable_devices=True)
+        world = World(features=features, slices=[counters], claims=[every])
+        if seen:
+            with pytest.raises(AllocationError, match="is currently being updated"):
+                world.allocator().allocate(world.node, world.claims)
+        else:
+            assert world.allocator().allocate(world.node, world.claims) is None
 
 
 @_BOTH

@@ -92,11 +92,11 @@ class Features:
 
     @property
     def pools_are_sorted(self) -> bool:
-        """Whether pools come by driver and name and slices by name; else both come as the slices did.
+        """Whether pools come by driver and name and slices by name; before, both come as the slices did.
 
-        Upstream leaves the order of pools to chance where they are not sorted.
+        Upstream's oldest allocator leaves the order of pools to chance, and this is one that it may have.
         """
-        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
+        return self.kubernetes >= V1_36
 
     @property
     def starts_over(self) -> bool:
@@ -187,7 +187,7 @@ class Features:
     @property
     def counter_sets_have_nodes(self) -> bool:
         """Whether a slice with counter sets is shown to its own nodes; the others find it when the pool needs it."""
-        return self.kubernetes >= V1_37
+        return self.kubernetes >= V1_37 and self.implementation is not Implementation.STABLE
 
     @property
     def derivations_are_known(self) -> bool:
