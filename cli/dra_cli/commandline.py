@@ -37,6 +37,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "Objects": {
         "apply": "Create or change objects as manifests say.",
+        "create": "Create objects as manifests say, also with generateName; objects that exist are errors.",
         "convert": "Turn manifests of older DRA APIs into today's; what became of each field goes to stderr.",
         "get": "Show objects.",
         "describe": "Show objects in full, with their events.",

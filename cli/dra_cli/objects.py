@@ -1,4 +1,4 @@
-"""``apply``, ``get``, ``delete`` and ``logs``: users' everyday work with a cluster's objects."""
+"""``apply``, ``create``, ``get``, ``delete`` and ``logs``: users' everyday work with a cluster's objects."""
 
 import asyncio
 import re
@@ -62,13 +62,28 @@ def target(discovery: Discovery, obj: dict[str, Any], namespace: str | None) -> 
     meta = obj.get("metadata") or {}
     name = meta.get("name")
     if not name:
-        raise CommandError(f"{obj.get('kind')} without metadata.name")
+        place = f"{obj.where}: " if isinstance(obj, Manifest) and obj.where else ""
+        generated = (
+            "; `dralab create -f` creates objects with generateName" if meta.get("generateName") else ""
+        )
+        raise CommandError(f"{place}{obj.get('kind')} without metadata.name{generated}")
+    return Target(resource, _namespace(resource, obj, namespace), name)
+
+
+def _namespace(resource: ServedResource, obj: dict[str, Any], namespace: str | None) -> str | None:
+    """Return the namespace that ``obj`` belongs to, None for a kind without namespaces.
+
+    Raises:
+        CommandError: the object names another namespace than the option does.
+    """
+    meta = obj.get("metadata") or {}
     own = meta.get("namespace")
     if own and namespace and own != namespace:
         raise CommandError(
-            f"{obj['kind']} {name} is of namespace {own!r}, not {namespace!r}: leave out --namespace"
+            f"{obj['kind']} {meta.get('name') or meta.get('generateName')} is of namespace {own!r}, "
+            f"not {namespace!r}: leave out --namespace"
         )
-    return Target(resource, (own or namespace or "default") if resource.namespaced else None, name)
+    return (own or namespace or "default") if resource.namespaced else None
 
 
 async def apply(
@@ -107,6 +122,42 @@ async def apply(
         results.append((where, outcome))
         report(where, outcome)
     return results
+
+
+async def create(
+    client: Client,
+    discovery: Discovery,
+    objects: Sequence[dict[str, Any]],
+    namespace: str | None,
+    report: Callable[[Target], None] = lambda where: None,
+) -> None:
+    """Create every object. The server completes names that begin with ``metadata.generateName``.
+
+    As with kubectl, the others are created if the server refuses one (kubectl/pkg/cmd/create/create.go).
+
+    Raises:
+        CommandError, ApiError: the server refuses some of them.
+    """
+    refusals: list[Exception] = []
+    for obj in objects:
+        resource = discovery.of(obj)
+        meta = obj.get("metadata") or {}
+        within = _namespace(resource, obj, namespace)
+        response = await client.raw(
+            "POST",
+            resource.path(within),
+            params={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"},
+            content=dumps(obj),
+        )
+        if response.status_code >= 400:
+            where = Target(resource, within, meta.get("name") or f"{meta.get('generateName', '')}…")
+            refusals.append(_refused(where, from_response(response.status_code, response.content), obj))
+        else:
+            report(Target(resource, within, response.json()["metadata"]["name"]))
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise CommandError("\n".join(map(str, refusals)))
 
 
 def _refused(where: Target, refusal: ApiError, obj: dict[str, Any]) -> Exception:

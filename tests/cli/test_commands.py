@@ -255,6 +255,27 @@ def test_wait_until_something_happens(dralab: Command, tmp_path: Path) -> None:
         assert process.communicate(timeout=60)[0] == "configmap/late condition met\n"
 
 
+def test_create_generates_names_and_goes_on_after_a_refusal(dralab: Command, tmp_path: Path) -> None:
+    file = tmp_path / "maps.yaml"
+    generated = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  generateName: map-\n"
+    file.write_text(f"{generated}---\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: fixed\n")
+    created = dralab("create", "-f", str(file)).splitlines()
+    assert [line.rpartition("-")[0] or line for line in created] == [
+        "configmap/map",
+        "configmap/fixed created",
+    ]
+    assert created[0].endswith(" created")
+    refused = dralab("create", "-f", str(file), code=1)
+    assert f'{file}:6: Error from server (AlreadyExists): configmaps "fixed" already exists' in refused
+    maps = dralab("get", "configmaps", "-o", "name").split()
+    assert len([name for name in maps if name.startswith("configmap/map-")]) == 2
+    assert f"{file}:1: ConfigMap without metadata.name; `dralab create -f`" in dralab(
+        "apply", "-f", str(file), code=1
+    )
+    file.write_text(f"{generated}  namespace: other\n")
+    assert "not 'mine': leave out --namespace" in dralab("create", "-n", "mine", "-f", str(file), code=1)
+
+
 def test_a_workload_is_explained_by_its_pod_that_waits(dralab: Command) -> None:
     container = {"name": "main", "image": "ubuntu:24.04", "command": ["sleep", "infinity"]}
     labels = {"app": "spread"}

@@ -13,6 +13,7 @@ from dra_cli.main import main
         ("lern", "dralab: unknown command 'lern': did you mean learn? see dralab --help\n"),
         ("explian pod/x", "dralab: unknown command 'explian': did you mean explain? see dralab --help\n"),
         ("get pods --bogus", "dralab: unrecognized arguments: --bogus; see dralab get --help\n"),
+        ("create", "dralab: say what to create: --filename FILE; see dralab create --help\n"),
         ("apply", "dralab: say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help\n"),
         ("bench", "dralab: the following arguments are required: name, arguments; see dralab bench --help\n"),
         (

@@ -1,0 +1,47 @@
+"""``dralab create``."""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
+
+
+def options(parser: Parser) -> None:
+    """Declare what it takes."""
+    parser.add_argument(
+        "--filename",
+        "-f",
+        action="append",
+        default=[],
+        help="manifest: a file, a folder, or - for standard input; may be repeated",
+    )
+    parser.add_argument("--namespace", "-n", help="namespace (default: default)")
+    cluster_options(parser)
+
+
+def run(chosen: argparse.Namespace) -> None:
+    """Create the objects and print the name of each.
+
+    Raises:
+        CommandError: no manifests are given, or the server refuses some of the objects.
+    """
+    from dra_cli import manifests
+
+    if not chosen.filename:
+        raise CommandError("say what to create: --filename FILE; see dralab create --help", 2)
+    asyncio.run(_create(chosen, manifests.load(chosen.filename)))
+
+
+async def _create(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:
+    from dra_cli import objects
+    from dra_cli.discovery import Discovery
+
+    def report(where: objects.Target) -> None:
+        print(f"{where} created", flush=True)
+
+    async with chosen_cluster(chosen).client() as client:
+        await objects.create(client, await Discovery.read(client), loaded, chosen.namespace, report)
