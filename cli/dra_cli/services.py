@@ -21,6 +21,7 @@ from dra_cli.readiness import wait_for_schedulable_nodes
 from dra_cli.restore.writer import Writer
 from dra_cli.servicespecs import ServiceSpecs, agent_name
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_cli.tables import count
 
 # How often a start is tried where another program takes a port that was chosen here.
 _ATTEMPTS = 5
@@ -142,7 +143,7 @@ class ClusterServices:
             written = await writer.write(self._options.restored)
         for problem in problems:
             self._report(f"not restored: {problem}")
-        self._report(f"{written} objects restored")
+        self._report(f"{count(written, 'object')} restored")
 
     async def _follow_pools(self, specs: list[ServiceSpec], supervisor: Supervisor) -> None:
         """Start and stop node agents as pools come, change and go: `dralab node add` writes a pool's file."""

@@ -1,9 +1,14 @@
 """Tables in a terminal and in a pipe."""
 
 import pytest
-from dra_cli.tables import Table, natural
+from dra_cli.tables import Table, count, natural
 
 _RED, _GREEN, _PLAIN = "\033[31m", "\033[32m", "\033[0m"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 slices"), (1, "1 slice"), (2, "2 slices")])
+def test_one_is_counted_in_the_singular(number: int, text: str) -> None:
+    assert count(number, "slice") == text
 
 
 @pytest.mark.parametrize(

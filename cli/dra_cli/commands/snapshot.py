@@ -38,6 +38,7 @@ def run(chosen: argparse.Namespace) -> None:
         CommandError: no name is given, there is no such snapshot, or it cannot be restored here.
     """
     from dra_cli.snapshots import Snapshots
+    from dra_cli.tables import count
 
     _check_options(chosen)
     snapshots = Snapshots(chosen.data)
@@ -47,16 +48,16 @@ def run(chosen: argparse.Namespace) -> None:
     if not chosen.name:
         raise CommandError(f"say which: dralab snapshot {chosen.action} NAME", 2)
     if chosen.action == "save":
-        count = snapshots.save(chosen.name, chosen.at, force=chosen.force)
-        print(f"snapshot {chosen.name} saved: {count} objects")
+        saved = snapshots.save(chosen.name, chosen.at, force=chosen.force)
+        print(f"snapshot {chosen.name} saved: {count(saved, 'object')}")
     elif chosen.action == "delete":
         snapshots.delete(chosen.name)
         print(f"snapshot {chosen.name} deleted")
     else:
         done = snapshots.restore(chosen.name, _TIMEOUT if chosen.timeout is None else chosen.timeout)
         print(
-            f"snapshot {chosen.name} restored in {done.seconds:.2f} s: {done.added} objects added, "
-            f"{done.changed} changed, {done.removed} removed; {done.pods} pods started again"
+            f"snapshot {chosen.name} restored in {done.seconds:.2f} s: {count(done.added, 'object')} added, "
+            f"{done.changed} changed, {done.removed} removed; {count(done.pods, 'pod')} started again"
         )
 
 

@@ -75,10 +75,12 @@ async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list
 
 
 def _verdict(broken: list[str], steps: "list[Step]", seed: int, refused: int) -> int:
+    from dra_cli.tables import count
+
     pods = sum(step.action == "create" for step in steps)
     faults = sum(step.action not in ("create", "delete") for step in steps)
-    done = f"{faults - refused} of {faults}" if refused else faults
-    text = f"seed {seed}: {pods} pods and {done} faults"
+    done = f"{faults - refused} of {count(faults, 'fault')}" if refused else count(faults, "fault")
+    text = f"seed {seed}: {count(pods, 'pod')} and {done}"
     if not broken:
         print(f"{text}: nothing is broken")
         return 0

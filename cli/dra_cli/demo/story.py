@@ -26,6 +26,7 @@ from dra_cli.demo.stage import Pause, stopped_by_signals, temporary
 from dra_cli.discovery import Discovery
 from dra_cli.errors import CommandError
 from dra_cli.services import ClusterServices, Reporter
+from dra_cli.tables import count
 
 # Seconds; a slow machine may need more, an impossible manifest less.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
@@ -152,8 +153,8 @@ class _Story:
             for device in devices:
                 kind = device.attributes["type"].string if "type" in device.attributes else None
                 kinds[kind or "device"] = kinds.get(kind or "device", 0) + 1
-            listed = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-            self._tell(f"{name}: {pool[0].spec.driver}", f"{listed} in {len(pool)} slices")
+            listed = ", ".join(f"{number} {kind}" for kind, number in sorted(kinds.items()))
+            self._tell(f"{name}: {pool[0].spec.driver}", f"{listed} in {count(len(pool), 'slice')}")
         return missing or ([] if now.nodes else ["nodes"])
 
     def _classes(self, now: Snapshot) -> list[str]:
@@ -208,7 +209,11 @@ class _Story:
         return missing
 
     def _missing_pods(self, now: Snapshot) -> list[str]:
-        return [f"{self._expected} pods ({len(now.pods)} so far)"] if len(now.pods) < self._expected else []
+        return (
+            [f"{count(self._expected, 'pod')} ({len(now.pods)} so far)"]
+            if len(now.pods) < self._expected
+            else []
+        )
 
     async def _show_logs(self, now: Snapshot) -> None:
         for pod in now.pods:

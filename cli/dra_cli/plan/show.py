@@ -15,6 +15,7 @@ from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Replay
 
 from dra_cli.errors import CommandError
+from dra_cli.tables import count as _count
 
 _MOST_PODS = 20
 
@@ -46,7 +47,7 @@ def fit_text(fit: Fit) -> str:
     for pod, text in fit.preempted.items():
         lines.append(f"preempted: {pod}: {text}")
     if fit.waiting:
-        lines.append(f"{fit.waiting} pods of the cluster wait for a node and were tried first")
+        lines.append(f"tried first: {_count(fit.waiting, 'pod')} of the cluster, waiting for a node")
     if fit.unplaced is not None:
         lines += ["", "the first that does not fit:", render(fit.unplaced).rstrip()]
     lines += [f"uncertain: {problem}" for problem in fit.uncertain]
@@ -60,10 +61,6 @@ def _headline(fit: Fit) -> str:
         known = ", as far as kinds are known" if fit.left_out else ""
         return f"fits{known}: {_count(fit.fits, 'pod')}"
     return f"does not fit: {fit.fits} of {_count(fit.wanted, 'pod')} fit"
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _places(pods: Iterable[PodPlace]) -> Iterable[str]:
