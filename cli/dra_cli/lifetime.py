@@ -1,4 +1,4 @@
-"""What ends a cluster besides a signal: its parent's end, if it has one, and the removal of its directory."""
+"""End a cluster when its parent process ends, if it has one, and when its data directory is removed."""
 
 import asyncio
 import os

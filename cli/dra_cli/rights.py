@@ -1,4 +1,4 @@
-"""What node agents, their drivers and plans may do: roles, bindings, and the policy that keeps a driver to its node.
+"""Rights of node agents, drivers and plans: roles, bindings, and the policy that keeps a driver to its node.
 
 The policy is as DRA drivers' charts have one: roles alone cannot tell one node's slices from another's.
 """

@@ -256,7 +256,7 @@ async def _fill(client: Client) -> None:
 
 
 def _rules() -> list[Json]:
-    """What admission goes by: a class of priorities, of runtimes, default requests of a namespace, and a quota."""
+    """Objects that admission reads: a PriorityClass, a RuntimeClass, a LimitRange and a ResourceQuota."""
     limits = [{"type": "Container", "default": {"cpu": "3"}}]
     quota = {"kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}}
     return [

@@ -69,7 +69,7 @@ def _cron_job(parallelism: int) -> Json:
 
 
 def _fit(name: str, objects: list[Json], answer: Json, *, count: int | None = None) -> Question:
-    """As many as fit; with ``count`` that many; with 0 the objects as they are."""
+    """Ask for as many copies as fit, for ``count`` copies, or with 0 for the objects as they are."""
     if count is None:
         words, body = "--max", Json(max=True)
     else:

@@ -257,7 +257,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 class _Start(NamedTuple):
-    """What a cluster starts with: pools of nodes, and objects, their history or a snapshot, and feature gates."""
+    """The initial content of a cluster: pools of nodes, objects, their history or a snapshot, and feature gates."""
 
     pools: "Sequence[Pool]"
     objects: "Sequence[tuple[Resource[Any], Json]]"

@@ -145,7 +145,7 @@ class _Reader:
             yield where, self._text(where, part)
 
     def _text(self, where: str, file: IO[bytes]) -> Text:
-        """What is left of the file, as far as it can be read."""
+        """Return the rest of the file as far as it can be read."""
         if type(file) is io.BufferedReader and (size := os.fstat(file.fileno()).st_size) > _LARGE:
             if size > _MOST:
                 raise TooLarge(_MOST)

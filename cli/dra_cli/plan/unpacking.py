@@ -30,7 +30,7 @@ _UNPACKERS: dict[bytes, Any] = {
 }
 
 BROKEN = (OSError, EOFError, tarfile.TarError, zipfile.BadZipFile, zlib.error, lzma.LZMAError)
-"""What reading a packed file that is broken or cut off raises."""
+"""Errors raised by reading a packed file that is broken or cut off."""
 
 
 class TooMuch(Exception):

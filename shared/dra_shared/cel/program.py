@@ -182,7 +182,7 @@ def compile_expression(
 
 
 class _Mode(NamedTuple):
-    """What decides how an expression is compiled.
+    """The settings that an expression is compiled with.
 
     ``lists``: attributes are typed as possible lists. ``multiple``: devices have ``allowMultipleAllocations``.
     ``includes``: the member of that name can be called. ``derived``: the result is an attribute.

@@ -51,7 +51,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class ClassParts:
-    """What is known of the class that a claim names. ``driver`` is empty if the class is not among the manifests."""
+    """The class that a claim names. ``driver`` is empty if the class is not among the manifests."""
 
     name: str
     driver: str

@@ -1,9 +1,9 @@
-"""Which answers of an API server a client sends its request again for (client-go's rest/with_retry.go)."""
+"""Decide whether a request is sent again after an answer of the API server (client-go's rest/with_retry.go)."""
 
 import re
 
 MAX_RETRIES = 10
-"""How often client-go sends a request again."""
+"""The number of times that client-go sends a request again."""
 
 _TOO_MANY_REQUESTS = 429
 _FAILED = 500

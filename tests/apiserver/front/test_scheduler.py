@@ -1,4 +1,4 @@
-"""What an API server asks its scheduler."""
+"""Requests of an API server to its scheduler."""
 
 import asyncio
 

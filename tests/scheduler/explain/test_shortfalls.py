@@ -93,7 +93,7 @@ async def test_a_class_by_itself() -> None:
 
 
 def _shortfalls(claim: Json, *objects: Json, config: SchedulerConfig | None = None) -> tuple[str, ...]:
-    """What the explanation of a pod with the claim says that nothing has, in a world with typical devices."""
+    """Return the shortfalls of a pod with the claim in a world with typical devices."""
     gpu = {
         "attributes": {**_ATTRIBUTES, "dra.net/numa": {"int": 0}},
         "capacity": {"memory": {"value": "40Gi"}},

@@ -1,4 +1,4 @@
-"""What extenders answer is decoded as Go decodes it: the errors are those of encoding/json."""
+"""Answers of extenders are decoded as Go decodes them, with the errors of encoding/json."""
 
 from typing import Any
 

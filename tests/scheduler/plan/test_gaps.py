@@ -1,4 +1,4 @@
-"""What a world lacks or contradicts itself about is named."""
+"""The planner names what a world lacks and where it contradicts itself."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which fields are private.
+"""The table of private fields.
 
 A text is renamed unless its field is listed here, so a field that is added to the API later is private as well. The
 entries of a map whose keys are not listed are left out.
@@ -167,7 +167,7 @@ NOUNS: Mapping[str, str] = {
     # Pools of a node have its name. The order of all pools must stay the same.
     "ResourcePool.name": "node",
 }
-"""How the new names of a field begin, by "Struct.field" or "field"."""
+"""The prefix of a field's new names, by "Struct.field" or "field"."""
 
 _API_WORDS = """
     NoSchedule PreferNoSchedule NoExecute None Exists Equal In NotIn DoesNotExist Gt Lt Always IfNotPresent Never

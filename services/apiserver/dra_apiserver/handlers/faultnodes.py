@@ -57,7 +57,7 @@ async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
 
 
 class _Answer(msgspec.Struct):
-    """What an agent answers, of all its answers' fields."""
+    """An agent's answer, with the fields of all its answers."""
 
     id: int = 0
     met: int | None = None

@@ -58,7 +58,7 @@ def _implementation(names: set[str], kubernetes: Version) -> Implementation:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Which optional parts are on (upstream's structured.Features), and which allocator answers."""
+    """The optional parts that are on (upstream's structured.Features), and the allocator that answers."""
 
     admin_access: bool = False
     consumable_capacity: bool = False

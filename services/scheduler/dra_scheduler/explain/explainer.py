@@ -294,7 +294,7 @@ class Explainer:
         )
 
     def _lacking(self, pod: Pod) -> tuple[str, ...]:
-        """What the pod asks for and neither nodes nor devices have."""
+        """Return what the pod requests and neither nodes nor devices have."""
         nodes, claims = self._cache.node_objects(), self._claims(pod)
         of_nodes = (*label_shortfalls(pod, nodes), *without_node(claims, nodes))
         return (*of_nodes, *self._shortfalls.of_pod(pod, claims))

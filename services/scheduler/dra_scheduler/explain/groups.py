@@ -54,7 +54,7 @@ def queue_state(queue: SchedulingQueue, entry: QueuedPod) -> tuple[str, str]:
 
 
 def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
-    """What a pod waits for that could have a node, None if it is nothing of its group.
+    """Return what keeps a pod waiting that could have a node, None if it is not its group.
 
     ``whole`` is the composite pod group at the top that the group is a part of.
     """

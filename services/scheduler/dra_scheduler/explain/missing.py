@@ -20,7 +20,7 @@ def missing(
     claims: Iterable[ResourceClaim],
     has_template: Callable[[str], bool] | None = None,
 ) -> Change | None:
-    """What has to be there first: a claim, a class that a claim asks for, the end of a scheduling gate.
+    """Return what must exist first: a claim, a class that a claim requests, the end of a scheduling gate.
 
     ``has_template`` tells whether a ResourceClaimTemplate exists; a live scheduler does not know.
     """

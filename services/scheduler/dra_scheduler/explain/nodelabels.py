@@ -36,7 +36,7 @@ def _unmet(requirement: NodeSelectorRequirement, nodes: Sequence[Node]) -> Itera
 
 
 def _lacking(what: str, key: str, values: Sequence[str], nodes: Sequence[Node]) -> Iterator[str]:
-    """That no node has the label, or none with one of the values; any value will do if there are none."""
+    """Return a sentence if no node has the label with one of the values; without values any value will do."""
     labels = [node.metadata.labels for node in nodes]
     known = {each[key] for each in labels if key in each}
     if not known:

@@ -34,7 +34,7 @@ _ENOUGH = 100
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a pod of the gang would go, or why it would get no node; without either, time was up before its turn."""
+    """The node of a pod of the gang, or the reason for none. With neither, the time was up before its turn."""
 
     pod: Pod
     group: str
@@ -45,7 +45,7 @@ class Place:
 
 @dataclass(slots=True)
 class Trial:
-    """What became of the waiting pods of a gang, or of the tree of groups that it is in.
+    """The outcome for the waiting pods of a gang, or of the tree of groups that it is in.
 
     ``own`` is the group of the explained pod. ``placed`` counts the pods of each group that have nodes already, and
     ``states`` has the state of each group's attempt.

@@ -182,7 +182,7 @@ def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
 
 
 def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
-    """What is left of the capacity instead of what the request asks for."""
+    """Replace the requested capacity by the capacity that is left."""
     left, needed = display(short.left), display(short.needed)
     text = f"if {_where(request)} asked for {left} of capacity {short.name} instead of {needed}"
 

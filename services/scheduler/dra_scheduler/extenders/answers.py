@@ -1,4 +1,4 @@
-"""What extenders answer, decoded as Go's encoding/json decodes it into the types of ``extender/v1``.
+"""Decode the answers of extenders as Go's encoding/json decodes them into the types of ``extender/v1``.
 
 Fields are named in any case, unknown ones are ignored, and null leaves a field as it is. A value of another type is an
 error, with Go's words.

@@ -1,4 +1,4 @@
-"""What a world lacks, and what that makes uncertain."""
+"""Find objects that a world refers to and lacks, and name what that makes uncertain."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -65,7 +65,7 @@ class Planner:
 
     @property
     def setup(self) -> Setup:
-        """How the world's scheduler runs."""
+        """The setup of the world's scheduler."""
         return self._engine.setup
 
     def uncertain(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dra_scheduler.plan.objects import Objects
 
 @dataclass(frozen=True)
 class Setup:
-    """How the scheduler of a world runs.
+    """The setup of the scheduler of a world.
 
     ``gates`` are the feature gates whose state is known. The others are as the world's objects need them. ``load``
     reads a KubeSchedulerConfiguration for these gates. ``before`` is the setup before a change of the version.

@@ -35,7 +35,7 @@ TEMPLATED: tuple[Resource[Any], ...] = (
 
 
 def replicas(workload: Object, nodes: int = 0) -> int:
-    """How many pods the workload wants at a time; a DaemonSet one for each of ``nodes``, a CronJob those of a run."""
+    """Return the number of pods of a workload: one for each of ``nodes`` for a DaemonSet, one run's for a CronJob."""
     if isinstance(workload, Deployment | ReplicaSet | StatefulSet | ReplicationController):
         return 1 if workload.spec.replicas is None else workload.spec.replicas
     if isinstance(workload, Job | CronJob):

@@ -14,7 +14,7 @@ _LONG_WITHOUT_EFFECT = frozenset({"--login", "--noprofile", "--norc", "--posix",
 
 @dataclass
 class ChosenOptions:
-    """What the words of a command line say.
+    """The parsed words of a command line.
 
     Args:
         rest: the words behind the options.
@@ -69,7 +69,7 @@ def _choose(made: ChosenOptions, sign: str, letter: str, of_shell: bool) -> None
 
 @dataclass(frozen=True)
 class ShellCommand:
-    """What a shell's command line asks for.
+    """The parsed command line of a shell.
 
     Args:
         name: what the shell calls itself.

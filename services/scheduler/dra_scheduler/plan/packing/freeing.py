@@ -30,7 +30,7 @@ _Keys = tuple[str, ...]
 
 
 class _Tried:
-    """What came of a set of moves: where all went, or the first pod that has no place.
+    """The result of a set of moves: the new places, or the first pod that has none.
 
     The API server refuses that pod if ``refused`` is set: no moves help.
     """

@@ -1,4 +1,4 @@
-"""What policies and webhooks add to the audit log, with kube-apiserver's keys."""
+"""Policies and webhooks annotate the audit log with kube-apiserver's keys."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
