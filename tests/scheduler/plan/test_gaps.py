@@ -7,6 +7,7 @@ from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import convert
+from dra_shared.api.resources import RESOURCE_CLAIMS, STORAGE_CLASSES
 
 Json = dict[str, Any]
 
@@ -198,3 +199,16 @@ def test_manifests_with_unreadable_quantities_are_refused() -> None:
         ValueError, match=r"a Pod cannot be read: spec.containers\[0\].resources.requests\[cpu\]"
     ):
         Manifests.of([pod])
+
+
+def test_kinds_of_a_running_cluster_that_have_no_objects_are_not_uncertain() -> None:
+    claim = _obj("PersistentVolumeClaim", "v", spec={"storageClassName": "fast"})
+    world = _world(_NODE, claim)
+    assert [text for text in gaps(world) if "StorageClass" in text]
+    assert gaps(world.with_known([STORAGE_CLASSES])) == []
+
+
+def test_missing_claims_of_a_running_cluster_are_named() -> None:
+    pod = _pod("p", {"resourceClaims": [{"name": "c", "resourceClaimName": "gone"}]})
+    found = gaps(_world(_NODE, _CLASS, _slice({"name": "d"}), pod).with_known([RESOURCE_CLAIMS]))
+    assert [text.partition(":")[0] for text in found] == ["pods whose claim is missing"]

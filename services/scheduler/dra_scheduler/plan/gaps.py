@@ -155,7 +155,10 @@ def _slices(objects: Objects) -> Iterator[str]:
 
 
 def _missing(objects: Objects) -> Iterator[str]:
-    """Name the objects that are referred to and missing."""
+    """Name the objects that are referred to and missing.
+
+    Where the kind was read, a missing object is certain. Only those that the planner cannot do without are named then.
+    """
     missing: dict[Resource[Any], dict[str, Reference]] = {}
     for each in references(objects):
         if each.key not in objects.of(each.resource):
@@ -163,11 +166,11 @@ def _missing(objects: Objects) -> Iterator[str]:
     for resource in sorted(missing, key=_ORDER.index):
         found = missing[resource]
         names = [f"{each.holder.partition(' ')[2]} ({each.name})" for each in found.values()]
-        if not objects.of(resource) and resource not in _KNOWN_WITHOUT:
+        if not objects.knows(resource) and resource not in _KNOWN_WITHOUT:
             plural = f"{resource.kind}es" if resource.kind.endswith("s") else f"{resource.kind}s"
             effect = _ABSENT.get(resource, "which pods they concern is unknown")
             yield line(f"there are no {plural}, but objects refer to them", names, effect)
-        elif resource in _SINGLE and (objects.of(resource) or resource is NODES):
+        elif resource in _SINGLE and (objects.knows(resource) or resource is NODES):
             what, effect = _SINGLE[resource]
             yield line(what, names, effect)
 
