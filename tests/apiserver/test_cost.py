@@ -1,7 +1,7 @@
 """What a request costs, counted in calls of the project's own functions: times differ from machine to machine.
 
-The bounds leave room for one or two functions more. A change that needs more than that shows here what it costs every
-request; where that is worth it, the bound goes up with the change.
+The bounds leave room for one or two functions more, above the most that any order of a set takes. A change that needs
+more than that shows here what it costs every request; where that is worth it, the bound goes up with the change.
 """
 
 from __future__ import annotations
@@ -123,5 +123,5 @@ async def test_a_kubelets_status_costs_few_calls(base: httpx.AsyncClient) -> Non
     path = f"{_PODS}/base/status"
     headers = {"content-type": "application/strategic-merge-patch+json"}
     assert (
-        await _calls(lambda number: base.patch(path, json=_kubelets_status(number), headers=headers)) <= 543
+        await _calls(lambda number: base.patch(path, json=_kubelets_status(number), headers=headers)) <= 549
     )

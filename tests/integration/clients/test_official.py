@@ -199,8 +199,9 @@ def test_scale_status_and_eviction(api: Any, name: str) -> None:
     blocking_until(lambda: not core.list_namespaced_pod("default", label_selector=f"app={name}").items)
 
 
-def test_the_dynamic_client(api: Any, name: str) -> None:
-    found = dynamic.DynamicClient(api)
+def test_the_dynamic_client(api: Any, name: str, tmp_path: Path) -> None:
+    # It keeps what it discovers, by default in the folder of temporary files.
+    found = dynamic.DynamicClient(api, cache_file=str(tmp_path / "discovery.json"))
     claims = found.resources.get(api_version="resource.k8s.io/v1", kind="ResourceClaim")
     assert claims.create(body=claim(name), namespace="default").metadata.name == name
     applied = found.server_side_apply(
