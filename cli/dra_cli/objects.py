@@ -93,35 +93,55 @@ async def apply(
     namespace: str | None,
     report: Callable[[Target, str], None] = lambda where, outcome: None,
 ) -> list[tuple[Target, str]]:
-    """Bring every object to the state that its manifest says, by server-side apply; gives what became of each.
+    """Apply every object on the server, and return what became of each.
 
-    ``report`` gets each as soon as it is done.
+    As with kubectl, the others are applied if the server refuses one (kubectl/pkg/cmd/apply/apply.go). ``report`` gets
+    each as soon as it is done.
 
     Raises:
-        CommandError, ApiError: the server refuses one; those before it are applied.
+        CommandError, ApiError: the server refuses some of them, or does not know their kinds.
     """
     results = []
+    refusals: list[Exception] = []
     for obj in objects:
-        where = target(discovery, obj, namespace)
-        before = await client.raw("GET", where.path)
-        response = await client.raw(
-            "PATCH",
-            where.path,
-            params={"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"},
-            content=dumps(obj),
-            content_type=PatchType.APPLY.value,
-        )
-        if response.status_code >= 400:
-            raise _refused(where, from_response(response.status_code, response.content), obj)
-        if response.status_code == 201:
-            outcome = "created"
-        elif before.status_code == 200 and _version(before.json()) == _version(response.json()):
-            outcome = "unchanged"
-        else:
-            outcome = "configured"
+        try:
+            where, outcome = await _apply_one(client, discovery, obj, namespace)
+        except (ApiError, CommandError) as refusal:
+            refusals.append(refusal)
+            continue
         results.append((where, outcome))
         report(where, outcome)
+    _raise_all(refusals)
     return results
+
+
+async def _apply_one(
+    client: Client, discovery: Discovery, obj: dict[str, Any], namespace: str | None
+) -> tuple[Target, str]:
+    where = target(discovery, obj, namespace)
+    before = await client.raw("GET", where.path)
+    response = await client.raw(
+        "PATCH",
+        where.path,
+        params={"fieldManager": FIELD_MANAGER, "force": "true", "fieldValidation": "Strict"},
+        content=dumps(obj),
+        content_type=PatchType.APPLY.value,
+    )
+    if response.status_code >= 400:
+        raise _refused(where, from_response(response.status_code, response.content), obj)
+    if response.status_code == 201:
+        return where, "created"
+    if before.status_code == 200 and _version(before.json()) == _version(response.json()):
+        return where, "unchanged"
+    return where, "configured"
+
+
+def _raise_all(refusals: Sequence[Exception]) -> None:
+    """Raise the only error, or one with the texts of all."""
+    if len(refusals) == 1:
+        raise refusals[0]
+    if refusals:
+        raise CommandError("\n".join(map(str, refusals)))
 
 
 async def create(
@@ -154,10 +174,7 @@ async def create(
             refusals.append(_refused(where, from_response(response.status_code, response.content), obj))
         else:
             report(Target(resource, within, response.json()["metadata"]["name"]))
-    if len(refusals) == 1:
-        raise refusals[0]
-    if refusals:
-        raise CommandError("\n".join(map(str, refusals)))
+    _raise_all(refusals)
 
 
 def _refused(where: Target, refusal: ApiError, obj: dict[str, Any]) -> Exception:

@@ -57,6 +57,28 @@ async def test_apply_names_a_field_that_is_not_there(client: Client) -> None:
         await objects.apply(client, discovery, [claim], None)
 
 
+async def test_apply_goes_on_after_an_object_is_refused(client: Client) -> None:
+    discovery = await Discovery.read(client)
+    wrong, unknown, good = (
+        _config_map(dta={"a": "1"}),
+        {"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "t"}},
+        {**_config_map(data={"a": "1"}), "metadata": {"name": "good"}},
+    )
+    applied: list[str] = []
+    with pytest.raises(CommandError) as refused:
+        await objects.apply(
+            client,
+            discovery,
+            [wrong, unknown, good],
+            None,
+            report=lambda where, _: applied.append(where.name),
+        )
+    first, second = str(refused.value).splitlines()
+    assert first == "configmap/c is refused: .dta: field not declared in schema"
+    assert "Thing" in second
+    assert applied == ["good"]
+
+
 _PODS = "/api/v1/namespaces/default/pods"
 
 
