@@ -2,10 +2,11 @@
 
 Processes are known by an environment variable that they inherit, also through daemons and sessions of their own. `make
 unit` sets it, because clusters are forks of a process that `dralab warm` starts before pytest. Files are known by their
-time, so they are only looked at in CI, where nothing else writes there.
+time and by names of Python's tempfile. They are only looked at in CI, where no other run of the tests writes there.
 """
 
 import os
+import re
 import time
 import uuid
 from collections.abc import Generator, Iterator
@@ -19,8 +20,8 @@ _CHECKER = "DRALAB_TEST_RUN_CHECKER"
 _FOLDERS = (Path("/tmp"), Path("/dev/shm"))
 # Processes that were just told to end may take so long on a busy machine.
 _END_SECONDS = 20.0
-# Pytest keeps the folders of the last three runs.
-_KEPT = ("pytest-of-",)
+# A prefix of ours or tempfile's own, and its eight random letters. Other programs of the machine write there, too.
+_NAME = re.compile(r"(tmp|[a-z]{1,3}|dralab-.*)[a-z0-9_]{8}(\.(log|pem|json))?|osrcp-.*")
 
 
 class LeftoverCheck:
@@ -55,7 +56,7 @@ class LeftoverCheck:
     def _new_files(self) -> list[str]:
         if self._files is None:
             return []
-        return [str(path) for path in sorted(_list_files() - self._files) if not path.name.startswith(_KEPT)]
+        return [str(path) for path in sorted(_list_files() - self._files) if _NAME.fullmatch(path.name)]
 
 
 def find_processes(variable: str, value: str) -> Iterator[str]:

@@ -32,8 +32,8 @@ _LEAVES_A_FILE = """
 from pathlib import Path
 
 def test_writes_a_file():
-    (Path(__file__).parent / "tmp" / "left").write_text("")
-    (Path(__file__).parent / "tmp" / "pytest-of-me").write_text("")
+    (Path(__file__).parent / "tmp" / "dk3x_9abc").write_text("")
+    (Path(__file__).parent / "tmp" / "of-another-program").write_text("")
 """
 
 
@@ -67,5 +67,5 @@ def test_run_fails_if_a_process_is_left(tmp_path: Path) -> None:
 def test_run_fails_in_ci_if_a_file_is_left(tmp_path: Path, environment: dict[str, str], status: int) -> None:
     done = _run(tmp_path, _LEAVES_A_FILE, **environment)
     assert done.returncode == status
-    assert (f"{tmp_path}/tmp/left\n" in done.stdout) == bool(status)
-    assert "pytest-of-me" not in done.stdout
+    assert (f"{tmp_path}/tmp/dk3x_9abc\n" in done.stdout) == bool(status)
+    assert "of-another-program" not in done.stdout
