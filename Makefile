@@ -54,8 +54,8 @@ endure: install-dev ## Kill node agents and device plugins under pods for ten mi
 endure-servers: install-dev ## Kill API servers and their PostgreSQL under writers for five minutes (ENDURE="--minutes 60 --old REVISION")
 	@$(BIN)/python -m tests.endurance.servers $(ENDURE)
 
-lint: install-dev ## ruff
-	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+lint: install-dev ## ruff, and the language of docstrings, names, pages and commit titles
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tools.language
 
 format: install-dev ## Let ruff mend what it can
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
