@@ -151,11 +151,26 @@ class Exercise:
         return mistake.say.replace("{pods}", ", ".join(pods)) if pods else ""
 
     async def _why(self, pod: str) -> str:
-        lines = (await self._explain(pod)).splitlines()
+        lines = (await self._explanation(pod)).splitlines()
         more = (
             [f"  … {len(lines) - _LINES} more lines: dralab explain pod/{pod}"] if len(lines) > _LINES else []
         )
         return "\n".join([*lines[:_LINES], *more])
+
+    async def _explanation(self, pod: str) -> str:
+        """Return the explanation of a pod. The scheduler, which gives it, may observe the pod later than we did.
+
+        Raises:
+            CommandError: the scheduler cannot explain the pod, not even after twenty seconds.
+        """
+        began = self._clock.monotonic()
+        while True:
+            try:
+                return await self._explain(pod)
+            except CommandError:
+                if self._clock.monotonic() - began > _LONGEST:
+                    raise
+            await self._clock.sleep(_POLL)
 
     async def _clear(self, discovery: Discovery) -> None:
         """Delete what the learner made."""

@@ -66,13 +66,23 @@ class World:
 
     @property
     def at_rest(self) -> bool:
-        """Whether every pod runs, has ended, fits nowhere, or waits for a claim or template that is not there."""
-        return all(_at_rest(pod) or self._lacks(pod) for pod in self.pods.values())
+        """True if every pod runs, has ended, fits nowhere, or waits for a claim or template that does not exist."""
+        return all(
+            (_at_rest(pod) and not self._awaits_claims(pod)) or self._lacks(pod) for pod in self.pods.values()
+        )
 
     @property
     def waiting(self) -> list[str]:
         """The pods that do not run."""
         return [name for name, pod in self.pods.items() if not _ran(pod)]
+
+    def _awaits_claims(self, pod: JsonObject) -> bool:
+        """True if a claim of a template is not created yet, or is newer than the list of claims."""
+        named = {one["name"]: one for one in (pod.get("status") or {}).get("resourceClaimStatuses") or ()}
+        if any(one.get("resourceClaimName") not in (None, *self.objects["claims"]) for one in named.values()):
+            return True
+        entries = pod["spec"].get("resourceClaims", ())
+        return any("resourceClaimTemplateName" in entry and entry["name"] not in named for entry in entries)
 
     def _lacks(self, pod: JsonObject) -> bool:
         return any(
