@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers import faultprocesses
 from dra_apiserver.server import ApiServer
 from dra_cli.cluster import Cluster, Record, ServiceRecord
@@ -114,6 +115,20 @@ async def test_one_that_is_not_back_yet_may_be_struck_again(world: _World) -> No
     second = {"fault": "two-schedulers", "seconds": 1}
     assert (await world.client.post("/faults", json={**second, "check": True})).status_code == 201
     assert (await until(lambda: world.over(first["id"])))["broken"] == []
+
+
+async def test_fault_of_a_process_that_has_just_ended_is_over(
+    world: _World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(self: object, number: int) -> None:
+        raise bad_request("scheduler does not run just now")
+
+    monkeypatch.setattr("dra_apiserver.handlers.faultprocesses.Supervisor.begin", refuse)
+    body = {"fault": "stop", "service": "scheduler", "seconds": 600}
+    begun = (await world.client.post("/faults", json=body)).json()
+    assert await until(lambda: world.over(begun["id"]))
+    # The connection of the client is still good.
+    assert (await world.client.delete("/faults")).status_code == 200
 
 
 async def test_what_is_stopped_goes_on_when_the_time_is_over(world: _World) -> None:

@@ -519,7 +519,8 @@ async def test_an_image_that_cannot_be_had(
         monkeypatch.setattr(bench.runtime, "pull", fail)
         bench.create(pod("pod", {"name": "main", "image": "x"}))
         await until(lambda: _waits(bench, reason))
-        assert (await bench.events("Pod"))[: len(reported)] == reported
+        # Events of one moment have no order.
+        assert set(reported) <= set(await bench.events("Pod"))
 
 
 async def test_missing_config_is_reported_and_awaited() -> None:

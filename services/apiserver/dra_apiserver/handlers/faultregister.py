@@ -7,19 +7,23 @@ supervisor of the services. The supervisor judges its own: this server may be wh
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
 
 import msgspec
 from dra_shared.faults.board import FaultError
 from dra_shared.faults.cases import Cases, Entry, Order, read
 from dra_shared.faults.judging import Met
+from dra_shared.log import logger
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import GroupResource, bad_request
+from dra_apiserver.errors import GroupResource, StatusError, bad_request
 from dra_apiserver.faults import Fault, Faults
 from dra_apiserver.handlers.faultnodes import clear_nodes, count_of_node, end_of_node, strike_node
 from dra_apiserver.handlers.faultprocesses import Supervisor
 from dra_apiserver.handlers.faultsamples import Samples
 from dra_apiserver.kinds.kind import Kind
+
+_log = logger(__name__)
 
 
 class Register:
@@ -62,10 +66,19 @@ class Register:
         return await self._cases.begin(number, met)
 
     async def answered(self, number: int) -> None:
-        """The client knows of the fault: now it may strike the process that answers."""
-        if number in self._held:
-            self._held.discard(number)
+        """Begin a fault of processes after its client was answered: it may strike the process that answers.
+
+        A fault that cannot begin any more, because its process has just ended, is over. It is too late to refuse it.
+        """
+        if number not in self._held:
+            return
+        self._held.discard(number)
+        try:
             await self._supervisor.begin(number)
+        except StatusError as refusal:
+            _log.warning("fault did not begin", number=number, error=str(refusal))
+            with suppress(StatusError):
+                await self._supervisor.end(number)
 
     async def working(self) -> list[Entry]:
         """What is at work, oldest first."""
