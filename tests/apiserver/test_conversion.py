@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dra_apiserver import schema
 from dra_apiserver.conversion import convert, to_storage
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Struct, object_type
 
 from tests.support.reference import reference_path

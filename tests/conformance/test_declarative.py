@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
 
 from tests.support.cases import check_all
 from tests.support.reference import load_vectors

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.declarative.structs import Field, Rule, Stage, fields
+from dra_apiserver.common.declarative.structs import Field, Rule, Stage, fields
 from dra_shared.api.schema import schema_document
 
 from tests.support.reference import reference_path

@@ -13,8 +13,8 @@ from typing import Any
 
 import httpx
 import pytest
+from dra_apiserver.common.declarative.structs import fields
 from dra_apiserver.config import Config
-from dra_apiserver.kinds.common.declarative.structs import fields
 from dra_apiserver.server import ApiServer
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.user import UserInfo
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36

@@ -6,17 +6,17 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
 from dra_apiserver.conformance import NOW, answer
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE, validate_metadata, validate_metadata_update
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.resource import claimspec as requests
 from dra_apiserver.kinds.resource import claimstatus, deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
 from dra_apiserver.kinds.resource.capacity import check_shared_capacity
 from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.strategy import ResourceSliceStrategy
-from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
 from dra_shared.names import dns_subdomain_name
 from dra_shared.version import V1_36

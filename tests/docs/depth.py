@@ -9,9 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from dra_apiserver import kinds as rooms
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.catalog import KINDS
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.kind import Kind
 from dra_shared.api import resources
 
 from tests.support.reference import REPOSITORY

@@ -152,12 +152,3 @@ def test_the_rooms_floors_are_those_of_the_contract() -> None:
     layers = next(c["layers"] for c in contracts if c.get("containers") == ["dra_apiserver.kinds"])
     rows = PAGE.partition("| the rooms' floors |")[2].partition("\n\n")[0].splitlines()[2:]
     assert [row.split("|")[1].strip().split(", ") for row in rows] == [layer.split(" | ") for layer in layers]
-
-
-def test_the_engine_imports_no_room() -> None:
-    contracts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"][
-        "contracts"
-    ]
-    engine = next(c for c in contracts if "dra_apiserver.handlers" in c.get("source_modules", ()))
-    assert engine["type"] == "forbidden"
-    assert "dra_apiserver.kinds.resource" in engine["forbidden_modules"]

@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
+from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.conformance import answer
 from dra_apiserver.errors import StatusError
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.kind import Kind
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.patch import PatchError, server_side_apply, strategic_merge_patch, track_update
 from dra_apiserver.registry import Registry
 from dra_apiserver.rest.meta import drop_duplicate_owners

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.custom.definitions import kind_of_definition
-from dra_apiserver.kinds.kind import Kind
 
 
 def built_in(group: str, plural: str) -> Kind:

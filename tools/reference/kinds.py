@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.catalog import KINDS
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.openapi.descriptions import described
 from dra_shared.api.schema import schema_document
 

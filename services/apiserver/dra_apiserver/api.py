@@ -16,8 +16,8 @@ from dra_apiserver.authorization import Attributes, Authorizer
 from dra_apiserver.config import Config
 from dra_apiserver.credentials import Credentials
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Kind
-from dra_apiserver.kinds.strategy import Authorize, Context, allow
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.strategy import Authorize, Context, allow
 from dra_apiserver.longwrites import MUCH, is_long
 from dra_apiserver.metrics import Metrics
 from dra_apiserver.negotiation import Accepted, negotiate

@@ -15,10 +15,10 @@ from dra_shared.httpserver import reporting_end
 from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
+from dra_apiserver.access.requests import RequestAuthorizer
 from dra_apiserver.api import Api
 from dra_apiserver.audit import Auditor
 from dra_apiserver.authentication import identify, impersonated
-from dra_apiserver.authorization.requests import RequestAuthorizer
 from dra_apiserver.errors import (
     GroupResource,
     StatusError,
@@ -39,7 +39,7 @@ from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
-from dra_apiserver.kinds.kind import Handler
+from dra_apiserver.kindkit.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError

@@ -19,9 +19,9 @@ from dra_apiserver.admission import Chain
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import StatusError
 from dra_apiserver.http import Request
+from dra_apiserver.kindkit.kind import Kind, split_api_version
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind, split_api_version
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.registry import Registry
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.meta import fill_system_fields, match_namespace

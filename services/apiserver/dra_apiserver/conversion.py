@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 
 JsonObject = dict[str, Any]
 

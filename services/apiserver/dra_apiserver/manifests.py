@@ -12,8 +12,8 @@ from dra_shared.refusals import REFUSED
 
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import GroupResource, StatusError, forbidden
-from dra_apiserver.kinds.kind import Kind, Plugin
-from dra_apiserver.kinds.strategy import Context, Listing, Lookup
+from dra_apiserver.kindkit.kind import Kind, Plugin
+from dra_apiserver.kindkit.strategy import Context, Listing, Lookup
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import DecodeError, decode, default
 

@@ -12,8 +12,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, VERSIONS, Version
 
 from dra_apiserver import manifests
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.registry import Registry
 
 

@@ -15,7 +15,7 @@ from dra_shared.jsontext import dumps
 from dra_apiserver import cbor, protobuf
 from dra_apiserver.conversion import convert
 from dra_apiserver.errors import StatusError, bad_request, invalid
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.negotiation import Accepted, to_yaml
 from dra_apiserver.schema.packages import internal_package, package_name
 from dra_apiserver.storage import Record

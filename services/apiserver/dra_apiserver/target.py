@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dra_apiserver.errors import GroupResource
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.storage import Resource, object_key
 
 

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.handlers.routes import resolve
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_shared.features import FeatureGates
 
 from tests.apiserver.authorization.test_rbac import give, message, rule, under, user

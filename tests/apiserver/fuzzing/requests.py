@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 import yaml
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.types import definition, object_type
 

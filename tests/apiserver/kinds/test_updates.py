@@ -7,8 +7,8 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.config import Config
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Struct
 from dra_apiserver.server import ApiServer

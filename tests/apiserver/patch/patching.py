@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch import (
     JSON_PATCH,
     MERGE_PATCH,

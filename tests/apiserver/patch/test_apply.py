@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 from dra_apiserver import schema
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch import (
     ApplyConflict,
     PatchError,

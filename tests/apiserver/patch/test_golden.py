@@ -9,8 +9,8 @@ from urllib.parse import parse_qs, urlsplit
 import orjson
 import pytest
 from dra_apiserver import schema
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.patch import JSON_PATCH, MERGE_PATCH, PatchError, track_update
 
 from tests.apiserver.patch.patching import patch_object

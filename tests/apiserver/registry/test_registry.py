@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import split_api_version
 from dra_apiserver.registry import RuntimeConfig, RuntimeConfigError, version_priority
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target

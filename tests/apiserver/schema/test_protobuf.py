@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver import schema
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.schema.protobuf import MAGIC, ProtobufError, envelope, read_message
 
 REGISTRY = catalog.registry("api/all=true")

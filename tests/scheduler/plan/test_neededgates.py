@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.gates import GatedFields
+from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.kinds.pods import gates as pod_gates
 from dra_apiserver.kinds.resource import gates as resource_gates
 from dra_apiserver.kinds.scheduling import declared

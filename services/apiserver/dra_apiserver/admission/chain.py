@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dra_apiserver.kinds.kind import Kind, Plugin
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.kind import Kind, Plugin
+from dra_apiserver.kindkit.strategy import Context
 
 if TYPE_CHECKING:
     from dra_apiserver.http import Request

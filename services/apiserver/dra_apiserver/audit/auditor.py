@@ -12,14 +12,14 @@ from dra_shared.clock import Clock, rfc3339_micro
 from dra_shared.log import logger
 from dra_shared.names import label_key
 
+from dra_apiserver.access.requests import attributes_of
 from dra_apiserver.audit.log import AuditLog
 from dra_apiserver.audit.objects import as_decoded, delete_options, logged, may_be_status
 from dra_apiserver.audit.policy import Decided, Level, Policy
 from dra_apiserver.authorization.attributes import Attributes
-from dra_apiserver.authorization.requests import attributes_of
 from dra_apiserver.equality import copied
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.user import UserInfo
 
 JsonObject = dict[str, Any]

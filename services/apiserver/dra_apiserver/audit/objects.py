@@ -10,7 +10,7 @@ from dra_shared.yamltext import load as load_yaml
 
 from dra_apiserver import cbor
 from dra_apiserver.equality import copied
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.protobuf import MEDIA_TYPE, META
 from dra_apiserver.schema import default
 from dra_apiserver.schema.packages import package_name

@@ -9,8 +9,8 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import api_version as api_version_of
-from dra_apiserver.kinds.kind import split_api_version
+from dra_apiserver.kindkit.kind import api_version as api_version_of
+from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.negotiation import encode, negotiate
 from dra_apiserver.response import Presenter
 from dra_apiserver.rest.meta import match_namespace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 
 
 def deprecation(kind: Kind, version: str) -> str | None:

@@ -21,7 +21,7 @@ from dra_apiserver.faults import Fault, Faults
 from dra_apiserver.handlers.faultnodes import clear_nodes, count_of_node, end_of_node, strike_node
 from dra_apiserver.handlers.faultprocesses import Supervisor
 from dra_apiserver.handlers.faultsamples import Samples
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 
 _log = logger(__name__)
 

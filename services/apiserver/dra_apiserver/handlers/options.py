@@ -11,6 +11,7 @@ from dra_shared.fieldselectors import FieldSelector, parse_field_selector
 from dra_shared.numerals import integer
 from dra_shared.selectors import LabelSelector, SelectorError, parse_label_selector
 
+from dra_apiserver.common.objectmeta import validate_field_manager
 from dra_apiserver.errors import (
     FieldError,
     Verbatim,
@@ -23,8 +24,7 @@ from dra_apiserver.errors import (
     server_error,
 )
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.common.objectmeta import validate_field_manager
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.storage.versioner import parse_resource_version
 
 _META_GROUP = "meta.k8s.io"

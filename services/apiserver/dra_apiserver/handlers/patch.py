@@ -11,7 +11,7 @@ from dra_apiserver.handlers.bodies import answer, write_body
 from dra_apiserver.handlers.mechanisms import Apply, mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch import APPLY_CBOR_PATCH, APPLY_PATCH, apply_from_cbor, patch_types
 from dra_apiserver.rest import store
 from dra_apiserver.rest.meta import check_name

@@ -17,7 +17,7 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.handlers import create, get, patch, scale, update
 from dra_apiserver.handlers import delete as deletion
-from dra_apiserver.kinds.kind import Handler, Kind, Route
+from dra_apiserver.kindkit.kind import Handler, Kind, Route
 from dra_apiserver.registry import Registry
 from dra_apiserver.target import Target
 

@@ -28,7 +28,7 @@ from dra_apiserver.handlers.mechanisms import mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.handlers.patch import patch_type
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Kind, ScalePaths
+from dra_apiserver.kindkit.kind import Kind, ScalePaths
 from dra_apiserver.patch import APPLY_PATCH, track_update
 from dra_apiserver.patch.scale import to_parent, to_scale
 from dra_apiserver.registry import Registry

@@ -17,7 +17,7 @@ from dra_apiserver.errors import bad_request, method_not_allowed
 from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.views import View, moment_of
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import split_api_version
+from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.rest.rewind import Rewound, lasting, rewind, stored
 from dra_apiserver.storage import Resource, object_key
 from dra_apiserver.storage.authors import Author, set_author

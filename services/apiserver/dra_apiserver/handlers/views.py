@@ -24,7 +24,7 @@ from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.handlers.outlet import outlet
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Handler
+from dra_apiserver.kindkit.kind import Handler
 from dra_apiserver.negotiation import Accepted
 from dra_apiserver.patch.fields import changed_fields
 from dra_apiserver.response import Presenter

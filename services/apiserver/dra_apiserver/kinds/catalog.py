@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, Version
 
-from dra_apiserver.kinds import names
+from dra_apiserver.kindkit import names
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.admissionregistration import kinds as admissionregistration
 from dra_apiserver.kinds.apiregistration import kinds as apiregistration
 from dra_apiserver.kinds.apiserverinternal import kinds as apiserverinternal
@@ -22,7 +23,6 @@ from dra_apiserver.kinds.coordination import kinds as coordination
 from dra_apiserver.kinds.core import kinds as core
 from dra_apiserver.kinds.custom import kinds as custom
 from dra_apiserver.kinds.flowcontrol import kinds as flowcontrol
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.kinds.networking import kinds as networking
 from dra_apiserver.kinds.node import kinds as node
 from dra_apiserver.kinds.pods import kinds as pods

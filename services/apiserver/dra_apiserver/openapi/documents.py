@@ -9,7 +9,7 @@ from dra_shared.jsontext import dumps
 from dra_shared.version import Version, release
 
 from dra_apiserver.discovery import git_version
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.openapi.descriptions import described
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import Registry

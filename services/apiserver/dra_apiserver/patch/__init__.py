@@ -24,7 +24,7 @@ from typing import Any
 import orjson
 
 from dra_apiserver import cbor
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.operations import copied
 from dra_apiserver.patch.simple import (

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch.comparison import compare
 from dra_apiserver.patch.fieldset import SELF, FieldSet, path_text
 from dra_apiserver.schema.types import object_type

@@ -8,7 +8,7 @@ import orjson
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.equality import differs
-from dra_apiserver.kinds.kind import FieldPath, Kind
+from dra_apiserver.kindkit.kind import FieldPath, Kind
 from dra_apiserver.patch.comparison import Comparison, compare
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (

@@ -1,7 +1,7 @@
 """Which kinds are served, and how they are found.
 
 ``Registry.resource(group, version, plural)`` and ``Registry.kind(group, version, kind)`` find a
-:class:`dra_apiserver.kinds.kind.Kind`. Custom resources are added with ``Registry.add``. The built-in kinds come from
+:class:`dra_apiserver.kindkit.kind.Kind`. Custom resources are added with ``Registry.add``. The built-in kinds come from
 ``dra_apiserver.kinds.catalog``.
 """
 

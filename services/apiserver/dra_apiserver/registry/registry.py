@@ -6,7 +6,7 @@ from dataclasses import replace
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, Version
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.registry.runtime_config import RuntimeConfig
 
 

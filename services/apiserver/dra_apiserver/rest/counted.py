@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dra_apiserver.kinds.common.quota import counted_together, may_use_more, quotas_of
+from dra_apiserver.common.quota import counted_together, may_use_more, quotas_of
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Counted, Resource
 from dra_apiserver.target import Target

@@ -7,7 +7,7 @@ from typing import Any
 from dra_apiserver.admission import Chain
 from dra_apiserver.errors import bad_request, invalid_object
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.reader import complete, strip

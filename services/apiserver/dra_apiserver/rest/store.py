@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Protocol
 
+from dra_apiserver.common.quota import resource_quota
 from dra_apiserver.errors import (
     StatusError,
     already_exists,
@@ -20,8 +21,6 @@ from dra_apiserver.errors import (
     generated_name_taken,
     not_found,
 )
-from dra_apiserver.kinds.common.namespacelifecycle import check_namespace
-from dra_apiserver.kinds.common.quota import resource_quota
 from dra_apiserver.patch import reset_fields
 from dra_apiserver.rest.counted import counted
 from dra_apiserver.rest.create import before_create
@@ -32,6 +31,7 @@ from dra_apiserver.rest.meta import (
     is_generated,
     match_namespace,
 )
+from dra_apiserver.rest.namespacelifecycle import check_namespace
 from dra_apiserver.rest.update import before_update, check_version
 from dra_apiserver.rest.write import Write
 from dra_apiserver.schema import default

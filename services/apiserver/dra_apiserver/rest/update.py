@@ -7,10 +7,10 @@ from typing import Any
 from dra_shared.names import path_segment_name
 
 from dra_apiserver.admission import Chain
+from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
 from dra_apiserver.errors import FieldError, conflict, invalid, invalid_object, server_error
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.patch import same_but_times
 from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.schema import object_type

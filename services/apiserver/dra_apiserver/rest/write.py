@@ -9,7 +9,7 @@ from dra_apiserver.api import Api
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.equality import copied
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.patch import track_update
 from dra_apiserver.storage.guaranteedupdate import Run
 from dra_apiserver.target import Target

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.decode import Decoded, decode, decode_as, sanitize
 from dra_apiserver.schema.defaults import apply_defaults
 from dra_apiserver.schema.errors import DecodeError

@@ -9,7 +9,7 @@ from dra_shared.jsontext import dumps
 
 from dra_apiserver import cbor
 from dra_apiserver.errors import invalid, invalid_object
-from dra_apiserver.kinds.kind import Kind, split_api_version
+from dra_apiserver.kindkit.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.bodies import plain_object
 from dra_apiserver.schema.errors import DecodeError

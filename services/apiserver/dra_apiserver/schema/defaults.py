@@ -7,7 +7,7 @@ schema states for single fields.
 from collections.abc import Mapping
 from typing import Any
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.types import ListNode, Struct, object_type
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ from dra_shared.numerals import integer
 from dra_shared.repeatedkeys import RepeatedKeys
 
 from dra_apiserver import cbor
-from dra_apiserver.kinds.kind import split_api_version
+from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.schema.bodies import is_spaced
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.jsontext import syntax_error

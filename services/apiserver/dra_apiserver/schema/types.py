@@ -12,7 +12,7 @@ from typing import Any
 
 from dra_shared.version import DEFAULT, Version
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.embedded import EMBEDDED
 from dra_apiserver.schema.packages import definitions, package_name, present
 

@@ -7,7 +7,7 @@ written, and names unknown fields without the keys of maps.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.errors import DecodeError
 from dra_apiserver.schema.gotext import go_value
 from dra_apiserver.schema.reader import Reader, TypeMismatch

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.kind import Column, Kind, Printer
+from dra_apiserver.kindkit.kind import Column, Kind, Printer
 
 Object = dict[str, Any]
 

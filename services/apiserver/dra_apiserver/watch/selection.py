@@ -8,7 +8,7 @@ import orjson
 from dra_shared.fieldselectors import FieldSelector
 from dra_shared.selectors import LabelSelector
 
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Collection, Event, Record
 
 _Traits = tuple[dict[str, str], dict[str, str]]

@@ -10,8 +10,8 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.errors import server_error
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.custom.follow import RESOURCE, Definitions
-from dra_apiserver.kinds.kind import Kind
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Put, Record, Remove
 

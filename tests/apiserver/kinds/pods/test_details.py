@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from dra_apiserver.common.labelselectors import shown_selector
 from dra_apiserver.kinds.apps.rollouts import check_strategy
 from dra_apiserver.kinds.apps.strategy import ReplicationControllerStrategy
-from dra_apiserver.kinds.common.labelselectors import shown_selector
 from dra_apiserver.kinds.pods.spec import check_pod_spec
 
 RESOURCES = (

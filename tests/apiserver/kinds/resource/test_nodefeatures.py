@@ -5,8 +5,8 @@ from typing import Any
 import orjson
 import pytest
 from dra_apiserver.errors import StatusError
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds import catalog
-from dra_apiserver.kinds.strategy import Context
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36, V1_37, Version
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.admissionregistration import columns, defaults, policies, webhooks
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.printing import printer
 
 KINDS = (
     builtin(

@@ -9,6 +9,9 @@ from typing import Any
 from dra_shared.cel import types as t
 from dra_shared.names import dns_1035_label, dns_subdomain, path_segment_name
 
+from dra_apiserver.common import names
+from dra_apiserver.common.labelselectors import check_label_selector
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import duplicate, forbidden_field, invalid, not_supported, required
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import OBJECT, PATCHES, Environment
 from dra_apiserver.kinds.admissionregistration.rules import (
@@ -20,9 +23,6 @@ from dra_apiserver.kinds.admissionregistration.rules import (
     check_match,
     compiled,
 )
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
-from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]

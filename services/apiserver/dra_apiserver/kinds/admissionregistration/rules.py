@@ -8,6 +8,9 @@ from typing import Any
 from dra_shared.cel import types as t
 from dra_shared.names import path_segment_name
 
+from dra_apiserver.common import names
+from dra_apiserver.common.labelselectors import check_label_selector
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -18,9 +21,6 @@ from dra_apiserver.errors import (
     too_many,
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment, Expression
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
-from dra_apiserver.kinds.common.lists import repeated
 
 JsonObject = dict[str, Any]
 Errors = list[FieldError]

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 
 from dra_shared.names import dns_1035_label, dns_subdomain
 
+from dra_apiserver.common.labelselectors import check_label_selector
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import duplicate, invalid, required
 from dra_apiserver.kinds.admissionregistration.rules import (
     FAILURE_POLICIES,
@@ -17,8 +19,6 @@ from dra_apiserver.kinds.admissionregistration.rules import (
     check_conditions,
     check_rule,
 )
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
-from dra_apiserver.kinds.common.lists import repeated
 
 JsonObject = dict[str, Any]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.apiregistration import columns, defaults
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.printing import printer
 
 KINDS = (
     builtin(

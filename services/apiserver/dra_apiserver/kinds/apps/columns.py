@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     NONE,
     labels_text,
     selector_text,
 )
-from dra_apiserver.kinds.common.objectcells import age, name, part
+from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 
 Object = Mapping[str, Any]

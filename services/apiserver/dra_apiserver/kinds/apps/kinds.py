@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dra_shared.names import dns_label_name
 
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import StatusStrategy
+from dra_apiserver.common.fieldlabels import unsupported_field_label
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.apps import columns, controllerdefaults, defaults, status, warnings
 from dra_apiserver.kinds.apps.strategy import (
     DaemonSetStrategy,
@@ -11,10 +15,6 @@ from dra_apiserver.kinds.apps.strategy import (
     ReplicationControllerStrategy,
     WorkloadStrategy,
 )
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import StatusStrategy
-from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
-from dra_apiserver.kinds.common.printing import printer
 
 KINDS = (
     builtin(

@@ -7,8 +7,8 @@ from typing import Any
 
 from dra_shared.numerals import integer
 
+from dra_apiserver.common.counts import check_count_or_percent
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from dra_apiserver.kinds.common.counts import check_count_or_percent
 
 JsonObject = dict[str, Any]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dra_apiserver.common.counts import check_counts
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common.counts import check_counts
 
 JsonObject = dict[str, Any]
 Check = Callable[[JsonObject, JsonObject], list[FieldError]]

@@ -8,15 +8,15 @@ from dra_shared.names import dns_label
 from dra_shared.numerals import integer
 from dra_shared.selectors import SelectorError, label_selector
 
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.apps.rollouts import check_strategy
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods import gates
 from dra_apiserver.kinds.pods.spec import check_template
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]

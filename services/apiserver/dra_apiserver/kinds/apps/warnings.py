@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.kinds.common.warnings import name_warnings, spec_of, template_changed
+from dra_apiserver.common.warnings import name_warnings, spec_of, template_changed
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
 from dra_apiserver.kinds.pods.volumewarnings import claim_warnings
 

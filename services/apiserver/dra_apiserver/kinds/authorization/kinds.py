@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import builtin
 from dra_apiserver.kinds.authorization.access import review, review_own_rules
-from dra_apiserver.kinds.common.builtin import builtin
 
 KINDS = (
     builtin(

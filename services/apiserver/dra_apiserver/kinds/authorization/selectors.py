@@ -10,8 +10,8 @@ from typing import Any
 from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.selectors import SelectorError, new_requirement, parse_label_selector
 
+from dra_apiserver.common.labelselectors import check_requirement
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
-from dra_apiserver.kinds.common.labelselectors import check_requirement
 
 JsonObject = dict[str, Any]
 Fields = tuple[tuple[str, str], ...]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.counts import check_counts
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.counts import check_counts
 
 JsonObject = dict[str, Any]
 

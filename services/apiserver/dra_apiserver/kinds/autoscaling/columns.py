@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     NONE,
     UNKNOWN,
     UNSET,
 )
-from dra_apiserver.kinds.common.objectcells import age, name, part, quantity_text
+from dra_apiserver.common.objectcells import age, name, part, quantity_text
 
 Object = Mapping[str, Any]
 

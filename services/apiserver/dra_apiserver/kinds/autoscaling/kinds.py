@@ -7,10 +7,10 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.autoscaling import autoscaler, autoscalerstatus, columns, conversion, defaults
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
-from dra_apiserver.kinds.common.printing import printer
 
 KINDS = (
     builtin(

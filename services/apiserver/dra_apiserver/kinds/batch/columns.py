@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     NONE,
     boolean,
     human_duration,
@@ -14,7 +14,7 @@ from dra_apiserver.kinds.common.cells import (
     selector_text,
     since,
 )
-from dra_apiserver.kinds.common.objectcells import age, name, part
+from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 
 Object = Mapping[str, Any]

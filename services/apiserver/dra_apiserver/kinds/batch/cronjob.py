@@ -7,9 +7,9 @@ from typing import Any
 
 from dra_shared.numerals import integer
 
+from dra_apiserver.common.counts import check_not_negative
 from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
-from dra_apiserver.kinds.common.counts import check_not_negative
 
 JsonObject = dict[str, Any]
 _CONCURRENCY = ("Allow", "Forbid", "Replace")

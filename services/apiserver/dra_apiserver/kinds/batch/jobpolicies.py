@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import Shape
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import (
     OMIT_VALUE,
     FieldError,
@@ -19,9 +22,6 @@ from dra_apiserver.errors import (
     too_many,
 )
 from dra_apiserver.kinds.batch.jobstatus import check_interval_list
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import Shape
-from dra_apiserver.kinds.common.lists import repeated
 
 JsonObject = dict[str, Any]
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")

@@ -7,10 +7,10 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain, regex_message
 
+from dra_apiserver.common.counts import check_counts
+from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, invalid, json_value, not_supported, required, too_long
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES, check_pod_failure_policy, check_success_policy
-from dra_apiserver.kinds.common.counts import check_counts
-from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.pods.spec import check_template
 
 JsonObject = dict[str, Any]

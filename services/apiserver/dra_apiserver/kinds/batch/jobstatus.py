@@ -8,6 +8,8 @@ from typing import Any
 
 from dra_shared.numerals import integer
 
+from dra_apiserver.common.counts import check_counts
+from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.errors import (
     OMIT_VALUE,
     FieldError,
@@ -18,8 +20,6 @@ from dra_apiserver.errors import (
     quote,
     required,
 )
-from dra_apiserver.kinds.common.counts import check_counts
-from dra_apiserver.kinds.common.goshapes import Shape, show
 
 JsonObject = dict[str, Any]
 _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")

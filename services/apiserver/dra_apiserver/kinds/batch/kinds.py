@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import StatusStrategy
+from dra_apiserver.common.fieldlabels import unsupported_kind_label
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.batch import columns, defaults, jobstatus, warnings
 from dra_apiserver.kinds.batch.strategy import CronJobStrategy, JobStrategy
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import StatusStrategy
-from dra_apiserver.kinds.common.fieldlabels import unsupported_kind_label
-from dra_apiserver.kinds.common.printing import printer
 
 _PRESERVED = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "

@@ -6,17 +6,17 @@ from typing import Any
 
 from dra_shared.names import dns_label
 
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, Verbatim, invalid, required
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.apps.strategy import selector_mismatch
 from dra_apiserver.kinds.batch.cronjob import check_cron_job
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods import gates
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]

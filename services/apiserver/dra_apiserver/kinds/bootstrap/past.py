@@ -19,8 +19,8 @@ from dra_shared.retention import Retention
 from dra_shared.service import CannotRun
 
 from dra_apiserver.conversion import to_storage
+from dra_apiserver.kindkit.kind import Kind, split_api_version
 from dra_apiserver.kinds.custom.definitions import kind_of_definition
-from dra_apiserver.kinds.kind import Kind, split_api_version
 from dra_apiserver.registry import Registry
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record, Resource, object_key
 from dra_apiserver.storage.archive.keeper import Keeper

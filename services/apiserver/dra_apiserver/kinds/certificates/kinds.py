@@ -9,11 +9,11 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.fieldlabels import unsupported_field_label
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.certificates import columns
 from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
-from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
 KINDS = (

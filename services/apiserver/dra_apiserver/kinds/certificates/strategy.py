@@ -9,6 +9,9 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -17,10 +20,7 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.lists import repeated
-from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_items
 
 JsonObject = dict[str, Any]

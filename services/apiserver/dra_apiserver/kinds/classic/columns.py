@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.objectcells import Object, age, name, part
+from dra_apiserver.common.objectcells import Object, age, name, part
 
 
 def resource_class(obj: Object, now: datetime) -> list[Any]:

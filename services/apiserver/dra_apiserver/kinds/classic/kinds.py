@@ -13,6 +13,9 @@ from typing import Any
 
 from dra_shared.classic.pods import POD_MAKERS
 
+from dra_apiserver.common.objectcells import named
+from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.kind import Kind, Printer, api_version
 from dra_apiserver.kinds.classic import columns, schemas, sources
 from dra_apiserver.kinds.classic.strategy import (
     ClassicStrategy,
@@ -21,10 +24,7 @@ from dra_apiserver.kinds.classic.strategy import (
     ResourceClaimTemplateStrategy,
     ResourceClassStrategy,
 )
-from dra_apiserver.kinds.common.objectcells import named
-from dra_apiserver.kinds.common.printing import printer
 from dra_apiserver.kinds.custom.definitions import kind_of_definition
-from dra_apiserver.kinds.kind import Kind, Printer, api_version
 
 _GROUP = "resource.k8s.io"
 _VERSIONS = ("v1alpha3", "v1alpha2")

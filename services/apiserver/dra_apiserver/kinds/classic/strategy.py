@@ -7,8 +7,8 @@ from typing import Any
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, invalid, not_supported, required, too_many
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import equal_fields, object_type
 
 JsonObject = dict[str, Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dra_shared.clock import rfc3339
 
+from dra_apiserver.common.counts import NEGATIVE
 from dra_apiserver.errors import FieldError, bad_request, forbidden_field, invalid, invalid_object
 from dra_apiserver.handlers.options import parse_integer
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.common.counts import NEGATIVE
 from dra_apiserver.schema.values import Malformed, parse_time
 
 _FLAGS = ("follow", "previous", "timestamps")

@@ -7,11 +7,11 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.kind import Rewind
 from dra_apiserver.kinds.coordination import columns, lease
-from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
 KINDS = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from dra_shared.names import max_length_message, regex_message
 
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
@@ -16,7 +17,6 @@ from dra_apiserver.errors import (
     required,
     too_long,
 )
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 
 JsonObject = dict[str, Any]
 

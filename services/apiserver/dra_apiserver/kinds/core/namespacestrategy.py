@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.core.namespaces import check_namespace_status
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 

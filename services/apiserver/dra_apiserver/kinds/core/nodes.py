@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.addresses import check_legacy_range
+from dra_apiserver.common.goshapes import Shape, show
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
@@ -12,10 +16,6 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.addresses import check_legacy_range
-from dra_apiserver.kinds.common.goshapes import Shape, show
-from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount
 
 JsonObject = dict[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.goshapes import Shape, show
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, invalid, json_value, required
-from dra_apiserver.kinds.common.goshapes import Shape, show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount, check_resource_name, is_standard
 
 JsonObject = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.kinds.common.addresswarnings import range_warnings
-from dra_apiserver.kinds.common.warnings import annotations_of, spec_of
+from dra_apiserver.common.addresswarnings import range_warnings
+from dra_apiserver.common.warnings import annotations_of, spec_of
 
 JsonObject = dict[str, Any]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from dra_shared.names import dns_1035_label, dns_subdomain
 
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
 from dra_apiserver.kinds.admissionregistration.webhooks import check_client, check_reviews
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.custom.fieldpaths import check_selectable
 from dra_apiserver.kinds.custom.schemas import check_schema
 

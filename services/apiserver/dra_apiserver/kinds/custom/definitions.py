@@ -4,15 +4,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from dra_apiserver.common.quota import QUOTA
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kinds.common.quota import QUOTA
+from dra_apiserver.kindkit.kind import Kind, Plugin, ScalePaths, Subresource
+from dra_apiserver.kindkit.names import selectable_field
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.columns import custom_printer
 from dra_apiserver.kinds.custom.customdefaults import default_custom
 from dra_apiserver.kinds.custom.rules import takes_long
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
-from dra_apiserver.kinds.kind import Kind, Plugin, ScalePaths, Subresource
-from dra_apiserver.kinds.names import selectable_field
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.registry import version_priority
 
 Object = dict[str, Any]

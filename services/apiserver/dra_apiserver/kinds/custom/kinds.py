@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common.builtin import builtin
+from dra_apiserver.common.builtin import builtin
 from dra_apiserver.kinds.custom import defaults
 from dra_apiserver.kinds.custom.definitionstrategy import DefinitionStrategy
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.kinds.custom.fieldpaths import PathError, follow
 from dra_apiserver.kinds.custom.rules import compile_own
 from dra_apiserver.kinds.custom.schemadefaults import check_defaults

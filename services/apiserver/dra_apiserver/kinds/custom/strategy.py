@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.objectmeta import keep_metadata
 from dra_apiserver.errors import ErrorType, FieldError, Verbatim
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.objectmeta import keep_metadata
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.rules import check_rules, has_rules
 from dra_apiserver.kinds.custom.validation import check_count, validate_custom
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain
 
+from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
@@ -17,7 +18,6 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common.goshapes import Shape, show
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 
 JsonObject = dict[str, Any]

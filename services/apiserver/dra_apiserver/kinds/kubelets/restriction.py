@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from dra_apiserver.errors import GroupResource, forbidden, not_found, quote
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.kubelets import references
 from dra_apiserver.kinds.kubelets.identity import NODES, node_of
 from dra_apiserver.kinds.kubelets.labels import forbidden_changes
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same, same_members
 
 JsonObject = dict[str, Any]

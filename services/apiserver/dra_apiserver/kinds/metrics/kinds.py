@@ -11,8 +11,8 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.kinds.kind import Column, Kind, Printer, Route
-from dra_apiserver.kinds.names import selectable_field
+from dra_apiserver.kindkit.kind import Column, Kind, Printer, Route
+from dra_apiserver.kindkit.names import selectable_field
 
 Object = Mapping[str, Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.kinds.common.classes import all_of, default_class, is_new, name_of
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.common.classes import all_of, default_class, is_new, name_of
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     NONE,
     UNKNOWN,
     labels_text,
     selector_text,
     shortened,
 )
-from dra_apiserver.kinds.common.objectcells import age, name, part
+from dra_apiserver.common.objectcells import age, name, part
 
 Object = Mapping[str, Any]
 

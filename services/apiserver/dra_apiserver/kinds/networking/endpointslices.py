@@ -7,12 +7,12 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain, label_value
 
+from dra_apiserver.common import names
+from dra_apiserver.common.addresses import check_endpoint_address, check_legacy_address, parse_address
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.objectmeta import IMMUTABLE, validate_labels
 from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, not_supported, required, too_many
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.addresses import check_endpoint_address, check_legacy_address, parse_address
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE, validate_labels
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]

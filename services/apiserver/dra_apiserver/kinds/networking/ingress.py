@@ -7,9 +7,9 @@ from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain, regex_message
 
+from dra_apiserver.common.addresses import check_legacy_range
+from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
-from dra_apiserver.kinds.common.addresses import check_legacy_range
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
 from dra_apiserver.kinds.pods.probes import check_port
 
 JsonObject = dict[str, Any]

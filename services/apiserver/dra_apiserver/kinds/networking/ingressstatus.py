@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.addresses import check_legacy_address, parse_address
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.addresses import check_legacy_address, parse_address
 
 JsonObject = dict[str, Any]
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dra_shared.names import dns_label_name
 
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
-from dra_apiserver.kinds.common.fieldlabels import unsupported_field_label
-from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.common.fieldlabels import unsupported_field_label
+from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.kind import Rewind
 from dra_apiserver.kinds.connect import proxy
-from dra_apiserver.kinds.kind import Rewind
 from dra_apiserver.kinds.networking import (
     admission,
     columns,

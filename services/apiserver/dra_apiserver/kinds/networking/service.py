@@ -7,6 +7,14 @@ from typing import Any
 
 from dra_shared.names import dns_label, dns_subdomain, label_key
 
+from dra_apiserver.common.addresses import (
+    check_endpoint_address,
+    check_legacy_address,
+    check_legacy_range,
+    parse_address,
+)
+from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.objectmeta import validate_labels
 from dra_apiserver.errors import (
     FieldError,
     Verbatim,
@@ -16,14 +24,6 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common.addresses import (
-    check_endpoint_address,
-    check_legacy_address,
-    check_legacy_range,
-    parse_address,
-)
-from dra_apiserver.kinds.common.lists import repeated
-from dra_apiserver.kinds.common.objectmeta import validate_labels
 from dra_apiserver.kinds.pods.probes import check_port
 
 JsonObject = dict[str, Any]

@@ -9,10 +9,11 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver.common.addresses import parse_address
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.objectmeta import validate_metadata, validate_metadata_update
 from dra_apiserver.errors import FieldError, StatusError, Verbatim, internal, invalid, invalid_object
-from dra_apiserver.kinds.common.addresses import parse_address
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.objectmeta import validate_metadata, validate_metadata_update
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.networking.service import (
     NONE,
     check_cluster_ips,
@@ -22,7 +23,6 @@ from dra_apiserver.kinds.networking.service import (
     needs_health_check,
     service_warnings,
 )
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.kinds.common.addresswarnings import address_warnings, range_warnings
-from dra_apiserver.kinds.common.warnings import annotations_of, spec_of
+from dra_apiserver.common.addresswarnings import address_warnings, range_warnings
+from dra_apiserver.common.warnings import annotations_of, spec_of
 
 JsonObject = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.objectcells import age, name
+from dra_apiserver.common.objectcells import age, name
 
 Object = Mapping[str, Any]
 

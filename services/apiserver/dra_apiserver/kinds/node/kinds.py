@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.node import columns, validation, warnings
 
 KINDS = (

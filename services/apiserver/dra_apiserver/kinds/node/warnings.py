@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.kinds.common.nodelabels import DEPRECATED
+from dra_apiserver.common.nodelabels import DEPRECATED
 
 JsonObject = dict[str, Any]
 

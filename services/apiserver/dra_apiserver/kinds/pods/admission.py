@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 from dra_apiserver.errors import GroupResource, forbidden, quote
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

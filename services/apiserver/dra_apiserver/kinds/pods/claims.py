@@ -6,9 +6,9 @@ from bisect import bisect_left, insort
 from collections.abc import Sequence
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import Shape, show
 
 JsonObject = dict[str, Any]
 _CLAIM: Shape = [

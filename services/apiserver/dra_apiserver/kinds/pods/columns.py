@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     labels_text,
 )
-from dra_apiserver.kinds.common.objectcells import name, part
+from dra_apiserver.common.objectcells import name, part
 
 Object = Mapping[str, Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -16,7 +17,6 @@ from dra_apiserver.errors import (
     required,
     too_many,
 )
-from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.pods.claims import check_used_claims
 from dra_apiserver.kinds.pods.probes import check_lifecycle, check_port, check_probe, port_name
 from dra_apiserver.kinds.pods.quantities import check_requirements

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common.gates import GatedFields
+from dra_apiserver.common.gates import GatedFields
 
 # 1.35 names the workload, later versions the group.
 POD = (GatedFields(("GenericWorkload",), ("spec.workloadRef", "spec.schedulingGroup")),)

@@ -9,7 +9,7 @@ import orjson
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 Amounts = dict[str, Quantity]

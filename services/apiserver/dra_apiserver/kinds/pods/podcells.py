@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.cells import NONE, moment, since
+from dra_apiserver.common.cells import NONE, moment, since
 
 Object = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import orjson
 
+from dra_apiserver.common.classes import PODS, name_of
 from dra_apiserver.errors import GroupResource, StatusError, forbidden
-from dra_apiserver.kinds.common.classes import PODS, name_of
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dra_apiserver.common.counts import check_not_negative
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from dra_apiserver.kinds.common.counts import check_not_negative
 
 JsonObject = dict[str, Any]
 _SCHEMES = ("HTTP", "HTTPS")

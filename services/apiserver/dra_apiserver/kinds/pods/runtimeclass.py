@@ -6,9 +6,9 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common.classes import PODS, is_new, name_of
 from dra_apiserver.errors import forbidden
-from dra_apiserver.kinds.common.classes import PODS, is_new, name_of
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from dra_shared.names import label_value
 
+from dra_apiserver.common import names
+from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
 from dra_apiserver.kinds.resource.selectors import check_node_selector, check_node_selector_term
 
 JsonObject = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain, max_length_message, regex_message
 
+from dra_apiserver.common.addresses import check_legacy_address
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required, too_long
-from dra_apiserver.kinds.common.addresses import check_legacy_address
 from dra_apiserver.kinds.pods.profiles import check_app_armor, check_windows
 
 JsonObject = dict[str, Any]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.objectmeta import validate_annotations, validate_labels
+from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.objectmeta import validate_annotations, validate_labels
-from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.pods.claims import check_pod_claims
 from dra_apiserver.kinds.pods.containers import ContainerCheck, check_image
 from dra_apiserver.kinds.pods.scheduling import (

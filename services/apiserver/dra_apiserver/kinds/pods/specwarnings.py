@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 from typing import Any
 
-from dra_apiserver.kinds.common.addresswarnings import address_warnings
-from dra_apiserver.kinds.common.nodelabels import DEPRECATED, term_warnings
+from dra_apiserver.common.addresswarnings import address_warnings
+from dra_apiserver.common.nodelabels import DEPRECATED, term_warnings
 from dra_apiserver.kinds.pods.volumewarnings import volume_warnings, whole_bytes
 
 JsonObject = dict[str, Any]

@@ -7,11 +7,11 @@ from typing import Any
 
 from dra_shared.version import V1_37, Version
 
+from dra_apiserver.common import names
+from dra_apiserver.common.addresses import check_legacy_address, parse_address
+from dra_apiserver.common.goshapes import Shape, show
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, json_value
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.addresses import check_legacy_address, parse_address
-from dra_apiserver.kinds.common.goshapes import Shape, show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods.allocatable import check_node_allocatable
 from dra_apiserver.kinds.pods.claims import check_claim_statuses, check_extended_resources
 from dra_apiserver.kinds.pods.health import check_allocated_resources, check_users

@@ -7,15 +7,15 @@ from typing import Any
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37, Version
 
+from dra_apiserver.common.gates import drop_disabled
+from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError, invalid, json_value
-from dra_apiserver.kinds.common.gates import drop_disabled
-from dra_apiserver.kinds.common.generic import GenericStrategy
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.pods.gates import IN_SPEC, IN_STATUS, POD, POD_STATUS
 from dra_apiserver.kinds.pods.resize import check_resize
 from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
 from dra_apiserver.kinds.pods.update import check_ephemeral_update, check_spec_update
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.godiff import godiff
+from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
-from dra_apiserver.kinds.common.godiff import godiff
-from dra_apiserver.kinds.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.kinds.pods.containers import check_image
 from dra_apiserver.kinds.pods.scheduling import check_tolerations
 from dra_apiserver.schema import same

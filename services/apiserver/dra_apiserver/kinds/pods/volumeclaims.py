@@ -8,6 +8,7 @@ from typing import Any
 from dra_shared.names import dns_subdomain
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import (
     FieldError,
     Verbatim,
@@ -16,7 +17,6 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
 
 JsonObject = dict[str, Any]
 

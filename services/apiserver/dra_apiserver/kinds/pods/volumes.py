@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -13,7 +14,6 @@ from dra_apiserver.errors import (
     invalid,
     required,
 )
-from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.pods.volumesources import check_source
 
 JsonObject = dict[str, Any]

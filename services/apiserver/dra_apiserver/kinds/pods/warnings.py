@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.kinds.common.addresswarnings import address_warnings
-from dra_apiserver.kinds.common.warnings import name_warnings, template_changed
+from dra_apiserver.common.addresswarnings import address_warnings
+from dra_apiserver.common.warnings import name_warnings, template_changed
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
 
 JsonObject = dict[str, Any]

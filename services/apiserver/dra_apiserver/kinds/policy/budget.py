@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.conditions import check_conditions
+from dra_apiserver.common.counts import check_count_or_percent, check_counts
+from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import (
     FieldError,
     invalid,
     not_supported,
 )
-from dra_apiserver.kinds.common.conditions import check_conditions
-from dra_apiserver.kinds.common.counts import check_count_or_percent, check_counts
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
 
 JsonObject = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kinds.common.objectcells import age, name, part
+from dra_apiserver.common.objectcells import age, name, part
 
 Object = Mapping[str, Any]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dra_shared.names import path_segment_name
 
-from dra_apiserver.kinds.common.builtin import builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.printing import printer
-from dra_apiserver.kinds.kind import Object, Rewind
+from dra_apiserver.common.builtin import builtin
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.kind import Object, Rewind
 from dra_apiserver.kinds.rbac import columns, defaults, validation
 from dra_apiserver.kinds.rbac.escalation import check_escalation
 

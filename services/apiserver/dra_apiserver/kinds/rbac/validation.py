@@ -6,8 +6,8 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain, path_segment
 
+from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, invalid, not_supported, required
-from dra_apiserver.kinds.common.labelselectors import check_label_selector
 from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]

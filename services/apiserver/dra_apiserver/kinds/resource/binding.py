@@ -6,10 +6,10 @@ from typing import Any
 
 from dra_shared.version import Version
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import FieldError, duplicate, invalid
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.lists import repeated
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 

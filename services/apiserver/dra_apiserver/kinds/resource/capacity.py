@@ -10,8 +10,8 @@ from dra_shared.features import FeatureGates
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37
 
+from dra_apiserver.common.lists import check_set
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
-from dra_apiserver.kinds.common.lists import check_set
 from dra_apiserver.kinds.resource.capacityrange import CapacityRange, check_steps
 
 JsonObject = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, Version
 
+from dra_apiserver.common import names
+from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.resource.declared import limit, values
 from dra_apiserver.kinds.resource.derived import DerivedAttributes
 from dra_apiserver.kinds.resource.lists import Lists

@@ -9,6 +9,10 @@ from typing import Any
 from dra_shared.numerals import integer
 from dra_shared.version import V1_35, V1_37, Version
 
+from dra_apiserver.common import names
+from dra_apiserver.common.conditions import check_conditions
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
@@ -18,10 +22,6 @@ from dra_apiserver.errors import (
     too_long,
     too_many,
 )
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.conditions import check_conditions
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.claimspec import RequestNames
 from dra_apiserver.kinds.resource.declared import limit, values

@@ -15,10 +15,10 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
+from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.structs import Field, Stage, fields
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
-from dra_apiserver.kinds.common.declarative.structs import Field, Stage, fields
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

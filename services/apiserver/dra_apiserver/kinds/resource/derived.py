@@ -7,8 +7,8 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
-from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compiled

@@ -9,10 +9,10 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, V1_37, Version
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, Verbatim, invalid, required, too_long
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.validspecs import KnownGood
 from dra_apiserver.kinds.resource.allocatable import check_allocatable
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dra_shared.version import V1_35, VERSIONS, Version
 
-from dra_apiserver.kinds.common.gates import GatedFields
+from dra_apiserver.common.gates import GatedFields
 
 
 def claim_spec_fields(at: str, *, distinct_since: Version = VERSIONS[0]) -> tuple[GatedFields, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_shared.version import V1_36, V1_37, Version
 
-from dra_apiserver.kinds.common.goshapes import MAP, NODE_SELECTOR_TERM, Shape
+from dra_apiserver.common.goshapes import MAP, NODE_SELECTOR_TERM, Shape
 
 _SELECTOR: Shape = [("CEL", "cel", [("Expression", "expression", None, "")], "null")]
 _TOLERATION: Shape = [

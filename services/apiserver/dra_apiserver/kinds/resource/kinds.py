@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common import objectcells
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.fieldlabels import unsupported_version_label
-from dra_apiserver.kinds.common.printing import printer
-from dra_apiserver.kinds.kind import Object, Rewind
+from dra_apiserver.common import objectcells
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.fieldlabels import unsupported_version_label
+from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.kind import Object, Rewind
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass, nodefeatures
 from dra_apiserver.kinds.resource.strategy import (

@@ -10,15 +10,15 @@ from typing import Any, TypeVar
 
 from dra_shared.version import V1_35, V1_36, Version
 
+from dra_apiserver.common import lists
+from dra_apiserver.common.lists import Check
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common import lists
-from dra_apiserver.kinds.common.lists import Check
 
 T = TypeVar("T")
 
 
 class Lists:
-    """Checks lists as ``kubernetes`` does; the methods are those of :mod:`dra_apiserver.kinds.common.lists`."""
+    """Checks lists as ``kubernetes`` does; the methods are those of :mod:`dra_apiserver.common.lists`."""
 
     def __init__(self, kubernetes: Version) -> None:
         self._kubernetes = kubernetes

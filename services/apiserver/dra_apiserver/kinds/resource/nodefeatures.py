@@ -18,7 +18,7 @@ from dra_shared.version import V1_37
 from msgspec import convert as typed
 
 from dra_apiserver.errors import GroupResource, forbidden, quote
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

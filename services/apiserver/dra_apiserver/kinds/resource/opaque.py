@@ -7,8 +7,8 @@ from typing import Any
 from dra_shared.jsontext import dumps
 from dra_shared.version import Version
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, invalid, required, too_long
-from dra_apiserver.kinds.common import names
 
 JsonObject = dict[str, Any]
 PARAMETERS_LENGTH = 10 * 1024

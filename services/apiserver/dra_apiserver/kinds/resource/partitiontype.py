@@ -6,9 +6,9 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.kinds.resource.goshapes import device_attribute
 
 JsonObject = dict[str, Any]

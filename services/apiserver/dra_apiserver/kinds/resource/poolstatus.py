@@ -6,10 +6,10 @@ from typing import Any
 
 from dra_shared.version import Version
 
+from dra_apiserver.common.conditions import check_conditions
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common.conditions import check_conditions
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.goshapes import pool_status
 from dra_apiserver.schema import same
 

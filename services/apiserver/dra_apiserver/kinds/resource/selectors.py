@@ -8,6 +8,7 @@ from dra_shared.cel import CompileError, Program, compile_expression
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
@@ -16,7 +17,6 @@ from dra_apiserver.errors import (
     required,
     too_long,
 )
-from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.lists import repeated
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.lists import repeated
 
 _PREPARE, _UNPREPARE, _ALL = "NodePrepareResources", "NodeUnprepareResources", "*"
 _KNOWN = (_ALL, _PREPARE, _UNPREPARE)

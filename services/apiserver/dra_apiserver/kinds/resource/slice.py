@@ -6,10 +6,10 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
+from dra_apiserver.common import names
+from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, Verbatim, invalid, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.goshapes import NODE_SELECTOR_TERM, show
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.resource.counters import (
     check_consumption_of,
     check_counter_set,

@@ -11,7 +11,7 @@ from typing import Any
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same, same_members
 from dra_apiserver.user import service_account
 

@@ -8,17 +8,18 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
-from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
-from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
-from dra_apiserver.kinds.common.gates import drop_disabled
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.goshapes import show
-from dra_apiserver.kinds.common.objectmeta import (
+from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
+from dra_apiserver.common.gates import drop_disabled
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.goshapes import show
+from dra_apiserver.common.objectmeta import (
     IMMUTABLE,
     reset_for_status,
     validate_annotations,
     validate_labels,
 )
+from dra_apiserver.errors import FieldError, forbidden_field, internal_field, invalid, quote
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.resource import claimspec as requests
 from dra_apiserver.kinds.resource import deviceclass, poolstatus, taintrule
 from dra_apiserver.kinds.resource import slice as resourceslice
@@ -34,7 +35,6 @@ from dra_apiserver.kinds.resource.gates import (
 )
 from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spec
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]

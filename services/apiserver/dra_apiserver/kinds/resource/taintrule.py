@@ -6,9 +6,9 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
+from dra_apiserver.common import names
+from dra_apiserver.common.conditions import check_conditions
 from dra_apiserver.errors import FieldError, too_many
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.conditions import check_conditions
 from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_taint
 from dra_apiserver.schema import same_items

@@ -6,8 +6,8 @@ from typing import Any
 
 from dra_shared.version import V1_35, Version
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, invalid, not_supported, required
-from dra_apiserver.kinds.common import names
 from dra_apiserver.kinds.resource.declared import values
 
 JsonObject = dict[str, Any]

@@ -8,12 +8,12 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37, Version
 
+from dra_apiserver.common.conditions import check_conditions
+from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
+from dra_apiserver.common.gates import GatedFields, drop_disabled
 from dra_apiserver.errors import FieldError, invalid
-from dra_apiserver.kinds.common.conditions import check_conditions
-from dra_apiserver.kinds.common.declarative.rules import ENFORCED, DeclaredRules
-from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.scheduling.podgroups import CLAIMS, TOPOLOGY
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 _COMPOSITE = "CompositePodGroup"

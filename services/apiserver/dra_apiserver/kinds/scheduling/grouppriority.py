@@ -9,11 +9,11 @@ from typing import Any
 
 from dra_shared.version import V1_37
 
+from dra_apiserver.common.classes import name_of
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kinds.common.classes import name_of
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.pods.priority import default_class
 from dra_apiserver.kinds.scheduling.podgroups import PREEMPTION
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common import objectcells
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.common import objectcells
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.pods import priority
 from dra_apiserver.kinds.scheduling import columns, defaults, grouppriority, podgroupadmission, priorityclass
 from dra_apiserver.kinds.scheduling.strategy import (

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dra_apiserver.errors import GroupResource, StatusError, forbidden, quote
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -12,6 +12,8 @@ from typing import Any
 from dra_shared.features import FeatureGates
 from dra_shared.names import dns_label, dns_subdomain, label_key, path_segment
 
+from dra_apiserver.common.conditions import check_conditions
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
     Verbatim,
@@ -22,8 +24,6 @@ from dra_apiserver.errors import (
     required,
     too_many,
 )
-from dra_apiserver.kinds.common.conditions import check_conditions
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]

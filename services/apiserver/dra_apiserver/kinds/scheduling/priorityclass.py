@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
@@ -11,9 +13,7 @@ from dra_apiserver.errors import (
     not_supported,
     required,
 )
-from dra_apiserver.kinds.common.checked import CheckedStrategy
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common.gates import GatedFields, drop_disabled
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.objectmeta import reset_for_status
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.objectmeta import reset_for_status
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.scheduling.declared import (
     check_declared,
     check_group_status,
@@ -24,7 +25,6 @@ from dra_apiserver.kinds.scheduling.podgroups import (
     check_workload,
 )
 from dra_apiserver.kinds.scheduling.templates import check_templates
-from dra_apiserver.kinds.strategy import Context
 
 JsonObject = dict[str, Any]
 

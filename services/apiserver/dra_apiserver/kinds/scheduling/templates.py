@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, Verbatim, duplicate, invalid
-from dra_apiserver.kinds.common.goshapes import show
 
 JsonObject = dict[str, Any]
 _DEPTH = 4

@@ -7,6 +7,12 @@ from typing import Any
 from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common import names
+from dra_apiserver.common.counts import check_counts
+from dra_apiserver.common.goshapes import Shape, show
+from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
+from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -15,12 +21,6 @@ from dra_apiserver.errors import (
     required,
     too_long,
 )
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.counts import check_counts
-from dra_apiserver.kinds.common.goshapes import Shape, show
-from dra_apiserver.kinds.common.labelselectors import check_label_selector, shown_selector
-from dra_apiserver.kinds.common.lists import repeated
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.storage.volumes import driver_name
 from dra_apiserver.schema import same, same_members
 

@@ -7,9 +7,9 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
-from dra_apiserver.kinds.common.builtin import STATUS_ALONE, builtin
-from dra_apiserver.kinds.common.checked import CheckedStrategy, StatusStrategy
-from dra_apiserver.kinds.common.printing import printer
+from dra_apiserver.common.builtin import STATUS_ALONE, builtin
+from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
+from dra_apiserver.common.printing import printer
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import limits
 from dra_apiserver.kinds.storage import admission, claimstatus, columns, csi, defaults, volumes, warnings

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.common.checked import CheckedStrategy
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.storage.volumes import check_claim, check_csi_driver, check_volume
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]

@@ -7,6 +7,9 @@ from typing import Any
 from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
+from dra_apiserver.common.godiff import godiff
+from dra_apiserver.common.lists import repeated
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
@@ -18,9 +21,6 @@ from dra_apiserver.errors import (
     required,
     too_long,
 )
-from dra_apiserver.kinds.common.godiff import godiff
-from dra_apiserver.kinds.common.lists import repeated
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 from dra_apiserver.kinds.pods.volumeclaims import (
     VOLUME_MODES,
     check_access_modes,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from dra_apiserver.kinds.common.nodelabels import DEPRECATED, selector_warnings, term_warnings
-from dra_apiserver.kinds.common.warnings import annotations_of, spec_of
+from dra_apiserver.common.nodelabels import DEPRECATED, selector_warnings, term_warnings
+from dra_apiserver.common.warnings import annotations_of, spec_of
 from dra_apiserver.kinds.pods.volumewarnings import claim_warnings, persistent_source_warnings
 from dra_apiserver.schema import same_members
 

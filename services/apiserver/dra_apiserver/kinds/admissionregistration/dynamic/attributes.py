@@ -11,8 +11,8 @@ from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.equality import copied
 from dra_apiserver.errors import GroupResource, StatusError, forbidden
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.kind import Kind
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import object_type, strip
 from dra_apiserver.target import Target

@@ -10,8 +10,8 @@ from dra_shared.selectors import SelectorError, label_selector
 from dra_apiserver.conversion import convert
 from dra_apiserver.equality import copied
 from dra_apiserver.errors import internal
-from dra_apiserver.kinds.kind import Kind
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.registry import Registry
 
 JsonObject = dict[str, Any]

@@ -7,8 +7,8 @@ from typing import Any
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.errors import invalid, invalid_object, quote
+from dra_apiserver.kindkit.kind import api_version, split_api_version
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
-from dra_apiserver.kinds.kind import api_version, split_api_version
 from dra_apiserver.patch.operations import OperationFailed, TestFailed, apply_operations
 from dra_apiserver.schema import DecodeError, default, equal, object_type, sanitize
 from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered

@@ -15,12 +15,12 @@ import orjson
 from dra_apiserver.admission.chain import NOTHING_REGISTERED, Registered
 from dra_apiserver.api import Api
 from dra_apiserver.http import Request
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.admissionregistration.dynamic import mutating, validating, webhooks
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, places
 from dra_apiserver.kinds.admissionregistration.dynamic.calls import Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.matching import covers
 from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinvocation
-from dra_apiserver.kinds.strategy import Context
 from dra_apiserver.rest.meta import generate_name
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from dra_shared.names import NameRule, dns_subdomain_name
 
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.quota import QUOTA
-from dra_apiserver.kinds.kind import (
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.quota import QUOTA
+from dra_apiserver.kindkit.kind import (
     CheckEscalation,
     Convert,
     Default,
@@ -23,8 +23,8 @@ from dra_apiserver.kinds.kind import (
     Route,
     Warn,
 )
-from dra_apiserver.kinds.names import named_kind
-from dra_apiserver.kinds.strategy import Strategy
+from dra_apiserver.kindkit.names import named_kind
+from dra_apiserver.kindkit.strategy import Strategy
 
 _GENERIC: Strategy = GenericStrategy()
 _PLAIN_REWIND = Rewind()

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dra_apiserver.equality import differs
-from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.gates import GatedFields, drop_disabled
-from dra_apiserver.kinds.common.objectmeta import (
+from dra_apiserver.common.gates import GatedFields, drop_disabled
+from dra_apiserver.common.objectmeta import (
     validate_kube_finalizers,
     validate_metadata,
     validate_metadata_update,
 )
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.equality import differs
+from dra_apiserver.errors import FieldError
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import equal, object_type
 
 JsonObject = dict[str, Any]

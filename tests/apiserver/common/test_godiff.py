@@ -1,7 +1,7 @@
 """Differences as Go prints them, by hand from the rules of encoding/json and difflib."""
 
 import httpx
-from dra_apiserver.kinds.common.godiff import godiff
+from dra_apiserver.common.godiff import godiff
 
 _PODS = "/api/v1/namespaces/default/pods"
 _MERGE = {"Content-Type": "application/merge-patch+json"}

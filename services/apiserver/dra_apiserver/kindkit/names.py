@@ -12,7 +12,7 @@ import orjson
 from dra_shared.api.schema import kinds_document
 from dra_shared.version import Version, release
 
-from dra_apiserver.kinds.kind import (
+from dra_apiserver.kindkit.kind import (
     ALL_VERBS,
     Kind,
     ScalePaths,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dra_apiserver.api import Api
     from dra_apiserver.authorization import Authorizer
     from dra_apiserver.http import Request
-    from dra_apiserver.kinds.strategy import Context, Strategy
+    from dra_apiserver.kindkit.strategy import Context, Strategy
     from dra_apiserver.target import Target
     from dra_apiserver.user import UserInfo
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.errors import quote
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 
 
 def unsupported_field_label(kind: Kind, version: str, label: str) -> str:

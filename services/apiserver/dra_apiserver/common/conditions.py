@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required, too_long
-from dra_apiserver.kinds.common import names
 
 JsonObject = dict[str, Any]
 _STATUSES = ("False", "True", "Unknown")

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from dra_apiserver.errors import GroupResource
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 

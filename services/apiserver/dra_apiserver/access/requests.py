@@ -11,10 +11,10 @@ from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.names import path_segment_name
 from dra_shared.selectors import SelectorError
 
+from dra_apiserver.access.impersonation import Impersonation
 from dra_apiserver.authentication import impersonated
 from dra_apiserver.authorization.attributes import Attributes, refusal
 from dra_apiserver.authorization.authorizer import Authorizer
-from dra_apiserver.authorization.impersonation import Impersonation
 from dra_apiserver.http import Request
 from dra_apiserver.user import UserInfo
 

@@ -4,7 +4,7 @@ A `Strategy` prepares and validates an object of one kind, or of one of its subr
 Handlers call, in upstream's order (`registry/rest`): `prepare_for_create`, `validate_create`, then
 `warnings_on_create`; for a change `prepare_for_update`, `validate_update`, `warnings_on_update`.
 
-A kind without behaviour of its own has `dra_apiserver.kinds.common.generic.GenericStrategy`.
+A kind without behaviour of its own has `dra_apiserver.common.generic.GenericStrategy`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from dra_shared.features import FeatureGates
 
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.kind import Kind
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 
 JsonObject = dict[str, Any]

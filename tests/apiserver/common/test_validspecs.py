@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from dra_apiserver.common.validspecs import KnownGood
 from dra_apiserver.errors import FieldError, required
-from dra_apiserver.kinds.common.validspecs import KnownGood
 
 
 class _Look:

@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.declarative import structs
-from dra_apiserver.kinds.common.declarative.rules import ALL, DeclaredRules
-from dra_apiserver.kinds.common.declarative.structs import Rule, Stage
+from dra_apiserver.common.declarative import structs
+from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
+from dra_apiserver.common.declarative.structs import Rule, Stage
 from dra_shared.api.schema import schema_document
 
 Json = dict[str, Any]
@@ -105,7 +105,7 @@ def test_a_rule_names_its_stage_and_what_it_applies_to() -> None:
 
 def test_a_rule_that_is_not_known_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     field = structs.Field("size", structs.Shape.NUMBER, rules=(Rule("multipleOf", value="2"),))
-    rules = "dra_apiserver.kinds.common.declarative.rules"
+    rules = "dra_apiserver.common.declarative.rules"
     monkeypatch.setattr(f"{rules}.fields", lambda _: (field,))
     monkeypatch.setattr(f"{rules}.struct_fields", lambda _: {"size": None})
     with pytest.raises(ValueError, match="size declares a rule that is not known: multipleOf"):

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dra_shared.numerals import integer, is_digits
 
-from dra_apiserver.kinds.common.addresses import parse_address
+from dra_apiserver.common.addresses import parse_address
 
 
 def address_warnings(path: str, value: str) -> Iterator[str]:

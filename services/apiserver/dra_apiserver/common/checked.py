@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dra_apiserver.common.gates import GatedFields
+from dra_apiserver.common.generic import GenericStrategy
+from dra_apiserver.common.objectmeta import keep_metadata, reset_for_status
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kinds.common.gates import GatedFields
-from dra_apiserver.kinds.common.generic import GenericStrategy
-from dra_apiserver.kinds.common.objectmeta import keep_metadata, reset_for_status
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]

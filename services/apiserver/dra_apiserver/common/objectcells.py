@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_shared.quantity import Quantity, QuantityError
 
-from dra_apiserver.kinds.common.cells import (
+from dra_apiserver.common.cells import (
     since,
 )
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.addresswarnings import address_warnings, range_warnings
+from dra_apiserver.common.addresswarnings import address_warnings, range_warnings
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
 
 from tests.support.somekinds import built_in

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from dra_apiserver.common.declarative.formats import FORMATS
+from dra_apiserver.common.declarative.structs import Field, Rule
+from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import (
     ErrorType,
     FieldError,
@@ -19,9 +22,6 @@ from dra_apiserver.errors import (
     too_long,
     too_many,
 )
-from dra_apiserver.kinds.common.declarative.formats import FORMATS
-from dra_apiserver.kinds.common.declarative.structs import Field, Rule
-from dra_apiserver.kinds.common.objectmeta import IMMUTABLE
 
 
 class Site(NamedTuple):

@@ -12,10 +12,10 @@ from typing import Any
 
 from dra_shared.features import FeatureGates
 
+from dra_apiserver.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
+from dra_apiserver.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
+from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, duplicate, invalid
-from dra_apiserver.kinds.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
-from dra_apiserver.kinds.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
-from dra_apiserver.kinds.common.goshapes import show
 from dra_apiserver.schema import equal, equal_fields, struct_fields
 from dra_apiserver.schema import types as schema
 

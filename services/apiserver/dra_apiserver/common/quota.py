@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kinds.kind import Plugin
-from dra_apiserver.kinds.strategy import Context
+from dra_apiserver.kindkit.kind import Plugin
+from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.storage import Resource
 
 if TYPE_CHECKING:

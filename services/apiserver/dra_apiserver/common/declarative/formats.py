@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from dra_shared.names import dns_label, dns_subdomain, label_key, path_segment
 
+from dra_apiserver.common.names import DOMAIN_LENGTH, c_identifier
 from dra_apiserver.errors import FieldError, invalid, too_long
-from dra_apiserver.kinds.common.names import DOMAIN_LENGTH, c_identifier
 
 Format = Callable[[str, str], list[FieldError]]
 """The errors of a text at a path."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_apiserver.common import names
+from dra_apiserver.common.objectmeta import validate_labels
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
-from dra_apiserver.kinds.common import names
-from dra_apiserver.kinds.common.objectmeta import validate_labels
 
 JsonObject = dict[str, Any]
 

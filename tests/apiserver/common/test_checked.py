@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_apiserver.kinds.common.checked import CheckedStrategy
+from dra_apiserver.common.checked import CheckedStrategy
 
 from tests.support.somekinds import built_in
 
