@@ -26,6 +26,7 @@ COPY tools/hatch_build.py tools/hatch_build.py
 COPY examples examples
 COPY shared shared
 COPY services services
+COPY toolkit toolkit
 COPY cli cli
 COPY --from=site /src/site site
 RUN pip install --no-deps --no-build-isolation . \

@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 TOOLS := $(VENV)/.installed-dev
 PROJECTS := $(wildcard pyproject.toml shared/pyproject.toml services/*/pyproject.toml tools/hatch_build.py)
-MODULES := $(wildcard shared/dra_shared services/*/dra_* cli/dra_cli cli/dralab)
+MODULES := $(wildcard shared/dra_shared services/*/dra_* toolkit/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 

@@ -18,7 +18,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-_FOLDERS = ("bench", "cli", "docs", "examples", "services", "shared", "templates", "tests", "tools")
+_FOLDERS = (
+    "bench",
+    "cli",
+    "docs",
+    "examples",
+    "services",
+    "shared",
+    "templates",
+    "tests",
+    "toolkit",
+    "tools",
+)
 _GENERATED = ("_pb2.py", "_pb2_grpc.py")
 # The changelog has one line for each change. Pages below tests describe recorded data.
 _NOT_PAGES = ("CHANGELOG.md", "tests/")

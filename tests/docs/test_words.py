@@ -28,7 +28,7 @@ PACKAGES = [
     "services/node-agent",
     "services/scheduler",
 ]
-PACKAGES += ["shared", "tests", "tools"]
+PACKAGES += ["shared", "tests", "toolkit", "tools"]
 
 
 @pytest.mark.parametrize("page", PAGES)

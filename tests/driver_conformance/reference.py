@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from dra_conformance.driverprocess import Ended, Usage
 from dra_node_agent.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
@@ -27,7 +28,6 @@ from dra_node_agent.proto import (
 )
 from dra_shared.client.rest import Client
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37
-from dralab.conformance.driverprocess import Ended, Usage
 from grpc import aio
 
 from tests.driver_conformance.servicers import DraServicer, HealthServicer, Refused, RegistrationServicer

@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from dra_conformance.catalog import select
+from dra_conformance.containerdriver import ContainerDriver, is_container
+from dra_conformance.pace import Pace
 from dralab.conformance import Options, Outcome, run
-from dralab.conformance.catalog import select
-from dralab.conformance.containerdriver import ContainerDriver, is_container
-from dralab.conformance.pace import Pace
 
 from tests.driver_conformance import fakecontainers
 from tests.support.waiting import until

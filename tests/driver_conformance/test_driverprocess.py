@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli.errors import CommandError
-from dralab.conformance.driverprocess import ProcessDriver, filled
+from dra_conformance.driverprocess import ProcessDriver, filled
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import blocking_until, is_running, until
@@ -72,7 +72,7 @@ async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 
 _KILLED = """
 import asyncio, os, pathlib, signal, sys
-from dralab.conformance.driverprocess import ProcessDriver
+from dra_conformance.driverprocess import ProcessDriver
 
 async def main():
     driver = ProcessDriver(["sh", "-c", "sleep 600 & echo $! $$; wait"], {}, {}, pathlib.Path(sys.argv[1]))

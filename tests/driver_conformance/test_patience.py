@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from dra_conformance.catalog import select
+from dra_conformance.check import Unmet
+from dra_conformance.pace import Pace
+from dra_conformance.patience import Patience
 from dra_node_agent.kubelet.dra.connection import DriverError
 from dralab.conformance import Outcome
-from dralab.conformance.catalog import select
-from dralab.conformance.check import Unmet
-from dralab.conformance.pace import Pace
-from dralab.conformance.patience import Patience
 
 from tests.driver_conformance.reference import Json, Reference
 from tests.driver_conformance.trial import PACE, tried

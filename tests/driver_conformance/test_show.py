@@ -4,9 +4,9 @@ import json
 from xml.etree import ElementTree
 
 import pytest
+from dra_conformance.show import FORMATS, explanation, line, listing, passed, strictly, summary
 from dra_shared.version import V1_34, V1_37, release
 from dralab.conformance import CHECKS, Outcome, Result, select
-from dralab.conformance.show import FORMATS, explanation, line, listing, passed, strictly, summary
 
 _ABOUT = {"command": "my-driver --flag", "kubernetesVersion": "1.36", "dralab": "0.0"}
 _BY_ID = {check.id: check for check in CHECKS}

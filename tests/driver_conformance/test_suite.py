@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_conformance.catalog import select
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
 from dra_shared.version import V1_35
 from dralab.conformance import Options, Outcome, run
-from dralab.conformance.catalog import select
 
 from tests.driver_conformance.reference import Reference
 from tests.driver_conformance.trial import LONG, tried

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from dra_conformance.cdifiles import CdiFiles
+from dra_conformance.kubelet import Kubelet
+from dra_conformance.pace import Pace
+from dra_conformance.runner import run
+from dra_conformance.session import Session
+from dra_conformance.world import World, default_rules
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
 from dra_shared.version import Version
 from dralab.conformance import CHECKS, Check, Outcome, Result
-from dralab.conformance.cdifiles import CdiFiles
-from dralab.conformance.kubelet import Kubelet
-from dralab.conformance.pace import Pace
-from dralab.conformance.runner import run
-from dralab.conformance.session import Session
-from dralab.conformance.world import World, default_rules
 
 from tests.driver_conformance.reference import LocalDriver, Reference
 

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from dra_cli.cluster import Cluster
-from dralab.testing.options import Options
-from dralab.testing.processes import Processes
+from dra_testing.options import Options
+from dra_testing.processes import Processes
 
 
 async def main() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 import dra_cli.cluster
 import pytest
 from dra_cli.forkserver import ADDRESS
-from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout, processes
+from dra_testing import processes
+from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout
 
 from tests.testing.manifests import POD
 

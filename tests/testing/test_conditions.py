@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 from dra_cli.discovery import ServedResource
+from dra_testing.conditions import Condition, has_started, obstacle
 from dralab.testing import Cluster, WaitTimeout
-from dralab.testing.conditions import Condition, has_started, obstacle
 
 
 def _resource(plural: str) -> ServedResource:

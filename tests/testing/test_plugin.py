@@ -117,10 +117,10 @@ def test_one():
 
 def test_a_pytest_without_clusters_loads_no_service() -> None:
     program = (
-        "import sys, dralab.testing.plugin\n"
-        "print(sorted(name for name in sys.modules if name.startswith('dra_') and name != 'dra_shared'))\n"
+        "import sys, dra_testing.plugin\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules if name.startswith('dra_')}))\n"
         "from dralab.testing import Cluster, AsyncCluster, AsyncPod, Options, Pod, WaitTimeout\n"
         "print('dra_apiserver' in sys.modules)\n"
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert result.stdout == "[]\nTrue\n"
+    assert result.stdout == "['dra_testing']\nTrue\n"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import uvloop
 from dra_cli.errors import CommandError
-from dralab.testing.options import Options
-from dralab.testing.processes import Processes
+from dra_testing.options import Options
+from dra_testing.processes import Processes
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import blocking_until, is_running

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 import structlog
-from dralab.testing import AsyncCluster, services
-from dralab.testing.services import _quiet_logs
+from dra_testing import services
+from dra_testing.services import _quiet_logs
+from dralab.testing import AsyncCluster
 from structlog.testing import capture_logs
 
 

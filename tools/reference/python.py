@@ -8,7 +8,7 @@ from typing import Any
 import dralab
 import dralab.driver
 import dralab.testing
-from dralab.testing import plugin
+from dra_testing import plugin
 
 from tools.reference.markdown import Page
 

@@ -2,14 +2,13 @@
 
 import argparse
 import asyncio
-import importlib
 import os
 import shlex
 import signal
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from dra_shared import __version__
 from dra_shared.version import DEFAULT, Version
@@ -17,6 +16,9 @@ from dra_shared.version import DEFAULT, Version
 from dra_cli import manifests
 from dra_cli.errors import CommandError
 from dra_cli.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from dra_conformance.check import Check
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -31,13 +33,14 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         CommandError: the options contradict each other, a file cannot be used, or the driver cannot be started.
     """
-    # The suite runs an API server in this process, whose database the command must not import.
-    conformance = importlib.import_module("dralab.conformance")
-    show = importlib.import_module("dralab.conformance.show")
+    # The suite brings an API server and a node along: no other command needs them.
+    from dra_conformance import show
+    from dra_conformance.catalog import select
+
     if chosen.explain:
-        print(show.explanation(_named(conformance, chosen.explain)))
+        print(show.explanation(_find_check(chosen.explain)))
         return 0
-    checks = conformance.select(chosen.k)
+    checks = select(chosen.k)
     if not checks:
         raise CommandError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
     if chosen.list:
@@ -46,13 +49,17 @@ def run(chosen: argparse.Namespace) -> int:
         asked = chosen.kubernetes_version
         print(show.listing(checks, _version(asked) if asked else None))
         return 0
-    return _try(chosen, conformance, show, checks)
+    return _try(chosen, checks)
 
 
-def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -> int:
-    pace = importlib.import_module("dralab.conformance.pace")
+def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
+    from dra_conformance import show
+    from dra_conformance.pace import Pace
+    from dra_conformance.suite import Options
+    from dra_conformance.suite import run as run_suite
+
     judge = show.strictly if chosen.strict else show.leniently
-    options = conformance.Options(
+    options = Options(
         command=_command(chosen),
         checks=checks,
         directory=_directory(chosen.directory),
@@ -62,13 +69,13 @@ def _try(chosen: argparse.Namespace, conformance: Any, show: Any, checks: Any) -
         rules=_rules(chosen.role) if chosen.role else None,
         parameters=_parameters(chosen.config) if chosen.config else None,
         metrics_url=_metrics_url(chosen.metrics_url),
-        pace=pace.Pace(start=chosen.start_timeout, cycles=chosen.cycles),
+        pace=Pace(start=chosen.start_timeout, cycles=chosen.cycles),
         report=(lambda one: print(show.line(judge(one)), flush=True)) if chosen.output == "table" else None,
         announce=_announce if chosen.attach else None,
     )
     began = time.monotonic()
     try:
-        results = [judge(one) for one in asyncio.run(until_terminated(conformance.run(options)))]
+        results = [judge(one) for one in asyncio.run(until_terminated(run_suite(options)))]
     except asyncio.CancelledError:
         raise CommandError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
@@ -91,8 +98,10 @@ async def until_terminated(work: Coroutine[Any, Any, T]) -> T:
     return await task
 
 
-def _named(conformance: Any, name: str) -> Any:
-    for check in conformance.CHECKS:
+def _find_check(name: str) -> "Check":
+    from dra_conformance.catalog import CHECKS
+
+    for check in CHECKS:
         if check.id == name:
             return check
     raise CommandError(f"unknown check {name!r}; see dralab conformance driver --list", 2)

@@ -1,35 +1,25 @@
 """Clusters for tests: a pytest fixture ``dra_cluster``, and context managers for everything else.
 
 ``with Cluster(nodes=2) as cluster:`` for code that blocks, ``async with AsyncCluster(nodes=2) as cluster:`` for
-code that awaits. Installing dralab makes the fixture known to pytest (``dralab.testing.plugin``).
+code that awaits. Installing dralab makes the fixture known to pytest.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dralab.testing.blocking import Cluster, Pod
-    from dralab.testing.cluster import AsyncCluster, WaitTimeout
-    from dralab.testing.disturbance import Broken, Disturbance
-    from dralab.testing.options import Options
-    from dralab.testing.pods import AsyncPod
+    from dra_testing.blocking import Cluster, Pod
+    from dra_testing.cluster import AsyncCluster, WaitTimeout
+    from dra_testing.disturbance import Broken, Disturbance
+    from dra_testing.options import Options
+    from dra_testing.pods import AsyncPod
 
 __all__ = ["AsyncCluster", "AsyncPod", "Broken", "Cluster", "Disturbance", "Options", "Pod", "WaitTimeout"]
 
-_MODULES = {
-    "AsyncCluster": "cluster",
-    "AsyncPod": "pods",
-    "Broken": "disturbance",
-    "Cluster": "blocking",
-    "Disturbance": "disturbance",
-    "Options": "options",
-    "Pod": "blocking",
-    "WaitTimeout": "cluster",
-}
-
 
 def __getattr__(name: str) -> Any:
-    # Every pytest imports the package for its plugin, also where no test has a cluster: the services come when used.
-    if name in _MODULES:
-        return getattr(import_module(f"dralab.testing.{_MODULES[name]}"), name)
+    # The classes bring the services along: a program that only imports this package need not load them.
+    if name in __all__:
+        from dralab.testing import names
+
+        return getattr(names, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

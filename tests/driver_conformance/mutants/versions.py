@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from dra_conformance.world import default_rules
 from dra_shared.version import V1_36, V1_37
-from dralab.conformance.world import default_rules
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, Mutant
 from tests.driver_conformance.reference import Json

@@ -1,0 +1,99 @@
+"""Admin access: a claim that looks at a device which others use (KEP-5018)."""
+
+from collections import Counter
+
+from dra_conformance.check import Area, Breach, Unmet
+from dra_conformance.claims import Result
+from dra_conformance.session import Session, cdi_ids
+
+AREA = Area("admin", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAAdminAccess")
+
+_KEP = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-auth/5018-dra-adminaccess"
+
+
+@AREA.check(
+    "prepared",
+    "a device in use is prepared for an administrator",
+    promise="A result with adminAccess is prepared also while another claim has the device.",
+    source=_KEP,
+    cost="Monitoring cannot look at devices that are in use.",
+)
+async def _prepared(session: Session) -> None:
+    device = session.pick()[0]
+    async with (
+        session.claim([Result(device)], prepare=True),
+        session.claim([Result(device, admin=True)]) as admin,
+    ):
+        answer = await session.attempt(admin)
+        if isinstance(answer, str):
+            raise Breach(answer)
+
+
+@AREA.check(
+    "holder-kept",
+    "the holder of the device notices nothing",
+    promise="The end of an administrator's claim leaves the device with its holder.",
+    source=_KEP,
+    cost="When a monitoring pod ends, a training job loses its GPU.",
+    rests_on=(
+        "prepare.idempotent",
+        "unprepare.others-kept",
+        "admin.prepared",
+    ),
+)
+async def _holder_kept(session: Session) -> None:
+    device = session.pick()[0]
+    async with (
+        session.claim([Result(device)]) as holder,
+        session.claim([Result(device, admin=True)]) as admin,
+    ):
+        answer = await session.ready(holder)
+        if session.cdi.missing(cdi_ids(answer)):
+            raise Unmet("the holder's CDI devices are not there at all")
+        await session.ready(admin)
+        if problem := await session.undo(admin):
+            raise Unmet(problem)
+        if missing := session.cdi.missing(cdi_ids(answer)):
+            raise Breach(f"the holder lost {', '.join(missing)}")
+        again = await session.attempt(holder)
+        if isinstance(again, str):
+            raise Breach(f"the holder's claim: {again}")
+
+
+@AREA.check(
+    "no-holder",
+    "a device that an administrator looks at can be had",
+    promise="A claim with adminAccess takes nothing: other claims of the device are prepared while it is there.",
+    source=_KEP + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/817",
+    cost="A node whose devices are monitored starts no pods with devices.",
+    rests_on=("admin.prepared", "prepare.released"),
+)
+async def _no_holder(session: Session) -> None:
+    device = session.pick()[0]
+    async with (
+        session.claim([Result(device, admin=True)], prepare=True),
+        session.claim([Result(device)]) as other,
+    ):
+        answer = await session.attempt(other)
+        if isinstance(answer, str):
+            raise Breach(f"while an administrator's claim is prepared: {answer}")
+
+
+@AREA.check(
+    "own-names",
+    "an administrator's claim has CDI names of its own",
+    promise="While a claim and an administrator's claim have one device no CDI name is defined twice.",
+    source="https://github.com/cncf-tags/container-device-interface (conflicting devices); " + _KEP,
+    cost="The engine drops a device that two files define: the holder's containers do not start again.",
+    rests_on=("admin.prepared", "cdi.unique", "cdi.own-claims"),
+)
+async def _own_names(session: Session) -> None:
+    device = session.pick()[0]
+    before = set(session.cdi.defined())
+    async with (
+        session.claim([Result(device)], prepare=True),
+        session.claim([Result(device, admin=True)], prepare=True),
+    ):
+        own = [name for name in session.cdi.defined() if name not in before]
+    if twice := sorted(name for name, count in Counter(own).items() if count > 1):
+        raise Breach(f"both claims' files define {', '.join(twice)}")

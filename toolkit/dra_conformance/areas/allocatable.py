@@ -1,0 +1,43 @@
+"""Devices that take of their node's own CPU and memory (KEP-5517)."""
+
+from typing import Any
+
+from dra_shared.version import V1_36
+
+from dra_conformance.check import Area, Breach, NotOffered, Stage
+from dra_conformance.session import Session
+
+Json = dict[str, Any]
+
+AREA = Area("allocatable", Stage.START, since=V1_36, gate="DRANodeAllocatableResources")
+
+_PLUGIN = "pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go"
+
+
+@AREA.check(
+    "divisible",
+    "what counts by capacity can be shared",
+    promise="A device whose share of the node's resources follows from a capacity has allowMultipleAllocations: only of"
+    " such a device a claim consumes capacity.",
+    source=_PLUGIN + " (ConsumedCapacity is nil, but Capacity key is set)",
+    cost="The scheduler stops with an error at each pod that is to get the device.",
+)
+async def _divisible(session: Session) -> None:
+    for device, entries in _entries(session):
+        for resource, entry in entries.items():
+            if entry.get("capacityKey") and not device.get("allowMultipleAllocations"):
+                raise Breach(f"device {device['name']}: {resource} by capacity {entry['capacityKey']}")
+
+
+def _entries(session: Session) -> list[tuple[Json, dict[str, Json]]]:
+    """Devices, and by resource how much each takes of the node; raises NotOffered where there are none."""
+    found = []
+    for device in (one.spec for one in session.devices):
+        mappings = dict(device.get("nodeAllocatableResourceMappings") or {})
+        for resource, entry in (device.get("nodeAllocatableResources") or {}).items():
+            mappings[resource] = entry.get("mapping") or {}
+        if mappings:
+            found.append((device, mappings))
+    if not found:
+        raise NotOffered("no device takes of the node's own resources")
+    return found

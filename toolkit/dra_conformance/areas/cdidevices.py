@@ -1,0 +1,147 @@
+"""Which devices of the node a container gets with the CDI devices of its request."""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_node_agent.cdi import ContainerEdits, Spec
+
+from dra_conformance.areas.cdi import AREA
+from dra_conformance.check import Breach, NotOffered
+from dra_conformance.claims import Claim, Device, Result
+from dra_conformance.session import Session
+
+__all__ = ["AREA", "edits_of"]
+
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.request_names, Device.cdi_device_ids)"
+_BASES = ("prepare.several-devices", "cdi.defined", "cdi.schema", "cdi.unique")
+
+
+@dataclass
+class Given:
+    """What two devices come with, such as device nodes: each alone, and in a claim that has both; by device."""
+
+    devices: Sequence[Device]
+    alone: dict[str, set[str]] = field(default_factory=dict)
+    together: dict[str, set[str]] = field(default_factory=dict)
+
+    def own(self, device: Device) -> set[str]:
+        """What comes with this device, and not with the other."""
+        others = [self.alone[one.name] for one in self.devices if one is not device]
+        return self.alone[device.name].difference(*others)
+
+    @property
+    def differs(self) -> bool:
+        """Whether each of them comes with something that the other has not."""
+        return all(self.own(device) for device in self.devices)
+
+
+@dataclass
+class Pair:
+    """Two devices: their device nodes, their environment, and whether they have a CDI device each."""
+
+    nodes: Given
+    environment: Given
+    apart: bool = False
+
+
+async def pair(session: Session) -> Pair:
+    """Prepare two devices each alone, and both for a claim with two requests.
+
+    Raises:
+        NotOffered: they have one name.
+    """
+    devices = session.pick(2)
+    if devices[0].name == devices[1].name:
+        raise NotOffered("the devices are of two pools, and have one name")
+    seen = Pair(Given(devices), Given(devices))
+    for device in devices:
+        async with session.claim([Result(device)]) as claim:
+            answer = await session.ready(claim)
+            seen.nodes.alone |= _nodes_of(session, answer)
+            seen.environment.alone |= _environment_of(session, answer, claim)
+    results = [Result(device, f"r{number}") for number, device in enumerate(devices)]
+    async with session.claim(results) as claim:
+        answer = await session.ready(claim)
+        seen.nodes.together = _nodes_of(session, answer)
+        seen.environment.together = _environment_of(session, answer, claim)
+        seen.apart = not set.intersection(*(set(one.cdi_device_ids) for one in answer.devices))
+    return seen
+
+
+@AREA.check(
+    "right-device",
+    "a claim with two devices has the nodes of both",
+    promise="A device comes with its own device nodes, whatever else its claim has.",
+    source=_PROTO + "; https://github.com/google/gvisor/issues/9389 (an index that is no minor number)",
+    cost="A container opens a device that is allocated to another pod.",
+    rests_on=_BASES,
+)
+async def _right_device(session: Session) -> None:
+    seen = (await session.once(pair)).nodes
+    if not seen.differs:
+        raise NotOffered("two devices have no device nodes of their own in the CDI files")
+    for device in seen.devices:
+        given = seen.together.get(device.name, set())
+        if missing := seen.own(device) - given:
+            raise Breach(
+                f"{device.name} alone has {', '.join(sorted(missing))}; in a claim with two devices"
+                f" {', '.join(sorted(given)) or 'nothing'}"
+            )
+
+
+@AREA.check(
+    "by-request",
+    "a request comes with its own device alone",
+    promise="The CDI ids of a device have no device nodes of the claim's others, and no environment of theirs: a"
+    " container may name one request.",
+    source=_PROTO + "; pkg/kubelet/cm/dra/claiminfo.go (cdiDevicesAsList of a request)",
+    cost="A container that names one request of its claim gets the devices of all, such as its sidecar's.",
+    rests_on=(*_BASES, "cdi.right-device"),
+)
+async def _by_request(session: Session) -> None:
+    found = await session.once(pair)
+    # One CDI device for the whole claim may say in its environment what the claim has.
+    looked = [seen for seen in (found.nodes, *([found.environment] if found.apart else [])) if seen.differs]
+    if not looked:
+        raise NotOffered(
+            "two devices have neither device nodes nor environment of their own in the CDI files"
+        )
+    for seen in looked:
+        for device, other in itertools.permutations(seen.devices):
+            if more := seen.together.get(device.name, set()) & seen.own(other):
+                raise Breach(
+                    f"the request for {device.name} comes with {', '.join(sorted(more))} of {other.name}"
+                )
+
+
+def edits_of(session: Session, answer: Any) -> Mapping[str, list[ContainerEdits]]:
+    """What containers get with each device of the answer, by its name: its own edits, and those of its file."""
+    known = {
+        f"{spec.kind}={device.name}": [spec.container_edits, device.container_edits]
+        for spec in session.cdi.specs().values()
+        if isinstance(spec, Spec)
+        for device in spec.devices
+    }
+    return {
+        one.device_name: [edits for name in one.cdi_device_ids for edits in known.get(name, ())]
+        for one in answer.devices
+    }
+
+
+def _nodes_of(session: Session, answer: Any) -> dict[str, set[str]]:
+    return {
+        name: {node.path for part in edits for node in part.device_nodes}
+        for name, edits in edits_of(session, answer).items()
+    }
+
+
+def _environment_of(session: Session, answer: Any, claim: Claim) -> dict[str, set[str]]:
+    """Without the claim's own names, which are others in each claim."""
+    return {
+        name: {
+            text.replace(claim.uid, "UID").replace(claim.name, "NAME") for part in edits for text in part.env
+        }
+        for name, edits in edits_of(session, answer).items()
+    }

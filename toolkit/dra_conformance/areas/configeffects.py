@@ -1,0 +1,144 @@
+"""For which devices configuration counts, seen by what containers get: needs parameters that change that."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dra_conformance.areas.cdidevices import edits_of
+from dra_conformance.areas.config import AREA
+from dra_conformance.check import Breach, NotOffered, Stage
+from dra_conformance.claims import Result, config
+from dra_conformance.session import Session
+
+__all__ = ["AREA"]
+
+Json = dict[str, Any]
+
+_TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfiguration.requests, source)"
+
+
+@AREA.check(
+    "requests",
+    "configuration is for the requests that it names",
+    promise="Configuration for the request r1 counts for r1, and leaves the device of r10 as it is.",
+    source=_TYPES + "; https://github.com/kubernetes/kubernetes/pull/135098 (applied to the wrong request)",
+    cost="A setting for one device, such as time-slicing, is made for the claim's other devices too.",
+    rests_on=(
+        "config.accepted",
+        "prepare.several-devices",
+        "cdi.defined",
+        "cdi.right-device",
+        "cdi.by-request",
+    ),
+)
+async def _requests(session: Session) -> None:
+    parameters = _parameters(session)
+    first, second = session.pick(2)
+    results = [Result(first, "r10"), Result(second, "r1")]
+    async with session.claim(results) as claim:
+        ids = [set(one.cdi_device_ids) for one in (await session.ready(claim)).devices]
+    if set.intersection(*ids):
+        raise NotOffered("a CDI device is for several devices of the claim")
+    plain = await _effects(session, results)
+    whole = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results), plain, whole)
+    scoped = await _effects(session, results, config(session.name, parameters, ["r1"]))
+    if scoped.get(first.name) != plain.get(first.name):
+        raise Breach(f"configuration for r1 changes {first.name}, which is for r10")
+    if scoped.get(second.name) != whole.get(second.name):
+        raise Breach(f"configuration for r1 does not count for {second.name}, which is for r1")
+
+
+@AREA.check(
+    "alternatives",
+    "configuration of one alternative is for that one alone",
+    promise="Configuration for r0/large counts for the result r0/large; configuration for r0/small does not.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/resourceclaim (ConfigForResult);"
+    " https://github.com/kubernetes-sigs/dra-example-driver/pull/257",
+    cost="With firstAvailable a large device is set up as the small one, or not at all.",
+    rests_on=(
+        "config.accepted",
+        "config.subrequests",
+        "config.requests",
+        "prepare.subrequests",
+        "cdi.defined",
+    ),
+)
+async def _alternatives(session: Session) -> None:
+    parameters = _parameters(session)
+    results = [Result(session.pick()[0], "r0/large")]
+    plain = await _effects(session, results)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results), plain, given)
+    if await _effects(session, results, config(session.name, parameters, ["r0/large"])) != given:
+        raise Breach("configuration for r0/large is ignored for r0/large")
+    if await _effects(session, results, config(session.name, parameters, ["r0/small"])) != plain:
+        raise Breach("configuration for r0/small counts for r0/large")
+
+
+@AREA.check(
+    "precedence",
+    "a claim's configuration counts more than its class's",
+    promise="Where class and claim configure a device, the claim's parameters count.",
+    source=_TYPES + "; https://github.com/kubernetes-sigs/dra-example-driver/pull/54",
+    cost="The administrator's default for a class cannot be changed by any user.",
+    rests_on=("config.accepted", "config.defaults", "cdi.defined"),
+)
+async def _precedence(session: Session) -> None:
+    parameters = _parameters(session)
+    bare = {key: parameters[key] for key in ("apiVersion", "kind") if key in parameters}
+    results = [Result(session.pick()[0])]
+    default = config(session.name, bare, source="FromClass")
+    plain = await _effects(session, results, default)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(plain != await _effects(session, results, default), plain, given)
+    if await _effects(session, results, default, config(session.name, parameters)) != given:
+        raise Breach("with defaults from the class the claim's parameters do not count")
+
+
+@AREA.check(
+    "undone",
+    "configuration ends with its claim",
+    promise="What one claim's configuration sets is gone when the claim is unprepared: the next claim for the device,"
+    " which has none, gets the driver's defaults.",
+    source=_TYPES
+    + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/1183 (reset on unprepare)",
+    cost="A pod runs with the sharing, or the limits, that somebody else asked for.",
+    stage=Stage.RESTART,
+    rests_on=("config.accepted", "prepare.succeeds", "unprepare.succeeds", "cdi.defined"),
+)
+async def _undone(session: Session) -> None:
+    parameters = _parameters(session)
+    # The first claim that a driver ever had is the one that nothing can have been left for.
+    await session.fresh()
+    results = [Result(session.pick()[0])]
+    plain = await _effects(session, results)
+    varies = plain != await _effects(session, results)
+    given = await _effects(session, results, config(session.name, parameters))
+    _needs_effect(varies, plain, given)
+    if await _effects(session, results) != plain:
+        raise Breach("a claim without configuration gets what the claim before it had asked for")
+
+
+def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, str]) -> None:
+    if varies:
+        raise NotOffered("what containers get is another thing each time")
+    if plain == given:
+        raise NotOffered("with the parameters of --config containers get the same as without")
+
+
+async def _effects(session: Session, results: Sequence[Result], *configs: Json) -> dict[str, str]:
+    """What containers get with each device of such a claim; the claim's own names are left out."""
+    async with session.claim(results, configs) as claim:
+        edits = edits_of(session, await session.ready(claim))
+        return {
+            name: msgspec.json.encode(found).decode().replace(claim.uid, "UID").replace(claim.name, "NAME")
+            for name, found in edits.items()
+        }
+
+
+def _parameters(session: Session) -> Json:
+    if session.parameters is None:
+        raise NotOffered("needs --config, with parameters that the driver takes")
+    return session.parameters

@@ -1,0 +1,403 @@
+"""The health stream (k8s.io/kubelet/pkg/apis/dra-health, KEP-4680)."""
+
+import asyncio
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from dra_node_agent.kubelet.dra.connection import HEALTH_V1, health_service
+from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT
+from dra_node_agent.kubelet.dra.wire import CallError
+from dra_shared.version import V1_37
+
+from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.claims import Result
+from dra_conformance.driverprocess import Usage
+from dra_conformance.kubelet import HEALTH_SERVICES, health_reports
+from dra_conformance.restarts import killed
+from dra_conformance.session import Session
+
+AREA = Area(
+    "health",
+    rests_on=("registration.endpoint", "registration.versions-served", "health.service"),
+    gate="ResourceHealthStatus",
+)
+
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra-health/v1/api.proto"
+_MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
+_CACHE = "pkg/kubelet/cm/dra/healthinfo.go"
+_SOON = 5.0
+_STREAMS, _SPARE, _MORE = 16, 8, 3
+_HELD, _NOTICED = 0.05, 12.0
+
+Key = tuple[str, str]
+
+
+@dataclass
+class Reports:
+    """The first report of a stream, and how long it took until each of its devices was reported again.
+
+    ``waiting`` has the devices that were not.
+    """
+
+    first: Sequence[Any] = ()
+    waiting: set[Key] = field(default_factory=set)
+    again: float | None = None
+    timeout: float = DEFAULT_TIMEOUT
+    problem: str = ""
+    waited: float = 0.0
+
+
+@dataclass
+class _Opened:
+    devices: Sequence[Any] | None = None
+    problem: str = ""
+    seconds: float = field(default=0.0)
+
+
+async def reports(session: Session) -> Reports:
+    """Wait until a stream reports each device again; once more, where the driver was started again meanwhile."""
+    while True:
+        starts = session.starts
+        seen = await _reports(session)
+        async with session.changing:
+            if not seen.problem or session.starts == starts:
+                return seen
+
+
+async def _reports(session: Session) -> Reports:
+    service = _service(session)
+    loop = asyncio.get_running_loop()
+    seen = Reports()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(_SOON + session.pace.health):
+            async for devices in health_reports(session.registration, service):
+                if seen.first:
+                    seen.waiting -= _keys(devices)
+                    if not seen.waiting:
+                        seen.again = loop.time() - began
+                        break
+                    continue
+                seen.first, seen.waiting = list(devices), _keys(devices)
+                given = [one.health_check_timeout_seconds for one in devices]
+                seen.timeout = float(min([value for value in given if value > 0], default=DEFAULT_TIMEOUT))
+                began = loop.time()
+            else:
+                seen.problem = "the driver ended the stream"
+    except TimeoutError:
+        pass
+    except CallError as error:
+        seen.problem = str(error)
+    seen.waited = loop.time() - began
+    return seen
+
+
+async def first_report(session: Session, then: float = 0.0) -> _Opened:
+    """Open a stream for its first report, and leave it open so many seconds more."""
+    service = _service(session)
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(_SOON):
+            async for devices in health_reports(session.registration, service):
+                opened = _Opened(list(devices), seconds=loop.time() - began)
+                await asyncio.sleep(then)
+                return opened
+    except TimeoutError:
+        return _Opened(problem=f"no report within {_SOON:g} s")
+    except CallError as error:
+        return _Opened(problem=str(error))
+    return _Opened(problem="the driver ended the stream")
+
+
+@AREA.check(
+    "service",
+    "it offers a health service that this kubelet watches",
+    promise="A driver that reports health offers v1alpha1.DRAResourceHealth to kubelets before 1.37, which know no"
+    " other; since 1.37 v1 or v1alpha1.",
+    source=_MANAGER + " (pickHealthService); https://github.com/kubernetes/kubernetes/pull/139477",
+    cost="The driver reports health, and no kubelet asks for it: every device is Unknown.",
+)
+async def _served(session: Session) -> None:
+    offered = _offered(session)
+    if _service(session) not in offered:
+        raise Breach(f"{', '.join(offered)}, and a kubelet of {session.version} watches {_service(session)}")
+
+
+@AREA.check(
+    "newest-service",
+    "it offers the v1 health service",
+    promise="v1.DRAResourceHealth is among the services: kubelets stop knowing v1alpha1 in 1.40.",
+    source=_MANAGER + "; https://github.com/kubernetes/kubernetes/issues/139475",
+    cost="Health is Unknown from the upgrade on that drops v1alpha1.",
+    recommended=True,
+    since=V1_37,
+)
+async def _newest(session: Session) -> None:
+    if HEALTH_V1 not in _offered(session):
+        raise Breach(f"only {', '.join(_offered(session))}")
+
+
+@AREA.check(
+    "first-report",
+    "a new stream begins with a report",
+    promise="The first report comes at once, without a change of any device.",
+    source=_PROTO,
+    cost="Health is Unknown for every pod until something breaks.",
+)
+async def _first_report(session: Session) -> None:
+    seen = await session.once(first_report)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@AREA.check(
+    "every-device",
+    "a report has every device",
+    promise="Each report is complete: all devices that the driver publishes are in it.",
+    source=_PROTO + "; " + _CACHE,
+    cost="Devices that are left out become Unknown when their last report is stale.",
+    rests_on=("health.known-devices",),
+)
+async def _every_device(session: Session) -> None:
+    given = _keys(await _devices(session))
+    missing = [device.name for device in session.devices if device.key not in given]
+    if missing:
+        raise Breach(f"{len(missing)} of {len(session.devices)} devices are missing, such as {missing[0]}")
+
+
+@AREA.check(
+    "known-devices",
+    "a report has no other devices",
+    promise="Pool and name in a report are those of the slices.",
+    source=_PROTO,
+    cost="The report is for no device; the kubelet's cache fills up.",
+    rests_on=("slices.published",),
+)
+async def _known_devices(session: Session) -> None:
+    known = {device.key for device in session.devices}
+    given = _keys(await _devices(session))
+    if unknown := sorted(given - known):
+        raise Breach(f"unknown: {unknown[0][0]}/{unknown[0][1]}")
+
+
+@AREA.check(
+    "states",
+    "states are healthy, unhealthy or unknown",
+    promise="The health of a device is a value of HealthStatus; a device that works is HEALTHY.",
+    source=_PROTO + " (HealthStatus)",
+    cost="The kubelet shows Unknown.",
+)
+async def _states(session: Session) -> None:
+    devices = await _devices(session)
+    if odd := [one for one in devices if one.health not in (0, 1, 2)]:
+        raise Breach(f"device {odd[0].device.device_name}: {odd[0].health}")
+    if devices and all(one.health == 0 for one in devices):
+        raise Breach("every device is UNKNOWN")
+
+
+@AREA.check(
+    "in-use",
+    "devices in use are reported as others are",
+    promise="A device that a claim has is in the report, with the health that it had before.",
+    source="pkg/kubelet/cm/dra/manager.go (UpdateAllocatedResourcesStatus: of the devices of pods alone); "
+    "https://github.com/kubernetes/website/pull/51731",
+    cost="The kubelet shows the health of devices that pods have: each pod's is Unknown, or Unhealthy.",
+    rests_on=("health.first-report", "health.every-device", "health.states", "prepare.succeeds"),
+)
+async def _in_use(session: Session) -> None:
+    device = session.pick()[0]
+    before = _states_of(await _devices(session)).get(device.key)
+    if before is None:
+        raise Unmet(f"device {device.name} is not reported without a claim either")
+    async with session.claim([Result(device)], prepare=True):
+        opened = await first_report(session)
+    if opened.devices is None:
+        raise Unmet(opened.problem)
+    found = _states_of(opened.devices)
+    if device.key not in found:
+        raise Breach(f"device {device.name} is not in the report while a claim has it")
+    if found[device.key] != before:
+        raise Breach(f"device {device.name}: {before} without a claim, {found[device.key]} with one")
+
+
+@AREA.check(
+    "meanwhile",
+    "claims are prepared while a stream is open",
+    promise="The stream that kubelets keep open holds up no other call.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (a stream for as long as the driver is there); "
+    "https://github.com/grpc/grpc/issues/8616",
+    cost="A kubelet that watches health, as all since 1.37 do, starts no pod.",
+    rests_on=("health.first-report", "prepare.succeeds", "unprepare.succeeds"),
+)
+async def _meanwhile(session: Session) -> None:
+    async with contextlib.aclosing(health_reports(session.registration, _service(session))) as stream:
+        try:
+            async with asyncio.timeout(_SOON):
+                await anext(stream)
+        except (TimeoutError, CallError, StopAsyncIteration) as error:
+            raise Unmet(f"there is no stream: {error}") from error
+        async with session.claim() as claim:
+            if isinstance(answer := await session.attempt(claim), str):
+                raise Breach(f"prepare: {answer}")
+            if problem := await session.undo(claim):
+                raise Breach(f"unprepare: {problem}")
+
+
+@AREA.check(
+    "times",
+    "reports carry their time",
+    promise="last_updated_time is the time of the report in seconds since 1970.",
+    source=_PROTO,
+    cost="Milliseconds or zero make the report one of the far future, or of 1970.",
+    recommended=True,
+)
+async def _times(session: Session) -> None:
+    now = session.now()
+    for one in await _devices(session):
+        if abs(one.last_updated_time - now) > 3600:
+            raise Breach(f"device {one.device.device_name}: {one.last_updated_time}, and it is {now:.0f}")
+
+
+@AREA.check(
+    "again",
+    "reports come before the last one is stale",
+    promise="Each device is reported at least every 30 seconds, or within the timeout that the report itself gives.",
+    source=_CACHE + " (DefaultHealthTimeout)",
+    cost="Every pod's health flips to Unknown half a minute after it was Healthy.",
+    stage=Stage.BACKGROUND,
+)
+async def _again(session: Session) -> None:
+    seen = await session.once(reports)
+    if not seen.first:
+        raise Unmet(seen.problem or "there was no report")
+    if seen.problem:
+        raise Breach(seen.problem)
+    if seen.again is None and seen.waited < seen.timeout:
+        raise NotOffered(f"none in {seen.waited:.0f} s, which is within the timeout of {seen.timeout:g} s")
+    if seen.again is None or seen.again > seen.timeout:
+        late = f"device {min(seen.waiting)[1]} was" if seen.waiting else "devices were"
+        raise Breach(
+            f"{late} not reported again for {seen.again or seen.waited:.0f} s, the timeout is {seen.timeout:g} s"
+        )
+
+
+@AREA.check(
+    "resumed",
+    "a second stream works after the first",
+    promise="A kubelet that opens the stream again gets a report again.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (NodeWatchResources is called again)",
+    cost="After a restart of the kubelet all health is Unknown.",
+)
+async def _resumed(session: Session) -> None:
+    if (await session.once(first_report)).problem:
+        raise Unmet("not even the first stream works")
+    again = await first_report(session)
+    if again.problem:
+        raise Breach(again.problem)
+
+
+@AREA.check(
+    "closed",
+    "streams that end leave nothing",
+    promise="A stream that the kubelet gives up ends in the driver too, and its thread and file are free again.",
+    source="https://github.com/Project-HAMi/ascend-device-plugin/issues/125 (its like in device plugins); "
+    "https://grpc.io/docs/guides/cancellation/",
+    cost="After some restarts of the kubelet the driver answers no call any more.",
+    rests_on=("health.first-report", "health.resumed", "prepare.succeeds", "unprepare.succeeds"),
+)
+async def _closed(session: Session) -> None:
+    before = session.driver.usage()
+    await _give_up(session, _STREAMS)
+    if await session.probe() and (problem := await session.probe()):
+        raise Breach(f"after {_STREAMS} streams that were given up: {problem}")
+    if not await _stays(session, before):
+        return
+    # What a garbage collector frees in its time does not grow with the streams.
+    await _give_up(session, _MORE * _STREAMS)
+    total = (_MORE + 1) * _STREAMS
+    if left := await _stays(session, before, spare=total // 2):
+        raise Breach(f"after {total} streams that were given up: {left}")
+
+
+async def _give_up(session: Session, count: int) -> None:
+    for number in range(count):
+        opened = await first_report(session, then=_HELD)
+        if opened.problem:
+            raise Breach(f"stream {number + 1}, after the others were given up: {opened.problem}")
+
+
+async def _stays(session: Session, before: Usage | None, spare: int = _SPARE) -> str:
+    """What the driver has more than before and keeps; a thread may notice a stream's end with its next report."""
+    loop = asyncio.get_running_loop()
+    end = loop.time() + min(_NOTICED, session.pace.health)
+    while left := _more(before, session.driver.usage(), spare):
+        if loop.time() > end:
+            return left
+        await asyncio.sleep(session.pace.poll * 5)
+    return ""
+
+
+def _more(before: Usage | None, after: Usage | None, spare: int) -> str:
+    """What the driver has more than before; empty for nothing, and where that cannot be seen."""
+    if before is None or after is None:
+        return ""
+    if after.threads > before.threads + spare:
+        return f"{before.threads} threads before, {after.threads} now"
+    return (
+        f"{before.files} open files before, {after.files} now" if after.files > before.files + spare else ""
+    )
+
+
+@AREA.check(
+    "after-restart",
+    "the stream is there after a restart",
+    promise="After a crash and a new start the stream reports every device again.",
+    source=_PROTO,
+    cost="All health is Unknown until somebody looks.",
+    stage=Stage.RESTART,
+)
+async def _after_restart(session: Session) -> None:
+    before = await session.once(first_report)
+    if before.problem:
+        raise Unmet(before.problem)
+    if (await session.once(killed)).problem:
+        raise Unmet("the driver did not come back")
+    again = await first_report(session)
+    if again.problem:
+        raise Breach(again.problem)
+    if len(again.devices or ()) < len(before.devices or ()):
+        raise Breach(f"{len(before.devices or ())} devices before, {len(again.devices or ())} after")
+
+
+def _keys(devices: Sequence[Any]) -> set[Key]:
+    return {(one.device.pool_name, one.device.device_name) for one in devices}
+
+
+def _states_of(devices: Sequence[Any]) -> dict[Key, str]:
+    names = {0: "unknown", 1: "healthy", 2: "unhealthy"}
+    return {
+        (one.device.pool_name, one.device.device_name): names.get(one.health, str(one.health))
+        for one in devices
+    }
+
+
+async def _devices(session: Session) -> Sequence[Any]:
+    seen = await session.once(first_report)
+    if seen.devices is None:
+        raise Unmet(seen.problem)
+    return seen.devices
+
+
+def _offered(session: Session) -> list[str]:
+    offered = [service for service in HEALTH_SERVICES if service in session.registration.versions]
+    if not offered:
+        raise NotOffered("the driver announces no health service")
+    return offered
+
+
+def _service(session: Session) -> str:
+    """The service that a kubelet of the session's version watches."""
+    return health_service(_offered(session), session.version) or HEALTH_V1

@@ -1,0 +1,299 @@
+"""The driver as a process: that it lives, ends when asked, keeps nothing open, and what it writes to its log."""
+
+from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.driverprocess import Usage
+from dra_conformance.observations import REFUSED, cycles, outage, refused_claims
+from dra_conformance.restarts import damaged, stopped
+from dra_conformance.session import Session
+
+PROCESS = Area("process", Stage.END)
+RESOURCES = Area("resources", Stage.CALLS, rests_on=("prepare.succeeds", "unprepare.succeeds"))
+LOGS = Area("logs", Stage.END)
+
+_PODS = "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination"
+_LEAKS = "https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters"
+_SPARE_FILES, _SPARE_THREADS = 8, 8
+_SPARE_MEMORY = 24 << 20
+_PANICS = ("panic: ", "goroutine 1 [", "Traceback (most recent call last)", "WARNING: DATA RACE", "SIGSEGV")
+
+
+@PROCESS.check(
+    "alive",
+    "it never ended by itself",
+    promise="No call, claim or error of the API server ends the driver.",
+    source=_PODS,
+    cost="The node has no devices while the driver restarts, and after some crashes for minutes.",
+)
+async def _alive(session: Session) -> None:
+    if session.deaths:
+        raise Breach(f"it ended during {', '.join(session.deaths)}")
+
+
+@PROCESS.check(
+    "stuck",
+    "nothing stops it from preparing other claims",
+    promise="After each call, whatever came of it, the driver prepares other claims of its devices.",
+    source="KEP-4381; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/1278",
+    cost="A device cannot be had by any pod until somebody mends the driver's checkpoint by hand.",
+    rests_on=(
+        "registration.notified",
+        "slices.complete-after-restart",
+        "prepare.half-failed",
+        "prepare.idempotent",
+        "prepare.concurrent",
+        "prepare.cancelled",
+        "prepare.released",
+        "unprepare.succeeds",
+        "unprepare.idempotent",
+        "unprepare.concurrent",
+        "unprepare.prepared-twice",
+        "unprepare.given-up",
+        "unprepare.files-gone",
+        "unprepare.remembered",
+        "health.closed",
+    ),
+)
+async def _stuck(session: Session) -> None:
+    if session.stuck:
+        raise Breach(session.stuck[0])
+
+
+@PROCESS.check(
+    "answers",
+    "its calls return",
+    promise="A call to the driver returns within the kubelet's 45 seconds, whatever came of the calls before it: here"
+    " those without an answer wait for less than two minutes in all.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin.go (timeout);"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/pull/378 (locks)",
+    cost="No pod with devices starts or ends on the node until somebody restarts the driver.",
+    rests_on=("prepare.succeeds",),
+)
+async def _answers(session: Session) -> None:
+    if session.patience.exhausted:
+        raise Breach(session.patience.exhausted)
+
+
+@PROCESS.check(
+    "outage",
+    "it survives an API server that fails",
+    promise="While all requests are answered with 503 the driver runs on, and works again afterwards.",
+    source="https://kubernetes.io/docs/reference/using-api/api-concepts/ (retries)",
+    cost="An update of the control plane takes all drivers of the cluster down.",
+    stage=Stage.OUTAGE,
+)
+async def _outage(session: Session) -> None:
+    if not (await session.once(outage)).alive:
+        raise Breach("it ended meanwhile")
+
+
+@PROCESS.check(
+    "ends",
+    "it ends when it is asked to",
+    promise="After SIGTERM the driver ends within a pod's grace period of 30 seconds, also while the kubelet watches"
+    " its health: a server that waits for all calls waits for that stream.",
+    source=_PODS + "; https://github.com/moby/swarmkit/issues/2307 (GracefulStop waits for streams)",
+    cost="Each update waits half a minute on each node, and ends with kill -9.",
+    stage=Stage.RESTART,
+)
+async def _ends(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.ended.code is None:
+        raise Breach(f"it ran on for {seen.ended.seconds:.0f} s")
+
+
+@PROCESS.check(
+    "exit-code",
+    "it ends with 0",
+    promise="After SIGTERM the exit code is 0, or that of the signal.",
+    source=_PODS,
+    cost="Updates look like crashes in the pod's status and in alerts.",
+    recommended=True,
+    stage=Stage.RESTART,
+)
+async def _exit_code(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.ended.code is None:
+        raise Unmet("it had to be killed")
+    if seen.ended.code not in (0, 143, -15):
+        raise Breach(f"exit code {seen.ended.code}")
+
+
+@PROCESS.check(
+    "damaged-checkpoint",
+    "a damaged checkpoint is noticed",
+    promise="Started with a checkpoint that is cut short, the driver says so in its log, and either ends or prepares"
+    " claims again; with the checkpoint as it was it knows its claims.",
+    source="pkg/kubelet/checkpointmanager (ErrCorruptCheckpoint), which drivers use, too",
+    cost="After a power cut the node has a driver that is there and prepares nothing, or that has forgotten which"
+    " devices are in use.",
+    recommended=True,
+    stage=Stage.RESTART,
+    rests_on=("prepare.succeeds", "prepare.idempotent", "prepare.after-kill"),
+)
+async def _damaged_checkpoint(session: Session) -> None:
+    seen = await session.once(damaged)
+    files = ", ".join(seen.files)
+    if seen.problem and not seen.ended:
+        raise Breach(f"with half of {files} it neither ends nor works: {seen.problem}")
+    if not seen.problem and isinstance(seen.prepared, str):
+        raise Breach(f"with half of {files} it runs, and prepares nothing: {seen.prepared}")
+    if seen.repaired:
+        raise Breach(f"with {files} as before: {seen.repaired}")
+    words = ("checkpoint", "corrupt", "damaged", "checksum", "decod", "pars", "unmarshal", "json")
+    names = [name.lower() for name in seen.files]
+    if not any(word in seen.log.lower() for word in (*words, *names)):
+        raise Breach(f"nothing in its log says that {files} is damaged")
+
+
+@RESOURCES.check(
+    "cycles",
+    "many claims in a row",
+    promise="Claims can be prepared and unprepared as often as pods come: 1,000 times here, or for 20 seconds.",
+    source=_LEAKS,
+    cost="The driver works for a week, and then for no pod any more.",
+)
+async def _cycles(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@RESOURCES.check(
+    "files",
+    "no open files are left",
+    promise="Files and sockets that a claim needed are closed when it is unprepared.",
+    source=_LEAKS,
+    cost="After some hundred pods: too many open files.",
+)
+async def _files(session: Session) -> None:
+    before, after, count = await _usage(session)
+    if after.files > before.files + _SPARE_FILES:
+        raise Breach(f"{before.files} open files, {after.files} after {count} claims")
+
+
+@RESOURCES.check(
+    "threads",
+    "no threads or processes are left",
+    promise="Threads and child processes that a claim needed end with it.",
+    source=_LEAKS,
+    cost="The pod's limit of processes is reached, and nothing can be prepared.",
+)
+async def _threads(session: Session) -> None:
+    before, after, count = await _usage(session)
+    if after.threads > before.threads + _SPARE_THREADS:
+        raise Breach(f"{before.threads} threads, {after.threads} after {count} claims")
+
+
+@RESOURCES.check(
+    "memory",
+    "memory does not grow with claims",
+    promise="Memory stays bounded over 1,000 cycles: less than 24 MiB more.",
+    source=_LEAKS,
+    cost="The driver is killed for its memory limit, every few days.",
+)
+async def _memory(session: Session) -> None:
+    before, after, count = await _usage(session)
+    if after.memory > before.memory + _SPARE_MEMORY:
+        grown = (after.memory - before.memory) >> 20
+        raise Breach(f"{grown} MiB more after {count} claims")
+
+
+async def _usage(session: Session) -> tuple[Usage, Usage, int]:
+    """What the driver's process had before and after so many cycles."""
+    seen = await session.once(cycles)
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    return seen.before, seen.after, seen.count
+
+
+@RESOURCES.check(
+    "directories",
+    "no files are left on the node",
+    promise="In the plugin's directory, the registry and the CDI directory is as much as before.",
+    source=_LEAKS,
+    cost="The node's disk, or the tmpfs of /var/run, fills up.",
+    rests_on=("cdi.gone", "metadata.gone"),
+)
+async def _directories(session: Session) -> None:
+    seen = await session.once(cycles)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if seen.files_after > seen.files_before:
+        raise Breach(f"{seen.files_before} files, {seen.files_after} after {seen.count} claims")
+
+
+@RESOURCES.check(
+    "refused",
+    "claims that are refused leave nothing open",
+    promise="Files, threads and folders of a claim that was refused are let go, as those of others are.",
+    source=_LEAKS + "; https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
+    cost="A pod that cannot start is tried again every minute, until the driver can open nothing any more.",
+    rests_on=("prepare.half-failed", "resources.files", "resources.threads", "resources.directories"),
+)
+async def _refused(session: Session) -> None:
+    seen = await session.once(refused_claims)
+    if seen.files_after > seen.files_before:
+        raise Breach(
+            f"{seen.files_before} files, {seen.files_after} after {REFUSED} claims that were refused"
+        )
+    if seen.before is None or seen.after is None:
+        raise NotOffered("the driver's process is not to be seen")
+    if seen.after.files > seen.before.files + _SPARE_FILES:
+        raise Breach(
+            f"{seen.before.files} open files, {seen.after.files} after {REFUSED} claims that were refused"
+        )
+    if seen.after.threads > seen.before.threads + _SPARE_THREADS:
+        raise Breach(
+            f"{seen.before.threads} threads, {seen.after.threads} after {REFUSED} claims that were refused"
+        )
+
+
+@RESOURCES.check(
+    "forgotten",
+    "its checkpoint forgets claims that were refused",
+    promise="Once a claim that was refused is unprepared the checkpoint has no entry of it.",
+    source="https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/840",
+    cost="The checkpoint grows with each pod that fails, and is read and written ever more slowly.",
+    recommended=True,
+    rests_on=("prepare.half-failed", "resources.refused"),
+)
+async def _forgotten(session: Session) -> None:
+    seen = await session.once(refused_claims)
+    if len(seen.remembered) == REFUSED:
+        raise Breach(f"the UIDs of all {REFUSED} claims are still in the plugin's directory")
+
+
+@LOGS.check(
+    "no-token",
+    "its log has no credentials",
+    promise="Tokens of the kubeconfig are not in the log, at any verbosity.",
+    source="https://kubernetes.io/docs/concepts/security/rbac-good-practices/",
+    cost="Anyone who may read logs acts as the driver on every node.",
+)
+async def _no_token(session: Session) -> None:
+    if session.world.token in _output(session):
+        raise Breach("the bearer token is in the log")
+
+
+@LOGS.check(
+    "no-panics",
+    "its log has no panics",
+    promise="Nothing that the suite did made the driver panic, also not in one goroutine or request.",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/",
+    cost="What is locked when a handler panics stays locked; the next calls hang.",
+)
+async def _no_panics(session: Session) -> None:
+    output = _output(session)
+    for part in session.excused:
+        output = output.replace(part, "", 1)
+    for sign in _PANICS:
+        if sign in output:
+            line = output[output.index(sign) :].splitlines()[0]
+            raise Breach(line[:200])
+
+
+def _output(session: Session) -> str:
+    output = session.driver.output()
+    if not output:
+        raise NotOffered("the driver logs nothing that the suite sees")
+    return output

@@ -1,0 +1,270 @@
+"""Registration: how the kubelet finds a driver (pkg/kubelet/pluginmanager, kubelet/pkg/apis/pluginregistration)."""
+
+import os
+import re
+import stat
+
+from dra_node_agent.kubelet.dra.wire import CallError
+from dra_node_agent.kubelet.registration.registrar import DRA_TYPE
+
+from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.kubelet import HEALTH_SERVICES, serves, streams
+from dra_conformance.restarts import instances, killed, stopped
+from dra_conformance.session import Session
+
+AREA = Area("registration", Stage.START)
+
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/pluginregistration/v1/api.proto"
+_MANAGER = "pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go"
+_KUBELETPLUGIN = "staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go"
+_LONGEST_SOCKET = 107
+_LONGEST_NAME = 63
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+
+
+@AREA.check(
+    "appears",
+    "the driver registers",
+    promise="The driver makes a socket below the kubelet's plugins_registry, and answers GetInfo on it.",
+    source=_PROTO,
+    cost="The kubelet does not know the driver; pods wait with 'DRA driver … is not registered'.",
+)
+async def _appears(session: Session) -> None:
+    if session.start_problem:
+        raise Breach(session.start_problem)
+
+
+@AREA.check(
+    "type",
+    "its type is DRAPlugin",
+    promise="GetInfo answers with the type DRAPlugin.",
+    source=_PROTO,
+    cost="The kubelet hands the plugin to another manager, or refuses it: no handler registered for plugin type.",
+)
+async def _type(session: Session) -> None:
+    if session.registration.type != DRA_TYPE:
+        raise Breach(f"type {session.registration.type!r}, not {DRA_TYPE!r}")
+
+
+@AREA.check(
+    "name",
+    "its name is a DNS subdomain",
+    promise="The name is a DNS subdomain of at most 63 characters: it is part of slices, claims and socket paths.",
+    source="staging/src/k8s.io/api/resource/v1/types.go (DriverNameMaxLength)",
+    cost="The API server rejects the driver's slices and status.",
+)
+async def _name(session: Session) -> None:
+    name = session.registration.name
+    if len(name) > _LONGEST_NAME or not _SUBDOMAIN.fullmatch(name):
+        raise Breach(f"name {name!r}")
+
+
+@AREA.check(
+    "endpoint",
+    "its endpoint is a socket that takes connections",
+    promise="The endpoint in GetInfo is the absolute path of a unix socket that is there when GetInfo answers.",
+    source=_KUBELETPLUGIN,
+    cost="The driver is registered, and every call to it fails.",
+)
+async def _endpoint(session: Session) -> None:
+    path = session.registration.endpoint
+    if not os.path.isabs(path):
+        raise Breach(f"endpoint {path!r} is no absolute path")
+    try:
+        mode = os.stat(path).st_mode
+    except OSError as error:
+        raise Breach(f"endpoint {path}: {error.strerror}") from error
+    if not stat.S_ISSOCK(mode):
+        raise Breach(f"endpoint {path} is no socket")
+
+
+@AREA.check(
+    "socket-length",
+    "its sockets' paths are short enough on a real node",
+    promise="In /var/lib/kubelet the paths of its sockets have at most 107 bytes.",
+    source="man 7 unix (sun_path); " + _KUBELETPLUGIN,
+    cost="The driver cannot listen on nodes whose kubelet directory or whose pods' UIDs are longer than here.",
+)
+async def _socket_length(session: Session) -> None:
+    root = str(session.kubelet.root)
+    for path in (session.registration.endpoint, str(session.registration.socket)):
+        there = path.replace(root, "/var/lib/kubelet", 1)
+        if len(os.fsencode(there)) > _LONGEST_SOCKET:
+            raise Breach(f"{there} has {len(os.fsencode(there))} bytes")
+
+
+@AREA.check(
+    "versions",
+    "it offers a service that the kubelet calls",
+    promise="The supported versions name gRPC services, v1.DRAPlugin or v1beta1.DRAPlugin among them.",
+    source=_MANAGER + " (validate supported gRPC versions)",
+    cost="The kubelet refuses the driver: none of services supported by the plugin are supported by the kubelet.",
+)
+async def _versions(session: Session) -> None:
+    if not session.registration.dra_services:
+        raise Breach(f"supported versions {list(session.registration.versions)}")
+
+
+@AREA.check(
+    "versions-served",
+    "it serves what it announces",
+    promise="Each service in the supported versions, those for health included, is served at the endpoint.",
+    source=_KUBELETPLUGIN,
+    cost="The kubelet calls the first service that both know, and each call fails with Unimplemented.",
+)
+async def _versions_served(session: Session) -> None:
+    for service in session.registration.dra_services:
+        try:
+            if not await serves(session.registration, service):
+                raise Breach(f"{service} is announced and not implemented")
+        except CallError as error:
+            raise Unmet(f"a call without claims fails: {error}") from error
+    for service in HEALTH_SERVICES:
+        offered = service in session.registration.versions
+        if offered and not await streams(session.registration, service):
+            raise Breach(f"{service} is announced and not implemented")
+
+
+@AREA.check(
+    "versions-known",
+    "it announces nothing that no kubelet knows",
+    promise="Supported versions are names of gRPC services, not version numbers.",
+    source=_MANAGER,
+    cost="A version number, which drivers before Kubernetes 1.31 announced, is refused where it stands alone.",
+    recommended=True,
+)
+async def _versions_known(session: Session) -> None:
+    known = {"v1.DRAPlugin", "v1beta1.DRAPlugin", "v1alpha4.Node", "v1alpha3.Node", *HEALTH_SERVICES}
+    unknown = [version for version in session.registration.versions if version not in known]
+    if unknown:
+        raise Breach(f"unknown: {', '.join(unknown)}")
+
+
+@AREA.check(
+    "newest-version",
+    "it offers the v1 service",
+    promise="v1.DRAPlugin is among the services: v1beta1 goes when its deprecation is over.",
+    source="https://github.com/kubernetes/enhancements/tree/master/keps/sig-node/4381-dra-structured-parameters",
+    cost="The driver stops working with the kubelet that drops v1beta1; shares have no IDs in v1beta1.",
+    recommended=True,
+    rests_on=("registration.versions",),
+)
+async def _newest_version(session: Session) -> None:
+    if "v1.DRAPlugin" not in session.registration.versions:
+        raise Breach(f"supported versions {list(session.registration.versions)}")
+
+
+@AREA.check(
+    "notified",
+    "it takes the news that it is registered",
+    promise="NotifyRegistrationStatus answers without an error within five seconds.",
+    source="pkg/kubelet/pluginmanager/operationexecutor/operation_generator.go",
+    cost="The kubelet takes the registration back and tries again, without end.",
+)
+async def _notified(session: Session) -> None:
+    if session.notify_problem:
+        raise Breach(f"NotifyRegistrationStatus: {session.notify_problem}")
+
+
+@AREA.check(
+    "asked-again",
+    "it answers a kubelet that comes back",
+    promise="After a restart of the kubelet GetInfo gives the same answer, and the driver works on.",
+    source="pkg/kubelet/pluginmanager/pluginwatcher/plugin_watcher.go",
+    cost="After an upgrade of the kubelet no pod with devices starts until the driver is restarted too.",
+    stage=Stage.OUTAGE,
+    rests_on=("registration.notified",),
+)
+async def _asked_again(session: Session) -> None:
+    known = session.registration
+    try:
+        info = await session.kubelet.ask(known.socket)
+        await session.kubelet.notify(known.socket)
+    except CallError as error:
+        raise Breach(f"after the kubelet came back: {error}") from error
+    answered = (info.type, info.name, info.endpoint or str(known.socket), tuple(info.supported_versions))
+    if answered != (known.type, known.name, known.endpoint, known.versions):
+        raise Breach(f"first {known.name} at {known.endpoint}, then {answered[1]} at {answered[2]}")
+
+
+@AREA.check(
+    "back-after-kill",
+    "it registers again after kill -9",
+    promise="A driver that was killed comes back: sockets and files that it left do not stop it.",
+    source=_KUBELETPLUGIN,
+    cost="After a crash or an OOM kill the node's devices are lost until somebody removes a file by hand.",
+    stage=Stage.RESTART,
+    rests_on=("registration.notified",),
+)
+async def _back_after_kill(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@AREA.check(
+    "sockets-removed",
+    "its registration socket is gone after SIGTERM",
+    promise="A driver that ends removes its registration socket: that is how the kubelet notices.",
+    source="pkg/kubelet/pluginmanager/pluginwatcher/README.md; " + _KUBELETPLUGIN,
+    cost="The kubelet goes on calling a driver that is gone, and retries the socket for as long as it lies there.",
+    stage=Stage.RESTART,
+)
+async def _sockets_removed(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.ended.code is None:
+        raise Unmet("the driver had to be killed")
+    if seen.sockets:
+        raise Breach(f"still there: {', '.join(path.name for path in seen.sockets)}")
+
+
+@AREA.check(
+    "rolling-update",
+    "two instances can run at a time",
+    promise="With a socket of its own each, an instance starts while the other runs, and takes nothing of the old one's"
+    " away: the kubelet goes back to it where the new one fails. The old one's end takes nothing of the new one's.",
+    source=_KUBELETPLUGIN + " (RollingUpdate); KEP-4381, seamless upgrades",
+    cost="With maxSurge in the DaemonSet an update leaves the node without a driver, or with a dead socket.",
+    stage=Stage.RESTART,
+    rests_on=("slices.kept-over-restart",),
+)
+async def _rolling_update(session: Session) -> None:
+    seen = await session.once(instances)
+    if seen.problem:
+        raise Breach(seen.problem)
+
+
+@AREA.check(
+    "rolling-update-claims",
+    "the newer instance knows the older one's claims",
+    promise="The new instance gives the same answers for what the old one prepared, and unprepares it.",
+    source=_KUBELETPLUGIN + " (RollingUpdate)",
+    cost="Pods that span an update cannot be restarted, or leave devices behind.",
+    stage=Stage.RESTART,
+    rests_on=(
+        "prepare.idempotent",
+        "prepare.after-restart",
+    ),
+)
+async def _rolling_update_claims(session: Session) -> None:
+    seen = await session.once(instances)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if seen.claims:
+        raise Breach(seen.claims)
+
+
+@AREA.check(
+    "first-start",
+    "it is registered soon",
+    promise="The driver registers within ten seconds of its start.",
+    source="https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#container-probes (startup)",
+    cost="Pods of a new node wait.",
+    recommended=True,
+)
+async def _first_start(session: Session) -> None:
+    seconds = session.registration.seconds
+    if not session.driver.restarts:
+        raise NotOffered("the driver was started by somebody else (--attach)")
+    if seconds > 10:
+        raise Breach(f"after {seconds:.1f} s")

@@ -1,0 +1,120 @@
+"""Devices that several claims may have at a time (KEP-5075, consumable capacity)."""
+
+from dra_conformance.check import Area, Breach, NotOffered, Unmet
+from dra_conformance.claims import Result
+from dra_conformance.session import Session, cdi_ids
+
+AREA = Area("shares", rests_on=("prepare.succeeds", "unprepare.succeeds"), gate="DRAConsumableCapacity")
+
+_KEP = (
+    "https://github.com/kubernetes/enhancements/tree/master/keps/sig-scheduling/5075-dra-consumable-capacity"
+)
+_PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto (Device.share_id)"
+
+
+@AREA.check(
+    "two-claims",
+    "two claims share a device",
+    promise="A device with allowMultipleAllocations is prepared for two claims at a time.",
+    source=_KEP,
+    cost="The scheduler places a second pod, which never starts.",
+)
+async def _two_claims(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)], prepare=True), session.claim([Result(device)]) as other:
+        answer = await session.attempt(other)
+        if isinstance(answer, str):
+            raise Breach(answer)
+
+
+@AREA.check(
+    "share-id",
+    "the answer has the share's ID",
+    promise="A device that is prepared as a share is answered with the shareID of the allocation.",
+    source=_PROTO,
+    cost="Health and status of a share are those of no share.",
+)
+async def _share_id(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    if "v1.DRAPlugin" not in session.registration.versions:
+        raise NotOffered("v1beta1 has no share IDs")
+    async with session.claim([Result(device)]) as claim:
+        answer = await session.ready(claim)
+        wanted = claim.results[0]["shareID"]
+        for one in answer.devices:
+            if one.device_name == device.name and one.share_id != wanted:
+                raise Breach(f"shareID {one.share_id!r}, not {wanted!r}")
+
+
+@AREA.check(
+    "own-names",
+    "each share has CDI names of its own",
+    promise="Two claims with shares of one device have different CDI ids, and no name is in both files.",
+    source="https://github.com/kubernetes/kubernetes/issues/134519;"
+    " https://github.com/cncf-tags/container-device-interface (conflicting devices)",
+    cost="The engine drops a device that two files define: neither pod's containers start.",
+)
+async def _own_names(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
+        ids = [set(cdi_ids(await session.ready(claim))) for claim in (one, other)]
+        own = [one for one in ids[0] & ids[1] if session.cdi.defined().count(one) > 1]
+        if own:
+            raise Breach(f"both claims have {', '.join(sorted(own))}")
+
+
+@AREA.check(
+    "same-claim",
+    "a claim may have two shares of one device",
+    promise="Two results of a claim with one device and two shareIDs are prepared both.",
+    source=_KEP,
+    cost="A pod that asks for two shares gets one, or its containers do not start.",
+    rests_on=("prepare.several-devices", "cdi.defined", "cdi.unique"),
+)
+async def _same_claim(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device), Result(device, "r1")]) as claim:
+        answer = await session.attempt(claim)
+        if isinstance(answer, str):
+            raise Breach(answer)
+        requests = {name for one in answer.devices for name in one.request_names}
+        if requests and requests != {"r0", "r1"}:
+            raise Breach(f"shares for r0 and r1, answered for {sorted(requests)}")
+        ids, defined = set(cdi_ids(answer)), session.cdi.defined()
+        if wrong := sorted(one for one in ids if defined.count(one) != 1):
+            raise Breach(f"{wrong[0]} is defined {defined.count(wrong[0])} times")
+
+
+@AREA.check(
+    "independent",
+    "the end of one share leaves the others",
+    promise="Unpreparing one claim's share leaves the device with the other claim.",
+    source=_KEP,
+    cost="When one pod ends, its neighbours on the device lose it.",
+    rests_on=("unprepare.others-kept",),
+)
+async def _independent(session: Session) -> None:
+    device = session.pick(shared=True)[0]
+    async with session.claim([Result(device)]) as one, session.claim([Result(device)]) as other:
+        await session.ready(one)
+        answer = await session.ready(other)
+        if session.cdi.missing(cdi_ids(answer)):
+            raise Unmet("the other share's CDI devices are not there at all")
+        await session.undone(one)
+        if missing := session.cdi.missing(cdi_ids(answer)):
+            raise Breach(f"the other share lost {', '.join(missing)}")
+
+
+@AREA.check(
+    "capacity",
+    "what can be shared has a capacity",
+    promise="A device with allowMultipleAllocations has a capacity to divide.",
+    source=_KEP,
+    cost="Any number of pods is placed on one device.",
+    recommended=True,
+)
+async def _capacity(session: Session) -> None:
+    for device in session.devices:
+        if device.shared and not device.spec.get("capacity"):
+            raise Breach(f"device {device.name} has none")
+    session.pick(shared=True)

@@ -1,0 +1,543 @@
+"""ResourceSlices: what a driver publishes (resource.k8s.io/v1, k8s.io/dynamic-resource-allocation/resourceslice)."""
+
+import itertools
+import re
+from collections import Counter
+from typing import Any
+
+from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
+from dra_conformance.claims import Device, devices_of
+from dra_conformance.observations import still, wiped
+from dra_conformance.restarts import killed, stopped
+from dra_conformance.session import Session, incomplete
+from dra_conformance.traffic import about, is_write
+
+AREA = Area("slices", Stage.START)
+
+_TYPES = "staging/src/k8s.io/api/resource/v1/types.go"
+_CONTROLLER = "staging/src/k8s.io/dynamic-resource-allocation/resourceslice/resourceslicecontroller.go"
+_ATTRIBUTES = "staging/src/k8s.io/dynamic-resource-allocation/deviceattribute"
+_MOST = 128
+_STANDARD_DOMAINS = ("kubernetes.io", "k8s.io")
+_STANDARD = {
+    "resource.kubernetes.io/pcieRoot": ("string", re.compile(r"pci[0-9a-f]{4,}:[0-9a-f]{2}")),
+    "resource.kubernetes.io/pciBusID": ("string", re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")),
+    "resource.kubernetes.io/numaNode": ("int", re.compile(r"\d+")),
+}
+# What drivers have called these before there were standard names.
+_OWN_NAMES = {
+    "pcieRoot": "resource.kubernetes.io/pcieRoot",
+    "pciRoot": "resource.kubernetes.io/pcieRoot",
+    "pciBusID": "resource.kubernetes.io/pciBusID",
+    "pciAddress": "resource.kubernetes.io/pciBusID",
+}
+
+
+@AREA.check(
+    "published",
+    "every pool has all its slices",
+    promise="Once the driver runs, each of its pools has as many slices of its newest generation as they say.",
+    source=_TYPES + " (ResourcePool.resourceSliceCount)",
+    cost="The scheduler passes over an incomplete pool: pods stay pending although devices are free.",
+    rests_on=("slices.accepted",),
+)
+async def _published(session: Session) -> None:
+    _ = session.registration
+    if session.publish_problem:
+        raise Breach(session.publish_problem)
+
+
+@AREA.check(
+    "accepted",
+    "the API server takes every slice",
+    promise="What the driver writes is valid: names, limits of devices, attributes, capacities and counters.",
+    source="pkg/apis/resource/validation/validation.go",
+    cost="A slice that is rejected is missing, and with it its whole pool.",
+    stage=Stage.END,
+)
+async def _accepted(session: Session) -> None:
+    # Those of a large node are named by the check of thousands.
+    others = {id(visit) for visit in session.of_large_node}
+    refused = [
+        visit
+        for visit in session.world.requests.answered
+        if about(visit, "resourceslices") and is_write(visit) and visit.code in (400, 422)
+        if id(visit) not in others
+    ]
+    if refused:
+        raise Breach(f"{len(refused)} writes were rejected, such as {refused[0].method} {refused[0].path}")
+
+
+@AREA.check(
+    "known-fields",
+    "it writes no field that this Kubernetes does not know",
+    promise="Slices have fields of the API that the server serves; others are dropped. In 1.37, for one,"
+    " nodeAllocatableResources has taken the place of nodeAllocatableResourceMappings.",
+    source="https://kubernetes.io/docs/reference/using-api/api-concepts/#field-validation;"
+    " https://github.com/kubernetes-sigs/dra-example-driver/pull/262",
+    cost="What the field says does not hold: devices without their limits, or not counted against their node.",
+    stage=Stage.END,
+    recommended=True,
+)
+async def _known_fields(session: Session) -> None:
+    for visit in session.world.requests.answered:
+        unknown = [text for text in visit.warnings if text.startswith("unknown field")]
+        if unknown and about(visit, "resourceslices"):
+            raise Breach(f"{visit.method} {visit.path}: {unknown[0]}")
+
+
+@AREA.check(
+    "one-generation",
+    "no slice of an older generation is left",
+    promise="All slices of a pool have the same generation once the driver has published.",
+    source=_TYPES + " (ResourcePool.generation)",
+    cost="Old slices are ignored, but stay and are read by everybody who lists slices.",
+)
+async def _one_generation(session: Session) -> None:
+    _need_slices(session)
+    pools: dict[str, set[int]] = {}
+    for one in session.slices:
+        pools.setdefault(one["spec"]["pool"]["name"], set()).add(one["spec"]["pool"].get("generation", 0))
+    for name, generations in pools.items():
+        if len(generations) > 1:
+            raise Breach(f"pool {name} has the generations {sorted(generations)}")
+
+
+@AREA.check(
+    "unique-devices",
+    "device names are unique in a pool",
+    promise="A device's name appears once in its pool, whichever slice it is in.",
+    source=_TYPES + " (ResourceSlice: each device in a given pool must have a unique name)",
+    cost="The scheduler takes the pool for invalid and allocates nothing from it.",
+)
+async def _unique_devices(session: Session) -> None:
+    _need_slices(session)
+    seen = Counter(device.key for device in session.devices)
+    twice = [f"{pool}/{name}" for (pool, name), count in seen.items() if count > 1]
+    if twice:
+        raise Breach(f"more than once: {', '.join(twice)}")
+
+
+@AREA.check(
+    "own-driver",
+    "slices carry the registered name",
+    promise="spec.driver is the name that the kubelet knows.",
+    source=_TYPES + " (ResourceSliceSpec.driver)",
+    cost="Claims are allocated devices of a driver that no kubelet knows.",
+)
+async def _own_driver(session: Session) -> None:
+    name = session.name
+    others = [
+        one["spec"]["driver"]
+        for one in await session.world.slices()
+        if one["spec"]["driver"] != name and one["spec"].get("nodeName") == session.world.node
+    ]
+    if others:
+        raise Breach(f"registered as {name}, slices of {others[0]}")
+
+
+@AREA.check(
+    "node",
+    "slices are for the node that the driver runs on",
+    promise="Devices of the node are published with its nodeName; the kubelet deletes them by it.",
+    source="pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
+    cost="Slices of a node that is gone mislead the scheduler: nothing cleans them up.",
+)
+async def _node(session: Session) -> None:
+    _need_node_slices(session)
+    wrong = [
+        f"{one['metadata']['name']} is for {one['spec']['nodeName']}"
+        for one in session.slices
+        if one["spec"].get("nodeName") not in (None, session.world.node)
+    ]
+    if wrong:
+        raise Breach(wrong[0])
+
+
+@AREA.check(
+    "owner",
+    "slices belong to the Node object",
+    promise="Slices of a node have it as their owner and controller, with its UID.",
+    source=_CONTROLLER + " (Owner)",
+    cost="Slices stay when the Node is deleted, until somebody deletes them by hand.",
+    recommended=True,
+)
+async def _owner(session: Session) -> None:
+    _need_node_slices(session)
+    for one in session.slices:
+        owners = one["metadata"].get("ownerReferences") or ()
+        mine = [o for o in owners if o["kind"] == "Node" and o["uid"] == session.world.node_uid]
+        if one["spec"].get("nodeName") and not mine:
+            raise Breach(f"{one['metadata']['name']} is not owned by the node")
+
+
+@AREA.check(
+    "names",
+    "names of slices differ from node to node",
+    promise="A slice's name is generated, or has the node's name in it.",
+    source=_CONTROLLER + " (GenerateName)",
+    cost="Drivers on two nodes fight for one object.",
+)
+async def _names(session: Session) -> None:
+    _need_node_slices(session)
+    for one in session.slices:
+        name, generated = one["metadata"]["name"], one["metadata"].get("generateName")
+        if one["spec"].get("nodeName") and not generated and session.world.node not in name:
+            raise Breach(f"slice {name}")
+
+
+@AREA.check(
+    "packed",
+    "few devices are in few slices",
+    promise="A pool has not many more slices than its devices need.",
+    source=_TYPES + " (ResourceSliceMaxDevices)",
+    cost="Each slice costs every watcher an event, on each of thousands of nodes.",
+    recommended=True,
+)
+async def _packed(session: Session) -> None:
+    _need_slices(session)
+    for pool, slices in _by_pool(session.slices).items():
+        devices = sum(len(one["spec"].get("devices") or ()) for one in slices)
+        special = any(
+            one["spec"].get("sharedCounters")
+            or any(d.get("taints") or d.get("consumesCounters") for d in one["spec"].get("devices") or ())
+            for one in slices
+        )
+        most = _MOST // 2 if special else _MOST
+        sets = sum(1 for one in slices if one["spec"].get("sharedCounters"))
+        needed = -(-devices // most) + sets
+        if len(slices) > 2 * needed + 1:
+            raise Breach(f"pool {pool}: {devices} devices in {len(slices)} slices, {needed} would do")
+
+
+@AREA.check(
+    "reserved-attributes",
+    "only standard attributes are in Kubernetes' domains",
+    promise="Attributes and capacities in kubernetes.io and k8s.io are those that Kubernetes defines.",
+    source=_ATTRIBUTES,
+    cost="The name may get a meaning of Kubernetes' own, and selectors that rely on it pick wrong devices.",
+)
+async def _reserved_attributes(session: Session) -> None:
+    _need_slices(session)
+    for device in session.devices:
+        for name in [*(device.spec.get("attributes") or ()), *(device.spec.get("capacity") or ())]:
+            domain = name.rpartition("/")[0]
+            reserved = (
+                domain.endswith(tuple(f".{one}" for one in _STANDARD_DOMAINS)) or domain in _STANDARD_DOMAINS
+            )
+            own = domain == session.name
+            if reserved and not own and name not in _STANDARD:
+                raise Breach(f"device {device.name} has {name}")
+
+
+@AREA.check(
+    "standard-attributes",
+    "standard attributes have their form",
+    promise="pcieRoot is like pci0000:64, pciBusID like 0000:65:00.0, numaNode a number from 0.",
+    source=_ATTRIBUTES,
+    cost="matchAttribute across drivers, such as a GPU and a network card on one root, never matches.",
+)
+async def _standard_attributes(session: Session) -> None:
+    _need_slices(session)
+    for device in session.devices:
+        for name, (kind, form) in _STANDARD.items():
+            attribute = (device.spec.get("attributes") or {}).get(name)
+            if attribute is None or kind + "s" in attribute:
+                continue
+            if kind not in attribute or not form.fullmatch(str(attribute[kind])):
+                raise Breach(f"device {device.name}: {name} is {attribute}")
+
+
+@AREA.check(
+    "standard-names",
+    "what has a standard name has that name",
+    promise="A device's PCIe root and PCI address are published as the standard attributes, not only as own ones.",
+    source="https://github.com/intel/intel-resource-drivers-for-kubernetes/issues/60; " + _ATTRIBUTES,
+    cost="matchAttribute cannot compare the device with another driver's.",
+    recommended=True,
+)
+async def _standard_names(session: Session) -> None:
+    _need_slices(session)
+    for device in session.devices:
+        names = device.spec.get("attributes") or {}
+        for own, standard in _OWN_NAMES.items():
+            there = own in names or f"{session.name}/{own}" in names
+            if there and standard not in names:
+                raise Breach(f"device {device.name} has {own}, and not {standard}")
+
+
+@AREA.check(
+    "pool-names",
+    "pools of different nodes have different names",
+    promise="A pool of devices of one node has the node's name in its own: driver, pool and device identify a device.",
+    source=_TYPES + " (ResourcePool.name); https://github.com/cilium/cilium/issues/48923",
+    cost="Devices of the same name on two nodes are one to the scheduler, and only one of them is ever allocated.",
+    recommended=True,
+)
+async def _pool_names(session: Session) -> None:
+    _need_slices(session)
+    for one in session.slices:
+        pool = one["spec"]["pool"]["name"]
+        if one["spec"].get("nodeName") and session.world.node not in pool:
+            raise Breach(f"pool {pool}")
+
+
+@AREA.check(
+    "served-version",
+    "it uses an API version that this Kubernetes serves by default",
+    promise="resource.k8s.io is spoken in v1 since Kubernetes 1.34.",
+    source="https://kubernetes.io/docs/reference/using-api/deprecation-guide/",
+    cost="The driver stops working with the release that drops the beta.",
+    recommended=True,
+    stage=Stage.END,
+)
+async def _served_version(session: Session) -> None:
+    for visit in session.world.requests.answered:
+        parts = visit.path.strip("/").split("/")
+        # What is not found in v1 clients of several versions look for in the older ones.
+        known = parts[:2] == ["apis", "resource.k8s.io"] and len(parts) > 3 and visit.code < 400
+        if known and parts[2] != "v1":
+            raise Breach(f"{visit.method} {visit.path}")
+
+
+@AREA.check(
+    "quiet",
+    "it writes nothing when nothing changes",
+    promise="Slices are written when devices change, and not otherwise.",
+    source=_CONTROLLER + " (syncPool: only changed slices are updated)",
+    cost="Each write wakes every scheduler and every driver; on a thousand nodes it takes the API server down.",
+    stage=Stage.OUTAGE,
+    rests_on=("slices.accepted", "slices.published"),
+)
+async def _quiet(session: Session) -> None:
+    seen = await session.once(still)
+    if seen.writes and all(_content(look) == _content(seen.looks[0]) for look in seen.looks):
+        raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and the devices are the same")
+
+
+@AREA.check(
+    "steady",
+    "devices are described by what stays",
+    promise="While nothing happens to the devices their attributes, capacities and taints stay what they are.",
+    source=_CONTROLLER + "; KEP-4381 (scalability: slices change when hardware does)",
+    cost="A temperature or a counter among the attributes writes each node's slices every few seconds.",
+    stage=Stage.OUTAGE,
+    rests_on=("slices.quiet", "slices.accepted", "slices.published"),
+)
+async def _steady(session: Session) -> None:
+    seen = await session.once(still)
+    looks = [_content(look) for look in seen.looks]
+    if not any(look != looks[0] for look in looks):
+        return
+    # A device that breaks just now is one change, which writes each slice twice at most.
+    if all(one != other for one, other in itertools.pairwise(looks)) or seen.writes > 2 * len(seen.looks[0]):
+        raise Breach(f"{seen.writes} writes in {session.pace.quiet:g} s, and nothing happened")
+
+
+@AREA.check(
+    "restored",
+    "deleted slices come back",
+    promise="Slices that somebody deletes are published again: every kubelet does that when it starts.",
+    source=_CONTROLLER + "; pkg/kubelet/cm/dra/plugin/dra_plugin_manager.go (wipeResourceSlices)",
+    cost="After a restart of the kubelet the node has no devices until the driver is restarted.",
+    stage=Stage.BACKGROUND,
+    rests_on=("slices.published",),
+)
+async def _restored(session: Session) -> None:
+    seen = await session.once(wiped)
+    if not seen.restored:
+        raise Breach(f"not back after {session.pace.restored:g} s")
+
+
+@AREA.check(
+    "leftovers",
+    "slices that an older version left are removed",
+    promise="The driver removes slices of its pools that it does not publish.",
+    source=_CONTROLLER + " (obsolete slices)",
+    cost="Devices that are gone stay in the API, with an outdated generation.",
+    recommended=True,
+    stage=Stage.BACKGROUND,
+)
+async def _leftovers(session: Session) -> None:
+    seen = await session.once(wiped)
+    if not seen.restored:
+        raise Unmet("the slices did not come back")
+    if seen.leftover:
+        raise Breach("a slice of the pool with an older generation is still there")
+
+
+@AREA.check(
+    "others-kept",
+    "slices of other nodes stay",
+    promise="The driver touches slices of its own node and pools alone.",
+    source=_CONTROLLER + " (field selector spec.driver and spec.nodeName)",
+    cost="A driver that starts takes the devices of all other nodes away.",
+    stage=Stage.BACKGROUND,
+)
+async def _others_kept(session: Session) -> None:
+    seen = await session.once(wiped)
+    if not seen.foreign:
+        raise Breach("it deleted a slice of another node")
+
+
+@AREA.check(
+    "kept-over-restart",
+    "a restart leaves slices as they are",
+    promise="A driver that finds its slices as it wants them leaves them, objects and generation.",
+    source=_CONTROLLER + "; KEP-4381, seamless upgrades",
+    cost="Each update of a driver makes the scheduler see all devices vanish and return, on every node at once.",
+    recommended=True,
+    stage=Stage.RESTART,
+    rests_on=("slices.published",),
+)
+async def _kept_over_restart(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    before, after = _identities(seen.slices_before), _identities(seen.slices_after)
+    if _content(seen.slices_before) == _content(seen.slices_after) and before != after:
+        raise Breach("the same devices were published again")
+
+
+@AREA.check(
+    "in-use",
+    "devices that are in use stay published",
+    promise="A device is in its slice for as long as it is there: the scheduler knows which claim has it.",
+    source="https://github.com/google/dranet/issues/97; " + _TYPES + " (ResourceSlice)",
+    cost="Taints, counters and shares of the device count no more, and a claim of all devices is allocated without it.",
+    stage=Stage.RESTART,
+    rests_on=("slices.complete-after-restart", "slices.steady"),
+)
+async def _in_use(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    published = {device.key for device in devices_of(seen.slices_after)}
+    if hidden := [device.name for device in seen.devices if device.key not in published]:
+        raise Breach(f"while a claim has {', '.join(hidden)} no slice does")
+
+
+@AREA.check(
+    "complete-after-restart",
+    "pools are complete after a restart",
+    promise="A restart ends with the same pools, complete, and with generations that only grow.",
+    source=_TYPES + " (ResourcePool)",
+    cost="The scheduler uses devices of an outdated generation, or none.",
+    stage=Stage.RESTART,
+    rests_on=("slices.published", "slices.steady"),
+)
+async def _complete_after_restart(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    if broken := incomplete(seen.slices_after):
+        raise Breach(f"incomplete pools: {', '.join(broken)}")
+    if lost := _by_pool(seen.slices_before).keys() - _by_pool(seen.slices_after).keys():
+        raise Breach(f"pools are gone: {', '.join(sorted(lost))}")
+    for pool, slices in _by_pool(seen.slices_after).items():
+        old = _by_pool(seen.slices_before).get(pool, [])
+        if old and _generation(slices) < _generation(old):
+            raise Breach(f"pool {pool}: generation {_generation(old)}, then {_generation(slices)}")
+
+
+@AREA.check(
+    "same-devices",
+    "a device keeps its name over a restart",
+    promise="Driver, pool and name are one device for as long as claims have it: what tells devices apart, such as a"
+    " serial number or a PCI address, is the same after a restart.",
+    source="https://github.com/ROCm/k8s-gpu-dra-driver/issues/83;"
+    " https://github.com/kubernetes-sigs/dra-driver-nvidia-gpu/issues/427; " + _TYPES + " (Device.name)",
+    cost="A pod that has a device is given another one, which may be another pod's.",
+    stage=Stage.RESTART,
+    rests_on=("slices.published", "slices.steady"),
+)
+async def _same_devices(session: Session) -> None:
+    seen = await session.once(killed)
+    if seen.problem:
+        raise Unmet(seen.problem)
+    before = devices_of(seen.slices_before)
+    telling = _telling(before)
+    if not telling:
+        raise NotOffered("no attribute tells its devices apart")
+    after = {device.key: device.spec.get("attributes") or {} for device in devices_of(seen.slices_after)}
+    for device in before:
+        for name in telling & after.get(device.key, {}).keys():
+            was, now = (device.spec.get("attributes") or {}).get(name), after[device.key][name]
+            if was not in (None, now):
+                raise Breach(
+                    f"device {device.name}: {name} is {_plain(was)}, and {_plain(now)} after a restart"
+                )
+
+
+def _telling(devices: list[Device]) -> set[str]:
+    """The attributes with a text that no two devices have in common."""
+    found: dict[str, list[Any]] = {}
+    for device in devices:
+        for name, value in (device.spec.get("attributes") or {}).items():
+            found.setdefault(name, []).append(value.get("string"))
+    return {
+        name
+        for name, texts in found.items()
+        if len(texts) > 1 and None not in texts and len(set(texts)) == len(texts)
+    }
+
+
+def _plain(attribute: dict[str, Any]) -> Any:
+    return next(iter(attribute.values()))
+
+
+@AREA.check(
+    "stay-at-exit",
+    "slices stay when the driver ends",
+    promise="A driver that is stopped leaves its slices: the next one takes them over, or the kubelet deletes them.",
+    source="staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go (Stop)",
+    cost="During an update of the driver pods that wait find no devices, and autoscalers add nodes.",
+    recommended=True,
+    stage=Stage.RESTART,
+)
+async def _stay_at_exit(session: Session) -> None:
+    seen = await session.once(stopped)
+    if seen.slices_before and not seen.slices_at_exit:
+        raise Breach("all slices were deleted")
+
+
+def _need_slices(session: Session) -> None:
+    if not session.slices:
+        raise Unmet("the driver has published no slices")
+
+
+def _need_node_slices(session: Session) -> None:
+    _need_slices(session)
+    if all("nodeName" not in one["spec"] for one in session.slices):
+        raise NotOffered("no slice is for one node")
+
+
+def _by_pool(slices: list[Any]) -> dict[str, list[Any]]:
+    found: dict[str, list[Any]] = {}
+    for one in slices:
+        found.setdefault(one["spec"]["pool"]["name"], []).append(one)
+    return found
+
+
+def _generation(slices: list[Any]) -> int:
+    return max(int(one["spec"]["pool"].get("generation", 0)) for one in slices)
+
+
+def _identities(slices: list[Any]) -> set[tuple[str, int]]:
+    return {(one["metadata"]["uid"], one["spec"]["pool"].get("generation", 0)) for one in slices}
+
+
+def _content(slices: list[Any]) -> list[tuple[str, str]]:
+    """The devices and counters, whichever slice they are in; the times of taints left out."""
+    return sorted(
+        (one["spec"]["pool"]["name"], str(_timeless(part)))
+        for one in slices
+        for part in [*(one["spec"].get("devices") or ()), *(one["spec"].get("sharedCounters") or ())]
+    )
+
+
+def _timeless(device: dict[str, Any]) -> dict[str, Any]:
+    if "taints" not in device:
+        return device
+    taints = [{key: taint[key] for key in taint if key != "timeAdded"} for taint in device["taints"]]
+    return {**device, "taints": taints}

@@ -1,0 +1,219 @@
+"""Claims that the suite makes and allocates, and the devices that they are allocated."""
+
+import itertools
+import uuid
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dra_node_agent.proto import dra_v1_pb2
+from dra_shared.quantity import Quantity
+
+from dra_conformance.world import NAMESPACE, RESOURCE, World
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device in a slice of the driver."""
+
+    driver: str
+    pool: str
+    spec: Json
+
+    @property
+    def name(self) -> str:
+        """Its name, unique in its pool."""
+        return str(self.spec["name"])
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Pool and name."""
+        return self.pool, self.name
+
+    @property
+    def shared(self) -> bool:
+        """Whether several claims may have it at a time."""
+        return bool(self.spec.get("allowMultipleAllocations"))
+
+
+@dataclass(frozen=True)
+class Result:
+    """A device for a request of a claim, as an allocation has it."""
+
+    device: Device
+    request: str = "r0"
+    admin: bool = False
+
+    def to_json(self) -> Json:
+        """As in ``status.allocation.devices.results``."""
+        spec = self.device.spec
+        found: Json = {
+            "request": self.request,
+            "driver": self.device.driver,
+            "pool": self.device.pool,
+            "device": self.device.name,
+        }
+        if self.admin:
+            found["adminAccess"] = True
+        elif self.device.shared:
+            found["shareID"] = str(uuid.uuid4())
+            consumed = {name: _consumed(capacity) for name, capacity in spec.get("capacity", {}).items()}
+            if consumed:
+                found["consumedCapacity"] = consumed
+        for conditions in ("bindingConditions", "bindingFailureConditions"):
+            if spec.get(conditions):
+                found[conditions] = spec[conditions]
+        return found
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim as the API server has it."""
+
+    name: str
+    uid: str
+    results: tuple[Json, ...] = ()
+    namespace: str = NAMESPACE
+
+    @property
+    def message(self) -> Any:
+        """As the kubelet names it to drivers."""
+        return dra_v1_pb2.Claim(namespace=self.namespace, uid=self.uid, name=self.name)
+
+    def of(self, driver: str) -> list[Json]:
+        """The results of one driver."""
+        return [one for one in self.results if one["driver"] == driver]
+
+
+class Claims:
+    """Makes claims."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._numbers = itertools.count(1)
+
+    async def make(
+        self,
+        results: Sequence[Result],
+        config: Sequence[Json] = (),
+        *,
+        name: str = "",
+        allocate: bool = True,
+        annotations: Mapping[str, str] | None = None,
+        namespace: str = NAMESPACE,
+    ) -> Claim:
+        """A claim that is allocated these devices, and reserved for a pod."""
+        name = name or f"claim-{next(self._numbers)}"
+        body = {
+            "metadata": {"name": name, "namespace": namespace, "annotations": dict(annotations or {})},
+            "spec": {"devices": {"requests": _requests(results, config)}},
+        }
+        made = await self._world.write("POST", _path(namespace), body)
+        claim = Claim(name, made["metadata"]["uid"], namespace=namespace)
+        return await self.allocate(claim, results, config) if allocate else claim
+
+    async def allocate(self, claim: Claim, results: Sequence[Result], config: Sequence[Json] = ()) -> Claim:
+        """Give the claim these devices, in place of those that it has."""
+        current = await self._world.read(_path(claim.namespace, claim.name))
+        if current.get("status", {}).get("allocation"):
+            current["status"] = {}
+            current = await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
+        devices: Json = {"results": [result.to_json() for result in results]}
+        if config:
+            devices["config"] = list(config)
+        pod = {"resource": "pods", "name": f"pod-of-{claim.name}"[:253], "uid": str(uuid.uuid4())}
+        # By it the API server knows the node whose driver may write status.devices.
+        here = {"key": "metadata.name", "operator": "In", "values": [self._world.node]}
+        selector = {"nodeSelectorTerms": [{"matchFields": [here]}]}
+        allocation = {"devices": devices, "nodeSelector": selector}
+        current["status"] = {"allocation": allocation, "reservedFor": [pod]}
+        await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
+        return replace(claim, results=tuple(devices["results"]))
+
+    async def delete(self, claim: Claim) -> None:
+        """Delete the claim, as the claim controller does after its pod."""
+        current = await self._world.read(_path(claim.namespace, claim.name))
+        if current.get("status"):
+            current["status"] = {}
+            current = await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
+        await self._world.write("DELETE", _path(claim.namespace, claim.name))
+
+
+def config(driver: str, parameters: Any, requests: Sequence[str] = (), source: str = "FromClaim") -> Json:
+    """One configuration of an allocation."""
+    return {
+        "source": source,
+        "requests": list(requests),
+        "opaque": {"driver": driver, "parameters": parameters},
+    }
+
+
+def devices_of(slices: Iterable[Json]) -> list[Device]:
+    """The devices of the newest generation of each pool, in their order."""
+    newest: dict[str, int] = {}
+    known = sorted(slices, key=lambda one: str(one["metadata"]["name"]))
+    for one in known:
+        pool = one["spec"]["pool"]
+        newest[pool["name"]] = max(newest.get(pool["name"], 0), pool.get("generation", 0))
+    return [
+        Device(one["spec"]["driver"], one["spec"]["pool"]["name"], device)
+        for one in known
+        if one["spec"]["pool"].get("generation", 0) == newest[one["spec"]["pool"]["name"]]
+        for device in one["spec"].get("devices") or ()
+    ]
+
+
+def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], Quantity]) -> list[Device]:
+    """Devices that can be allocated at the same time, the first ones first.
+
+    ``counters`` has what each counter has: by pool, counter set and name.
+    """
+    left = dict(counters)
+    found = []
+    for device in devices:
+        wanted = [
+            ((device.pool, part["counterSet"], name), Quantity.parse(counter["value"]))
+            for part in device.spec.get("consumesCounters") or ()
+            for name, counter in part["counters"].items()
+        ]
+        if all(key in left and not left[key] < value for key, value in wanted):
+            for key, value in wanted:
+                left[key] = left[key].sub(value)
+            found.append(device)
+    return found
+
+
+def _requests(results: Sequence[Result], configs: Sequence[Json]) -> list[Json]:
+    """The requests of the results, with the alternatives that the configs name."""
+    found: dict[str, Json] = {}
+    named = [name for one in configs for name in one["requests"]]
+    counts = Counter(result.request for result in results)
+    for result in results:
+        main, slash, sub = result.request.partition("/")
+        exactly: Json = {"deviceClassName": NAMESPACE, "count": counts[result.request]}
+        if result.admin:
+            exactly["adminAccess"] = True
+        if slash:
+            others = [name.removeprefix(f"{main}/") for name in named if name.startswith(f"{main}/")]
+            found[main] = {
+                "name": main,
+                "firstAvailable": [
+                    {"name": name, "deviceClassName": NAMESPACE} for name in dict.fromkeys([sub, *others])
+                ],
+            }
+        else:
+            found[main] = {"name": main, "exactly": exactly}
+    return list(found.values())
+
+
+def _consumed(capacity: Json) -> str:
+    policy = capacity.get("requestPolicy") or {}
+    return str(policy.get("default") or capacity["value"])
+
+
+def _path(namespace: str, name: str = "", subresource: str = "") -> str:
+    parts = [RESOURCE, "namespaces", namespace, "resourceclaims", name, subresource]
+    return "/".join(part for part in parts if part)

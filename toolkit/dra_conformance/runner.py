@@ -1,0 +1,145 @@
+"""Runs checks one after the other, stage by stage; those that only wait run while others work."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from dra_node_agent.kubelet.dra.connection import DriverError
+from dra_node_agent.kubelet.dra.wire import CallError
+from dra_shared.client.errors import ApiError
+
+from dra_conformance.check import Breach, Check, NotOffered, Outcome, Result, Stage, Unmet
+from dra_conformance.session import Session
+
+Report = Callable[[Result], None]
+
+#: How often in a row a driver may fail to come back.
+_REVIVALS = 3
+_BLAMED = frozenset({Outcome.BROKEN, Outcome.WARNING})
+_FAILED = frozenset({Outcome.BROKEN, Outcome.WARNING, Outcome.UNTRIED})
+
+
+async def run(
+    session: Session, checks: Sequence[Check], known: Mapping[str, Check], report: Report | None = None
+) -> list[Result]:
+    """Start the driver and try the checks; each result is reported when it is there.
+
+    ``known`` has all checks by id, for those that the chosen ones rest on.
+    """
+    await session.open()
+    return await _Run(session, known, report).all(checks)
+
+
+class _Run:
+    def __init__(self, session: Session, known: Mapping[str, Check], report: Report | None) -> None:
+        self._session = session
+        self._known = known
+        self._report = report
+        self._tried: dict[str, Result] = {}
+        self._found: list[Result] = []
+        self._lost = 0
+
+    async def all(self, checks: Sequence[Check]) -> list[Result]:
+        for stage in Stage:
+            chosen = [check for check in checks if check.stage is stage]
+            if stage is Stage.BACKGROUND:
+                waiting = [asyncio.create_task(self._result(check)) for check in chosen]
+                try:
+                    await self._each([one for one in checks if one.stage is Stage.CALLS])
+                    for task in waiting:
+                        self._note(await task)
+                finally:
+                    for task in waiting:
+                        task.cancel()
+            elif stage is not Stage.CALLS:
+                await self._each(chosen)
+        return self._found
+
+    def _note(self, result: Result) -> None:
+        self._found.append(result)
+        if self._report is not None:
+            self._report(result)
+
+    async def _each(self, checks: Iterable[Check]) -> None:
+        for check in checks:
+            result = await self._result(check)
+            self._note(result)
+            await self._revive(result)
+
+    async def _revive(self, result: Result) -> None:
+        """Start a driver that has ended: the checks to come are worth nothing without.
+
+        One that never started, or does not come back time and again, stays as it is.
+        """
+        session = self._session
+        if session.start_problem or self._lost >= _REVIVALS:
+            return
+        if session.driver.restarts and not session.driver.alive():
+            if result.outcome is not Outcome.BROKEN:
+                session.deaths.append(result.check.id)
+            try:
+                await session.driver.kill()
+                await session.back()
+                self._lost = 0
+            except Unmet:
+                self._lost += 1
+
+    async def _result(self, check: Check) -> Result:
+        """The check's result, from before where another check rests on it."""
+        if check.id not in self._tried:
+            result = await self._try(check)
+            # What an earlier check left behind must not be this one's.
+            if (
+                result.outcome in _FAILED
+                and check.stage is Stage.CALLS
+                and await self._session.unstuck(check.id)
+            ):
+                result = await self._try(check)
+            if result.outcome in _BLAMED and check.stage is Stage.CALLS and self._session.hopeless:
+                result = await self._unless_stuck(result)
+            self._session.works |= check.id == "prepare.succeeds" and result.outcome is Outcome.KEPT
+            self._tried[check.id] = result
+        return self._tried[check.id]
+
+    async def _unless_stuck(self, result: Result) -> Result:
+        """The result, untried where the driver prepares no claim any more: that has a name already."""
+        try:
+            problem = await self._session.probe() and await self._session.probe()
+        except (Unmet, NotOffered, DriverError, ApiError) as error:
+            problem = str(error)
+        if not problem:
+            return result
+        message = f"the driver prepares no claims any more: {problem}; here: {result.message}"
+        return replace(result, outcome=Outcome.UNTRIED, message=message)
+
+    async def _try(self, check: Check) -> Result:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        outcome, message = Outcome.KEPT, ""
+        try:
+            if absence := check.absence(self._session.version):
+                raise NotOffered(absence)
+            await check.attempt(self._session)
+            if self._session.start_problem:
+                # Nothing is kept by a driver that was never there; what it breaks at its start is worth knowing.
+                _ = self._session.registration
+        except Breach as breach:
+            outcome, message = Outcome.WARNING if check.recommended else Outcome.BROKEN, str(breach)
+            if base := await self._broken_base(check):
+                outcome, message = Outcome.UNTRIED, f"{base} fails already; here: {breach}"
+        except NotOffered as reason:
+            outcome, message = Outcome.SKIPPED, str(reason)
+        except (Unmet, DriverError, CallError, ApiError, OSError, TimeoutError) as error:
+            outcome, message = Outcome.UNTRIED, str(error) or type(error).__name__
+        except Exception as error:
+            # What a driver says may have any shape; the other checks are worth trying.
+            outcome, message = Outcome.UNTRIED, f"the suite cannot judge it: {error!r}"
+        return Result(check, outcome, message, loop.time() - began)
+
+    async def _broken_base(self, check: Check) -> str:
+        """The first check that this one rests on and that fails; empty where there is none."""
+        for name in check.rests_on:
+            base = self._known[name]
+            if (await self._result(base)).outcome in _FAILED:
+                return name
+        return ""

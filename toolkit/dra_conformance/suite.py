@@ -1,0 +1,123 @@
+"""One run of the suite: the folders, the cluster, the driver, and the checks."""
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_shared.version import DEFAULT, Version
+
+from dra_conformance.catalog import CHECKS
+from dra_conformance.cdifiles import CdiFiles
+from dra_conformance.check import Check, Result
+from dra_conformance.containerdriver import ContainerDriver, is_container
+from dra_conformance.driverprocess import AttachedDriver, Driver, ProcessDriver
+from dra_conformance.kubelet import Kubelet
+from dra_conformance.pace import Pace
+from dra_conformance.runner import run as run_checks
+from dra_conformance.session import Session
+from dra_conformance.world import NAMESPACE, World, default_rules
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is tested, and how.
+
+    Args:
+        command: the driver's program and arguments, with ``{placeholders}``; empty to attach to one that runs.
+        directory: where sockets, CDI files and the API server's data go; a temporary folder without.
+        node: the node's name.
+        rules: the rules of the driver's role; None for the usual ones of charts.
+        parameters: opaque parameters that the driver takes.
+        announce: called with the placeholders' values before the driver starts.
+    """
+
+    command: Sequence[str] = ()
+    checks: Sequence[Check] = CHECKS
+    directory: Path | None = None
+    node: str = "node-0"
+    version: Version = DEFAULT
+    port: int = 0
+    rules: Sequence[Json] | None = None
+    parameters: Json | None = None
+    metrics_url: str = ""
+    pace: Pace = field(default_factory=Pace)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    report: Callable[[Result], None] | None = None
+    announce: Callable[[Mapping[str, str]], None] | None = None
+
+
+async def run(options: Options) -> list[Result]:
+    """Try the checks.
+
+    Raises:
+        CommandError: the driver cannot be started at all.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        root = options.directory
+        if root is None:
+            # Paths of sockets are short.
+            root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-", dir="/tmp")))
+        root = root.absolute()
+        root.mkdir(parents=True, exist_ok=True)
+        rules = default_rules() if options.rules is None else options.rules
+        world = await stack.enter_async_context(
+            World(root, options.node, options.version, rules, port=options.port)
+        )
+        kubelet = Kubelet(root / "kubelet", options.pace.poll)
+        cdi = await stack.enter_async_context(CdiFiles(root / "cdi"))
+        values = placeholders(world, kubelet, cdi)
+        if options.announce is not None:
+            options.announce(values)
+        driver = _driver(options, values, root)
+        session = Session(
+            world,
+            kubelet,
+            driver,
+            cdi,
+            options.pace,
+            parameters=options.parameters,
+            metrics_url=options.metrics_url,
+        )
+        stack.push_async_callback(session.close)
+        return await run_checks(session, options.checks, {one.id: one for one in CHECKS}, options.report)
+
+
+def _driver(options: Options, values: Mapping[str, str], root: Path) -> Driver:
+    environment = {**_environment(values), **options.environment}
+    log = root / "driver.log"
+    if not options.command:
+        return AttachedDriver()
+    if is_container(options.command):
+        return ContainerDriver(options.command, values, environment, log, root)
+    return ProcessDriver(options.command, values, environment, log)
+
+
+def placeholders(world: World, kubelet: Kubelet, cdi: CdiFiles) -> dict[str, str]:
+    """What a command may name in braces."""
+    return {
+        "node_name": world.node,
+        "kubeconfig": str(world.kubeconfig),
+        "kubelet_dir": str(kubelet.root),
+        "plugins_dir": str(kubelet.plugins),
+        "registry_dir": str(kubelet.registry),
+        "cdi_dir": str(cdi.directory),
+        "work_dir": str(world.root),
+        "namespace": NAMESPACE,
+    }
+
+
+def _environment(values: Mapping[str, str]) -> dict[str, str]:
+    """What the charts of dra-example-driver and NVIDIA's driver put into the environment."""
+    return {
+        "NODE_NAME": values["node_name"],
+        "KUBECONFIG": values["kubeconfig"],
+        "NAMESPACE": values["namespace"],
+        "CDI_ROOT": values["cdi_dir"],
+        "KUBELET_PLUGINS_DIRECTORY_PATH": values["plugins_dir"],
+        "KUBELET_REGISTRAR_DIRECTORY_PATH": values["registry_dir"],
+    }

@@ -1,0 +1,405 @@
+"""A cluster as tests see it: what they apply, wait for, break and ask."""
+
+import asyncio
+import contextlib
+import inspect
+import itertools
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: before any other does
+
+# isort: split
+
+import httpx
+import orjson
+from dra_cli import manifests, objects
+from dra_cli.cluster import Cluster
+from dra_cli.discovery import Discovery, ServedResource
+from dra_cli.errors import CommandError
+from dra_cli.faults.striking import Striker
+from dra_node_agent.driverkit.directories import Directories
+from dra_node_agent.driverkit.program import Surroundings
+from dra_shared.client.errors import from_response
+from dra_shared.client.rest import Client
+from dra_shared.client.retry import MAX_RETRIES
+from dra_shared.clock import FakeClock
+from dra_shared.faults.catalog import KINDS, PATH
+from dra_shared.files import scratch
+
+from dra_testing.conditions import TIMEOUT, Condition, holding, obstacle
+from dra_testing.disturbance import Disturbance, asked
+from dra_testing.options import Options
+from dra_testing.pods import AsyncPod
+from dra_testing.processes import Processes
+from dra_testing.rollback import Snapshot
+from dra_testing.services import Services
+
+JsonObject = dict[str, Any]
+Objects = list[JsonObject]
+_POLL = 0.005
+
+
+class WaitTimeout(AssertionError):
+    """What was waited for did not come; the message says what the cluster knows of it."""
+
+
+class AsyncCluster:
+    """A cluster of one's own, from ``async with`` until its end.
+
+    ``AsyncCluster(nodes=2)`` starts it; its arguments are those of :class:`~dra_testing.options.Options`.
+    """
+
+    def __init__(self, options: Options | None = None, **arguments: Any) -> None:
+        self.options = options or Options(**arguments)
+        self.data = Path()
+        """The cluster's directory; a temporary one."""
+        self.client: Client
+        self.worn = False
+        """Whether something happened that a roll back does not undo: a broken device."""
+        self._discovery: Discovery | None = None
+        self._start: Snapshot | None = None
+        self._stack = contextlib.AsyncExitStack()
+        self._services: Services | Processes
+
+    async def __aenter__(self) -> Self:
+        self.data = Path(tempfile.mkdtemp(prefix="dralab-", dir=scratch()))
+        self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
+        kind = Processes if self.options.processes else Services
+        try:
+            self._services = await self._stack.enter_async_context(kind(self.options, self.data))
+            self.client = await self._stack.enter_async_context(
+                Client(self.url, user_agent="dralab", retries=MAX_RETRIES)
+            )
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        self._start = self.snapshot() if isinstance(self._services, Services) else None
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return self._services.url
+
+    @property
+    def kubeconfig(self) -> Path:
+        """For kubectl and every other client."""
+        return self.data / "kubeconfig"
+
+    @property
+    def clock(self) -> FakeClock:
+        """The services' clock, where the options ask for a fake one.
+
+        Raises:
+            RuntimeError: they do not.
+        """
+        clock = self._services.clock if isinstance(self._services, Services) else None
+        if not isinstance(clock, FakeClock):
+            raise RuntimeError("this cluster has the machine's clock: ask for one with fake_clock=True")
+        return clock
+
+    def surroundings(self, driver: str, node: str = "node-0") -> Surroundings:
+        """Where a driver of one's own runs on a node: its directories, and a client."""
+        home = self.data / "nodes" / node
+        return Surroundings(node, Directories.below(driver, home / "kubelet", home / "cdi"), self.client)
+
+    # Objects
+
+    async def apply(self, *what: str | Path | JsonObject, namespace: str | None = None) -> Objects:
+        """Create or change objects: files and folders, YAML or JSON as text, or dictionaries; gives them as stored."""
+        loaded = [obj for one in what for obj in load(one)]
+        discovery = await self._known()
+        applied = await objects.apply(self.client, discovery, loaded, namespace)
+        return [await self._read(where.path) for where, _ in applied]
+
+    async def get(self, target: str, namespace: str | None = None) -> JsonObject:
+        """The object ``kind/name``.
+
+        Raises:
+            ApiError: there is none.
+        """
+        resource, name = await self._target(target)
+        return await self._read(resource.path(namespace or "default", name))
+
+    async def list(
+        self, kind: str, namespace: str | None = None, *, selector: str = "", field_selector: str = ""
+    ) -> Objects:
+        """The objects of a kind, in all namespaces unless one is named."""
+        resource = (await self._known()).named(kind)
+        params = {"labelSelector": selector, "fieldSelector": field_selector}
+        listed = await self._read(resource.path(namespace), {k: v for k, v in params.items() if v})
+        items: Objects = listed["items"]
+        return items
+
+    async def delete(
+        self, *what: str | Path | JsonObject, namespace: str | None = None, grace_period: int | None = 0
+    ) -> None:
+        """Delete ``kind/name``, or what manifests name, and wait until all of it is gone."""
+        discovery = await self._known()
+        targets = []
+        for one in what:
+            if isinstance(one, str) and _is_target(one):
+                resource, name = await self._target(one)
+                space = (namespace or "default") if resource.namespaced else None
+                targets.append(objects.Target(resource, space, name))
+            else:
+                targets += [objects.target(discovery, obj, namespace) for obj in load(one)]
+        await objects.delete(self.client, targets, missing_ok=True, grace_period=grace_period)
+
+    async def resources(self) -> "Sequence[ServedResource]":
+        """What the API server serves."""
+        return (await self._known()).resources
+
+    # Waiting
+
+    async def wait_for(
+        self,
+        target: str,
+        condition: Condition = "",
+        *,
+        namespace: str | None = None,
+        timeout: float = TIMEOUT,
+    ) -> JsonObject:
+        """Wait until the object ``kind/name`` meets the condition; gives the object.
+
+        A condition is a phase (``Running``), the type of a condition that is True (``Ready``), ``allocated``,
+        ``gone``, or a function. Without one a pod must be ready or have succeeded, a claim be allocated,
+        any other object exist.
+
+        Raises:
+            WaitTimeout: it does not in ``timeout`` seconds, or never can; with the scheduler's explanation and the
+                object's events.
+        """
+        resource, name = await self._target(target)
+        path, holds = resource.path(namespace or "default", name), holding(condition, resource)
+        last: JsonObject | None = None
+        wanted = condition if isinstance(condition, str) else getattr(condition, "__name__", "the condition")
+        try:
+            async with asyncio.timeout(timeout):
+                for attempt in itertools.count():
+                    response = await self.client.raw("GET", path)
+                    last = orjson.loads(response.content) if response.status_code == 200 else None
+                    if (condition == "gone") if last is None else holds(last):
+                        return last or {}
+                    if last is not None and (state := obstacle(condition, resource, last)):
+                        break
+                    await self._pause(min(_POLL * (1 + attempt / 10), 0.05))
+            why = f"is {state} and can no longer be {wanted or 'ready'}"
+        except TimeoutError:
+            why = f"is not {wanted or 'ready'} after {timeout:g} s"
+        text = await self._about(target, namespace or "default", resource, last)
+        raise WaitTimeout(f"{target} {why}\n{text}")
+
+    async def until(
+        self, condition: Callable[[], object], *, timeout: float = TIMEOUT, what: str = "the condition"
+    ) -> Any:
+        """Wait for the first true result of ``condition``, which may be a coroutine function.
+
+        Raises:
+            WaitTimeout: there is none in ``timeout`` seconds.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    result = condition()
+                    if inspect.isawaitable(result):
+                        result = await result
+                    if result:
+                        return result
+                    await self._pause(_POLL)
+        except TimeoutError:
+            raise WaitTimeout(f"{what} did not hold within {timeout:g} s") from None
+
+    # Pods
+
+    def pod(self, name: str, namespace: str = "default") -> AsyncPod:
+        """The pod of that name, whether it is there or not yet."""
+        return AsyncPod(self, name, namespace)
+
+    # Questions
+
+    async def explain(self, target: str, namespace: str = "default") -> str:
+        """Why ``pod/NAME`` or ``claim/NAME`` is where it is, or nowhere: ``dralab explain``.
+
+        Raises:
+            CommandError: there is no such object.
+        """
+        kind, _, name = target.rpartition("/")
+        kind = "claim" if "claim" in kind else "pod"
+        url = f"{self._services.urls['scheduler']}/explain/{kind}/{namespace}/{name}"
+        async with Client(url) as client:
+            response = await client.raw("GET", "", params={"format": "text"})
+        if response.status_code != 200:
+            raise CommandError(response.text.strip())
+        return response.text.rstrip()
+
+    async def events(self, namespace: str | None = None) -> Objects:
+        """The events, oldest first."""
+        return sorted(await self.list("events", namespace), key=_seen)
+
+    async def bundle(self, folder: Path) -> Path:
+        """Write all that is known of the cluster into ``folder``: objects, events, explanations, logs."""
+        from dra_testing.report import write_bundle
+
+        return await write_bundle(self, folder)
+
+    # Faults
+
+    async def fault(self, node: str = "node-0", gpu: int = 0, **fault: Any) -> None:
+        """Break a simulated GPU: ``xid=79``, ``lost=True``, ``uncorrected_ecc=1``, ``corrected_ecc=1``.
+
+        Raises:
+            CommandError: there is no such GPU or fault.
+        """
+        self.worn = True
+        body = {_camel(name): value for name, value in fault.items()}
+        async with Client(self._services.urls["node-agent"]) as client:
+            path = f"/simulated/nodes/{node}/gpus/{gpu}/faults"
+            response = await client.raw("POST", path, content=orjson.dumps(body))
+        if response.status_code >= 400:
+            raise CommandError(response.text.strip())
+
+    async def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> Disturbance:
+        """Let something go wrong for so many seconds: see docs/faults.md.
+
+        Faults of requests, such as ``latency``, take ``delay``, ``code``, ``share``, ``seed``, ``verbs``,
+        ``resources``, ``agents`` and ``service``, whose network it is then; faults of nodes, such as
+        ``driver-crash``, take ``node``, ``driver``, ``gpu``, ``xid``, ``delay`` and ``ahead``; ``stop`` and
+        ``kill`` take ``service``. What comes back says what is promised, and afterwards whether it was kept.
+
+        Raises:
+            CommandError: there is no such fault or option, or no process that it could strike.
+        """
+        kind = KINDS.get(fault)
+        strikes_process = kind is not None and kind.where in ("process", "scheduling")
+        if strikes_process and isinstance(self._services, Services):
+            raise CommandError(f"{fault} strikes a process: ask for a cluster with processes=True")
+        self.worn = self.worn or (kind is not None and kind.where == "node")
+        return await asked(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
+
+    async def calm(self) -> None:
+        """End what :meth:`disturb` began."""
+        if isinstance(self._services, Services):
+            await self.client.raw("DELETE", PATH)
+        else:
+            # The API server may stand still.
+            await Striker(Cluster(self.data)).clear()
+
+    # Going back
+
+    def snapshot(self) -> Snapshot:
+        """All objects as they are now.
+
+        Raises:
+            RuntimeError: the services are other processes.
+        """
+        if not isinstance(self._services, Services):
+            raise RuntimeError("only a cluster in this process can be rolled back")
+        return Snapshot(self._services.server)
+
+    async def rollback(self, to: Snapshot | None = None) -> None:
+        """Make all objects as they were in the snapshot, or when the cluster was new.
+
+        Raises:
+            RuntimeError: the services are other processes.
+        """
+        wanted = to or self._start
+        if wanted is None or not isinstance(self._services, Services):
+            raise RuntimeError("only a cluster in this process can be rolled back")
+        self._discovery = None
+        await wanted.restore(self._services)
+
+    # Clients of others
+
+    def httpx(self, **arguments: Any) -> httpx.AsyncClient:
+        """A client of httpx, which the caller closes."""
+        return httpx.AsyncClient(base_url=self.url, **arguments)
+
+    def lightkube(self, **arguments: Any) -> Any:
+        """An ``AsyncClient`` of lightkube."""
+        from lightkube import AsyncClient, KubeConfig
+
+        return AsyncClient(config=KubeConfig.from_file(self.kubeconfig), **arguments)
+
+    async def kr8s(self, **arguments: Any) -> Any:
+        """An API object of ``kr8s.asyncio``."""
+        import kr8s.asyncio
+
+        return await kr8s.asyncio.api(kubeconfig=str(self.kubeconfig), **arguments)
+
+    def kubernetes(self) -> Any:
+        """An ``ApiClient`` of the official client, which blocks: call it in a thread."""
+        import kubernetes
+
+        return kubernetes.config.new_client_from_config(str(self.kubeconfig))
+
+    # Inside
+
+    async def _pause(self, seconds: float) -> None:
+        await self._services.pause(seconds)
+
+    async def _known(self) -> Discovery:
+        if self._discovery is None:
+            self._discovery = await Discovery.read(self.client)
+        return self._discovery
+
+    async def _target(self, target: str) -> tuple[ServedResource, str]:
+        kind, slash, name = target.rpartition("/")
+        if not slash or not name:
+            raise ValueError(f"{target!r} names no object: give kind/name, such as pod/x")
+        return (await self._known()).named(kind), name
+
+    async def _read(self, path: str, params: Mapping[str, str] | None = None) -> JsonObject:
+        response = await self.client.raw("GET", path, params=dict(params or {}))
+        if response.status_code != 200:
+            raise from_response(response.status_code, response.content)
+        found: JsonObject = orjson.loads(response.content)
+        return found
+
+    async def _about(
+        self, target: str, namespace: str, resource: ServedResource, last: JsonObject | None
+    ) -> str:
+        from dra_testing.report import about
+
+        return await about(self, target, namespace, resource, last)
+
+
+def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
+    """The objects of a file, a folder, a text, or the one that it is itself.
+
+    Raises:
+        CommandError: it has no objects, or cannot be read.
+    """
+    if isinstance(what, dict):
+        return [what]
+    if isinstance(what, str) and ("\n" in what or ":" in what or what.lstrip().startswith("{")):
+        return manifests.parse("the given text", inspect.cleandoc(what))
+    return manifests.load([str(what)])
+
+
+def _is_target(text: str) -> bool:
+    return "/" in text and "\n" not in text and ":" not in text and not Path(text).exists()
+
+
+def _seen(event: JsonObject) -> str:
+    series = event.get("series") or {}
+    seen: str = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    return seen
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(word.title() for word in rest)

@@ -1,0 +1,64 @@
+"""Rolling a cluster back to what it was: every object that was added, changed or removed since becomes as it was.
+
+The changes go to the API server's store at once, without graceful deletion, and the services follow them by their
+watches, as after any other change. Nodes stop the pods that are gone and unprepare their claims.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from dra_apiserver.rest.rewind import rewind, stored
+from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.records import Resource
+
+from dra_testing.services import Services
+
+_ROUNDS = 20
+_SETTLE_TIMEOUT = 30.0
+_POLL = 0.001
+_PODS: Resource = ("", "pods")
+_CLAIMS: Resource = ("resource.k8s.io", "resourceclaims")
+
+
+class Snapshot:
+    """The objects of a moment."""
+
+    def __init__(self, server: ApiServer) -> None:
+        self._objects = stored(server.api)
+
+    def keys(self, resource: Resource) -> Mapping[str, bytes]:
+        """The objects of a resource, by key."""
+        return self._objects.get(resource, {})
+
+    async def restore(self, services: Services) -> None:
+        """Make all objects as they were, and wait until the services know it.
+
+        Raises:
+            TimeoutError: the services did not follow.
+        """
+        begun: set[tuple[Resource, str]] = set()
+        async with asyncio.timeout(_SETTLE_TIMEOUT):
+            for _ in range(_ROUNDS):
+                # What changed meanwhile is looked at again in the next round.
+                done = await rewind(services.server.api, self._objects, begun)
+                begun.update(done.begun)
+                if not (done.added or done.changed or done.removed):
+                    break
+                await _until(lambda: self._followed(services), services)
+
+    def _followed(self, services: Services) -> bool:
+        store = services.server.store
+        pods = store.collection(_PODS).records
+        if services.options.nodes:
+            for kubelet in services.agent.kubelets:
+                if any(pod.key not in pods for pod in kubelet.pods()):
+                    return False
+        claims = {
+            f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in services.scheduler.manager.claims
+        }
+        return claims == set(store.collection(_CLAIMS).records)
+
+
+async def _until(condition: Callable[[], bool], services: Services) -> None:
+    while not condition():
+        await services.pause(_POLL)

@@ -1,0 +1,230 @@
+"""All services of a cluster as tasks of one event loop: what a test in the same process starts."""
+
+import asyncio
+import atexit
+import contextlib
+import gc
+import inspect
+import itertools
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import structlog
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+from dra_cli.cluster import kubeconfig
+from dra_controller.manager import ControllerConfig, ControllerManager
+from dra_node_agent.agent import NodeAgent, NodeAgentConfig
+from dra_node_agent.kubelet.websocket import WebSocket
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.scheduler import Scheduler
+from dra_scheduler.wiring import new_scheduler
+from dra_shared import log
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, FakeClock, SystemClock
+from dra_shared.service import HealthServer
+
+from dra_testing.options import Options
+
+#: The file with the warnings of all clusters of this process, once there is one.
+WARNINGS: list[Path] = []
+
+_CONTROLLER = "kube-controller-manager/v{} dralab-controller"
+_SCHEDULER = "kube-scheduler/v{} dralab-scheduler"
+_ACCOUNTS = ("", "serviceaccounts")
+_POLL = 0.002
+_START_TIMEOUT = 60.0
+# So many clusters that ended are garbage together: each is a web of cycles of about 5 MiB.
+_COLLECT_AFTER = 16
+
+_ended = itertools.count(1)
+
+
+class Services:
+    """The services, from ``async with`` until its end; ready for pods when it is entered."""
+
+    def __init__(self, options: Options, data: Path) -> None:
+        self.options = options
+        self.data = data
+        self.clock: Clock = FakeClock() if options.fake_clock else SystemClock()
+        self._stack = contextlib.AsyncExitStack()
+        self.server: ApiServer
+        self.scheduler: Scheduler
+        self.agent: NodeAgent
+        self.controllers: ControllerManager
+        self._agent_port = 0
+
+    @property
+    def url(self) -> str:
+        """The API server's address."""
+        return self.server.url
+
+    @property
+    def urls(self) -> dict[str, str]:
+        """The addresses of the services that answer questions of their own."""
+        return {
+            "scheduler": f"http://127.0.0.1:{self.scheduler.health_port}",
+            "node-agent": f"http://127.0.0.1:{self._agent_port}",
+        }
+
+    async def __aenter__(self) -> Self:
+        _quiet_logs(self.data)
+        try:
+            with _no_collection():
+                await self._start()
+                async with asyncio.timeout(_START_TIMEOUT):
+                    while not self._ready():
+                        await self.pause(_POLL)
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self._stack.aclose()
+        if next(_ended) % _COLLECT_AFTER == 0 and gc.isenabled():
+            # What other tests left open is not this test's to report.
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)
+                gc.collect()
+
+    async def pause(self, seconds: float) -> None:
+        """Let the services work for a moment; on a fake clock some time passes too."""
+        await asyncio.sleep(seconds)
+        if isinstance(self.clock, FakeClock):
+            await self.clock.advance(0.1)
+
+    async def _start(self) -> None:
+        enter, features = self._stack.enter_async_context, self.options.features
+        config = Config(
+            port=0,
+            data=self.data,
+            relaxed=True,
+            runtime_config="api/all=true",
+            features=features,
+            metrics_server=True,
+        )
+        self.server = await enter(ApiServer(config, self.clock))
+        (self.data / "kubeconfig").write_bytes(kubeconfig(self.url, {"dralab": {}}))
+        self.controllers = await enter(
+            ControllerManager(
+                ControllerConfig(features=features),
+                await self._client(_CONTROLLER.format(features.version)),
+                self.clock,
+            )
+        )
+        scheduling = SchedulerConfig(gates=features)
+        self.scheduler = await enter(
+            new_scheduler(
+                scheduling, client=await self._client(_SCHEDULER.format(features.version)), clock=self.clock
+            )
+        )
+        if self.options.nodes:
+            await self._start_nodes()
+
+    async def _start_nodes(self) -> None:
+        options = self.options
+        config = NodeAgentConfig(
+            data=self.data,
+            names=[f"node-{number}" for number in range(options.nodes)],
+            drivers=options.drivers,
+            gpus=options.gpus,
+            features=options.features,
+            durable=False,
+        )
+        agent = self.agent = NodeAgent(config, await self._client("dralab-node-agent"), self.clock)
+        listener = HealthServer(
+            "127.0.0.1",
+            0,
+            {"nodes": lambda: agent.ready},
+            agent.routes(),
+            lambda config, server_state, app_state: WebSocket(agent.stream, server_state),
+            config.guard,
+        )
+        await self._stack.enter_async_context(listener)
+        self._agent_port = listener.port
+        agent.listen_on(listener.port)
+        await self._stack.enter_async_context(agent)
+
+    async def _client(self, user_agent: str) -> Client:
+        return await self._stack.enter_async_context(Client(self.url, user_agent=user_agent))
+
+    def _ready(self) -> bool:
+        """Whether a pod would be scheduled now, and run."""
+        if not (self.controllers.ready and self.scheduler.ready):
+            return False
+        if not self.options.nodes:
+            return True
+        scheduler, wanted = self.scheduler, self.options.nodes
+        nodes = scheduler.cache.node_objects()
+        published = not self.options.drivers or all(
+            any(True for _ in scheduler.manager.snapshot.slices_for(node.metadata.name)) for node in nodes
+        )
+        account = self.server.store.get(_ACCOUNTS, "default/default")
+        return (
+            self.agent.ready
+            and len(nodes) == wanted
+            and published
+            and account is not None
+            and not any(node.spec.taints for node in nodes)
+        )
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Look for no garbage meanwhile: what a cluster makes at its start lives as long as the cluster.
+
+    Afterwards it counts as old: else the next object that anyone makes has all of it looked through.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if gc.get_freeze_count() == 0:
+            gc.freeze()
+            gc.unfreeze()
+        if collects:
+            gc.enable()
+
+
+_DEFAULT = [
+    structlog.contextvars.merge_contextvars,
+    structlog.processors.add_log_level,
+    structlog.processors.StackInfoRenderer,
+    structlog.dev.set_exc_info,
+    structlog.processors.TimeStamper,
+    structlog.dev.ConsoleRenderer,
+]
+"""What structlog does until it is set up; of an object its class."""
+
+
+def _quiet_logs(folder: Path) -> None:
+    """Write the services' warnings to a file, unless the program that this runs in has structlog set up already.
+
+    The file is of this process, as structlog is, and goes with it.
+    """
+    if not _has_logging():
+        descriptor, name = tempfile.mkstemp(prefix=f"dralab-{os.getpid()}-", suffix=".log", dir=folder.parent)
+        log.configure("dralab", "warning", descriptor, final=False)
+        WARNINGS.append(Path(name))
+        atexit.register(Path(name).unlink, missing_ok=True)
+
+
+def _has_logging() -> bool:
+    """Whether the program has set structlog up. Its ``capture_logs`` sets up what is the default already."""
+    if not structlog.is_configured():
+        return False
+    config = structlog.get_config()
+    kinds = [one if inspect.isfunction(one) else type(one) for one in config["processors"]]
+    return kinds != _DEFAULT or not isinstance(config["logger_factory"], structlog.PrintLoggerFactory)
