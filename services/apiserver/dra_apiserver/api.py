@@ -1,10 +1,11 @@
-"""What every handler works with."""
+"""The context that every handler gets, and the type of a handler."""
 
 from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -26,7 +27,7 @@ from dra_apiserver.protobuf import MEDIA_TYPE
 from dra_apiserver.registry import Registry
 from dra_apiserver.response import Presenter, message_name, other_metadata
 from dra_apiserver.serviceaccount import Keys, Tokens
-from dra_apiserver.storage import Record, Store, object_key
+from dra_apiserver.storage import Record, Resource, Store, object_key
 from dra_apiserver.storage.guaranteedupdate import Confirm, Run, guaranteed_update
 from dra_apiserver.storage.identity import Identity
 from dra_apiserver.storage.store import ChangeFunction
@@ -36,10 +37,27 @@ from dra_apiserver.user import ADMINISTRATOR, ANONYMOUS, UserInfo
 from dra_apiserver.watch import WatchStream
 
 JsonObject = dict[str, Any]
+Handler = Callable[["Api", Request, Target], Awaitable[None]]
+"""Answers a request about a target."""
+Route = tuple[str, Handler]
+"""The verb that an HTTP method stands for, and the handler that answers it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Routes:
+    """The handlers of one kind that replace the usual ones, each by HTTP method."""
+
+    collection: Mapping[str, Route] = field(default_factory=dict)
+    object: Mapping[str, Route] = field(default_factory=dict)
+    subresources: Mapping[str, Mapping[str, Route]] = field(default_factory=dict)
+    """By subresource. One without an entry is a part of the object, or a scale."""
+
+
+USUAL_ROUTES = Routes()
 
 
 class Api:
-    """The store, the registry and what else a request needs; one for the server's life."""
+    """The store, the registry and the settings that requests need. A server has one."""
 
     def __init__(
         self,
@@ -49,11 +67,14 @@ class Api:
         clock: Clock,
         metrics: Metrics,
         authorizer: Authorizer | None = None,
+        routes: Mapping[Resource, Routes] | None = None,
     ) -> None:
         self.config = config
         self.store = store
         store.identity = Identity(registry.get)
         self.registry = registry
+        #: The kinds with handlers of their own, by group and plural.
+        self.routes = dict(routes or {})
         self.clock = clock
         self.metrics = metrics
         self.features = config.features

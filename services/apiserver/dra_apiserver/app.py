@@ -16,7 +16,7 @@ from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
 from dra_apiserver.access.requests import RequestAuthorizer
-from dra_apiserver.api import Api
+from dra_apiserver.api import Api, Handler
 from dra_apiserver.audit import Auditor
 from dra_apiserver.authentication import identify, impersonated
 from dra_apiserver.errors import (
@@ -39,7 +39,6 @@ from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.routes import NotResource, resolve
 from dra_apiserver.health import Health
 from dra_apiserver.http import Disconnected, Receive, Request, Scope, Send
-from dra_apiserver.kindkit.kind import Handler
 from dra_apiserver.metrics import Labels, Sample
 from dra_apiserver.patch import ApplyConflict, PatchError
 from dra_apiserver.schema import DecodeError
@@ -198,7 +197,9 @@ class Application:
             self._admit(request)
             watching = b"watch=" in scope["query_string"] and request.flag("watch")
             try:
-                verb, handler, target = resolve(self._api.registry, request.method, request.path, watching)
+                verb, handler, target = resolve(
+                    self._api.registry, self._api.routes, request.method, request.path, watching
+                )
             except NotResource:
                 await self._other(request)
                 return
@@ -282,7 +283,7 @@ class Application:
 
     async def _handle(self, verb: str, handler: Handler, request: Request, target: Target) -> None:
         if request.view is not None:
-            handler = views.handler(request.view, verb, handler, target)
+            handler = views.handler(self._api, request.view, verb, handler, target)
         if verb == "watch":
             labels = _labels(verb, target)
             self._longrunning[labels] += 1

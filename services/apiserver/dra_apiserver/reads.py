@@ -39,7 +39,7 @@ class Reads:
         if scope["query_string"] and request.query.get("resourceVersionMatch") == "Exact":
             return False
         try:
-            _, handler, _ = resolve(self._api.registry, "GET", path, request.flag("watch"))
+            _, handler, _ = resolve(self._api.registry, self._api.routes, "GET", path, request.flag("watch"))
         except (NotResource, StatusError):
             return False
         return handler in _READS

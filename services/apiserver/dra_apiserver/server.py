@@ -101,7 +101,7 @@ class ApiServer:
             kubernetesversion.check_objects(self.store, config.directory, config.features.version)
             metrics = Metrics()
             authorizer = _authorizer(config, self.store)
-            self.api = Api(config, self.store, registry, self._clock, metrics, authorizer)
+            self.api = Api(config, self.store, registry, self._clock, metrics, authorizer, catalog.ROUTES)
             if isinstance(self.store, SharedStore):
                 self.store.on_lost = self.api.end_watches
             definitions = Definitions(self.api, writes=not config.reader)

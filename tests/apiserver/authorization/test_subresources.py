@@ -128,7 +128,7 @@ def test_every_subresource_of_discovery_is_served() -> None:
     registry = catalog.registry("api/all=true", FeatureGates())
     for case in CASES:
         if case.served:
-            resolve(registry, case.method, f"{case.path}/", watching=False)
+            resolve(registry, catalog.ROUTES, case.method, f"{case.path}/", watching=False)
 
 
 async def test_no_subresource_is_watched(client: httpx.AsyncClient) -> None:

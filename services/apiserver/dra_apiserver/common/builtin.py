@@ -20,7 +20,6 @@ from dra_apiserver.kindkit.kind import (
     Plugin,
     Printer,
     Rewind,
-    Route,
     Warn,
 )
 from dra_apiserver.kindkit.names import named_kind
@@ -56,9 +55,6 @@ def builtin(
     counts_generation: bool = False,
     keeps_status_on_create: bool = False,
     feature_gate: str = "",
-    collection_routes: Mapping[str, Route] | None = None,
-    object_routes: Mapping[str, Route] | None = None,
-    subresource_routes: Mapping[str, Mapping[str, Route]] | None = None,
     allow_create_on_update: bool = False,
     allow_unconditional_update: bool = True,
     conditional_versions: frozenset[str] = frozenset(),
@@ -104,9 +100,6 @@ def builtin(
         counts_generation=counts_generation,
         keeps_status_on_create=keeps_status_on_create,
         feature_gate=feature_gate,
-        collection_routes=collection_routes or {},
-        object_routes=object_routes or {},
-        subresource_routes=subresource_routes or {},
         allow_create_on_update=allow_create_on_update,
         allow_unconditional_update=allow_unconditional_update,
         conditional_versions=conditional_versions,

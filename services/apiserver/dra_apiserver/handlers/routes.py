@@ -1,13 +1,14 @@
-"""From a path and a method to what is to be done: the registry's kinds are the routes.
+"""Find the handler of a path and a method: the registry's kinds are the routes.
 
-A kind's own routes come first (`Kind.collection_routes`, `object_routes`, `subresource_routes`); every other resource
-has the usual ones below. Mirrors apiserver's `pkg/endpoints/installer.go`.
+A kind's own handlers (`Api.routes`) take precedence over the usual ones below.
+Mirrors apiserver's `pkg/endpoints/installer.go`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dra_apiserver.api import USUAL_ROUTES, Handler, Route, Routes
 from dra_apiserver.errors import (
     bad_request,
     method_not_allowed,
@@ -17,8 +18,9 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.handlers import create, get, patch, scale, update
 from dra_apiserver.handlers import delete as deletion
-from dra_apiserver.kindkit.kind import Handler, Kind, Route
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.registry import Registry
+from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
 
 # Parts of a namespace's own path, which looks like that of a resource in it.
@@ -57,8 +59,12 @@ class NotResource(Exception):
     """The path is none of the resource API's."""
 
 
-def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple[str, Handler, Target]:
-    """The verb, the handler and the target of a request.
+def resolve(
+    registry: Registry, routes: Mapping[Resource, Routes], method: str, path: str, watching: bool
+) -> tuple[str, Handler, Target]:
+    """Return the verb, the handler and the target of a request.
+
+    `routes` has the kinds with handlers of their own.
 
     Raises:
         NotResource: the path belongs to no resources of a served group with others than custom ones.
@@ -70,25 +76,26 @@ def resolve(registry: Registry, method: str, path: str, watching: bool) -> tuple
         if group and registry.is_custom(group):
             raise NotResource
         raise no_such_resource()
+    own = routes.get((kind.group, kind.plural), USUAL_ROUTES)
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
         # What follows is the other end's path.
         rest = rest[:3]
     if kind.names_itself:
         if len(rest) > 3 or (namespace and not kind.namespaced):
             raise NotResource
-        return _of_custom(method, Target(kind, version, namespace, *rest[1:]), watching or watch)
+        return _of_custom(own, method, Target(kind, version, namespace, *rest[1:]), watching or watch)
     if len(rest) > 3 or (namespace and not kind.namespaced):
         raise no_such_resource()
     target = Target(kind, version, namespace, *rest[1:])
     if len(rest) == 1:
-        return _of_collection(method, target, watching or watch)
+        return _of_collection(own, method, target, watching or watch)
     if kind.namespaced and not namespace:
         raise no_such_resource()
     if len(rest) == 2:
-        return _of_object(method, target, watch)
+        return _of_object(own, method, target, watch)
     if watch:
         raise no_such_resource()
-    return _of_subresource(method, target)
+    return _of_subresource(own, method, target)
 
 
 def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
@@ -114,7 +121,7 @@ def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
     return group, version, "", rest, watch
 
 
-def _of_custom(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
+def _of_custom(own: Routes, method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
     """What is to be done with a custom resource: upstream has no routes for those, and looks at verbs alone.
 
     Mirrors ``ServeHTTP`` of apiextensions' `pkg/apiserver/customresource_handler.go`.
@@ -124,7 +131,7 @@ def _of_custom(method: str, target: Target, watching: bool) -> tuple[str, Handle
     if kind.namespaced and not target.namespace and not reads_many:
         raise NotResource
     if target.subresource:
-        routes = _subresource_routes(kind, target.subresource)
+        routes = _subresource_routes(own, kind, target.subresource)
         if routes is None or target.subresource not in kind.subresources_in(target.version):
             raise not_found(target.qualified, target.name)
         found = routes.get("GET" if method == "HEAD" else method)
@@ -145,10 +152,10 @@ def _of_custom(method: str, target: Target, watching: bool) -> tuple[str, Handle
     return *_OBJECT["GET" if method == "HEAD" else method], target
 
 
-def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
+def _of_collection(own: Routes, method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
     kind = target.kind
-    if (own := kind.collection_routes.get(method)) is not None:
-        return *own, target
+    if (route := own.collection.get(method)) is not None:
+        return *route, target
     verb, handler = _COLLECTION.get(method, ("", create.create))
     if verb not in kind.verbs:
         raise method_not_allowed()
@@ -159,26 +166,26 @@ def _of_collection(method: str, target: Target, watching: bool) -> tuple[str, Ha
     return verb, handler, target
 
 
-def _of_object(method: str, target: Target, watch: bool) -> tuple[str, Handler, Target]:
+def _of_object(own: Routes, method: str, target: Target, watch: bool) -> tuple[str, Handler, Target]:
     kind = target.kind
     if watch:
         if "watch" not in kind.verbs:
             raise no_such_resource()
         return "watch", get.watch, target
-    if (own := kind.object_routes.get(method)) is not None:
-        return *own, target
+    if (route := own.object.get(method)) is not None:
+        return *route, target
     verb, handler = _OBJECT.get(method, ("", get.get))
     if verb not in kind.verbs:
         raise method_not_allowed()
     return verb, handler, target
 
 
-def _of_subresource(method: str, target: Target) -> tuple[str, Handler, Target]:
+def _of_subresource(own: Routes, method: str, target: Target) -> tuple[str, Handler, Target]:
     kind, name = target.kind, target.subresource
     subresource = kind.subresources_in(target.version).get(name)
     if subresource is None and kind.unstructured:
         raise not_found(target.qualified, target.name)
-    routes = _subresource_routes(kind, name)
+    routes = _subresource_routes(own, kind, name)
     if subresource is None or routes is None:
         raise no_such_resource()
     found = routes.get(method)
@@ -187,10 +194,10 @@ def _of_subresource(method: str, target: Target) -> tuple[str, Handler, Target]:
     return *found, target
 
 
-def _subresource_routes(kind: Kind, name: str) -> Mapping[str, Route] | None:
-    """The routes of a subresource; None where discovery has it and it is not served."""
-    if name in kind.subresource_routes:
-        return kind.subresource_routes[name]
+def _subresource_routes(own: Routes, kind: Kind, name: str) -> Mapping[str, Route] | None:
+    """Return the routes of a subresource; None if discovery has it and it is not served."""
+    if (routes := own.subresources.get(name)) is not None:
+        return routes
     if name == "scale":
         return _SCALE
     return _OBJECT if name in kind.subresources and kind.subresources[name].kind == kind.kind else None

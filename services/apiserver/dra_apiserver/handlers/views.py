@@ -18,13 +18,12 @@ from dra_shared.clock import FakeClock
 from dra_shared.moments import parse_moment
 from dra_shared.numerals import is_digits
 
-from dra_apiserver.api import Api
+from dra_apiserver.api import USUAL_ROUTES, Api, Handler
 from dra_apiserver.errors import StatusError, bad_request, method_not_allowed, not_found
 from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.handlers.outlet import outlet
 from dra_apiserver.http import Request
-from dra_apiserver.kindkit.kind import Handler
 from dra_apiserver.negotiation import Accepted
 from dra_apiserver.patch.fields import changed_fields
 from dra_apiserver.response import Presenter
@@ -68,7 +67,7 @@ def enter(request: Request) -> None:
         request.view, request.path = View(None), path.removeprefix(HISTORY)
 
 
-def handler(view: View, verb: str, found: Handler, target: Target) -> Handler:
+def handler(api: Api, view: View, verb: str, found: Handler, target: Target) -> Handler:
     """What answers a request for the target in the view.
 
     Raises:
@@ -78,8 +77,8 @@ def handler(view: View, verb: str, found: Handler, target: Target) -> Handler:
     if view.moment is not None and verb == "create" and "list" not in kind.verbs:
         # Reviews are answered, not stored: clients ask what they may do.
         return found
-    own = "GET" in kind.collection_routes or "GET" in kind.object_routes
-    if own or target.subresource not in _PARTS:
+    own = api.routes.get((kind.group, kind.plural), USUAL_ROUTES)
+    if "GET" in own.collection or "GET" in own.object or target.subresource not in _PARTS:
         raise method_not_allowed()
     if view.moment is None:
         if verb not in {"get", "list"}:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -19,13 +19,11 @@ from dra_shared.names import NameRule, dns_subdomain_name
 from dra_shared.version import DEFAULT
 from dra_shared.version import Version as KubernetesVersion
 
+from dra_apiserver.authorization import Authorizer
+from dra_apiserver.user import UserInfo
+
 if TYPE_CHECKING:
-    from dra_apiserver.api import Api
-    from dra_apiserver.authorization import Authorizer
-    from dra_apiserver.http import Request
     from dra_apiserver.kindkit.strategy import Context, Strategy
-    from dra_apiserver.target import Target
-    from dra_apiserver.user import UserInfo
 
 Object = dict[str, Any]
 FieldPath = tuple[str, ...]
@@ -40,12 +38,8 @@ Admit = Callable[[Object | None, Object | None, "Context", str], None]
 """An admission plugin: the object, the old one, the request and the operation. Raises StatusError to refuse."""
 Plugin = tuple[str, Admit]
 """An admission plugin with its name, by which it can be turned off."""
-Handler = Callable[["Api", "Request", "Target"], Awaitable[None]]
-"""Answers a request about a target."""
-CheckEscalation = Callable[["Authorizer", "UserInfo", str, str, str, Object, Object | None], None]
+CheckEscalation = Callable[[Authorizer, UserInfo, str, str, str, Object, Object | None], None]
 """Given the authorizer, the user, the resource, the namespace, the path's name, the new object and the old one."""
-Route = tuple[str, Handler]
-"""What answers an HTTP method: the verb that it stands for, and the handler."""
 Cells = Callable[[Mapping[str, Any], datetime], list[Any]]
 """The cells of an object's row; ages count from the given time."""
 FieldLabelError = Callable[["Kind", str, str], str]
@@ -205,11 +199,6 @@ class Kind:
     counts_generation: bool = False
     keeps_status_on_create: bool = False
     feature_gate: str = ""
-    collection_routes: Mapping[str, Route] = field(default_factory=dict)
-    """By HTTP method, what answers requests for the collection in place of the usual handler."""
-    object_routes: Mapping[str, Route] = field(default_factory=dict)
-    subresource_routes: Mapping[str, Mapping[str, Route]] = field(default_factory=dict)
-    """By subresource and HTTP method; those left out are parts of the object, or a scale."""
     allow_create_on_update: bool = False
     allow_unconditional_update: bool = True
     conditional_versions: frozenset[str] = frozenset()

@@ -1,67 +1,43 @@
-"""Every built-in kind: the one module that imports all rooms."""
+"""Every built-in kind: the one module that loads all rooms."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT, Version
 
+from dra_apiserver.api import Routes
 from dra_apiserver.kindkit import names
 from dra_apiserver.kindkit.kind import Kind
-from dra_apiserver.kinds.admissionregistration import kinds as admissionregistration
-from dra_apiserver.kinds.apiregistration import kinds as apiregistration
-from dra_apiserver.kinds.apiserverinternal import kinds as apiserverinternal
-from dra_apiserver.kinds.apps import kinds as apps
-from dra_apiserver.kinds.authentication import kinds as authentication
-from dra_apiserver.kinds.authorization import kinds as authorization
-from dra_apiserver.kinds.autoscaling import kinds as autoscaling
-from dra_apiserver.kinds.batch import kinds as batch
-from dra_apiserver.kinds.certificates import kinds as certificates
-from dra_apiserver.kinds.coordination import kinds as coordination
-from dra_apiserver.kinds.core import kinds as core
-from dra_apiserver.kinds.custom import kinds as custom
-from dra_apiserver.kinds.flowcontrol import kinds as flowcontrol
-from dra_apiserver.kinds.networking import kinds as networking
-from dra_apiserver.kinds.node import kinds as node
-from dra_apiserver.kinds.pods import kinds as pods
-from dra_apiserver.kinds.policy import kinds as policy
-from dra_apiserver.kinds.rbac import kinds as rbac
-from dra_apiserver.kinds.resource import kinds as resource
-from dra_apiserver.kinds.scheduling import kinds as scheduling
-from dra_apiserver.kinds.storage import kinds as storage
-from dra_apiserver.kinds.storagemigration import kinds as storagemigration
+from dra_apiserver.kinds.rooms import FLOORS, NOT_IN_CATALOG
 from dra_apiserver.registry import Registry, RuntimeConfig
+from dra_apiserver.storage import Resource
 
-_ROOMS = (
-    admissionregistration,
-    apiregistration,
-    apiserverinternal,
-    apps,
-    authentication,
-    authorization,
-    autoscaling,
-    batch,
-    certificates,
-    coordination,
-    core,
-    custom,
-    flowcontrol,
-    networking,
-    node,
-    pods,
-    policy,
-    rbac,
-    resource,
-    scheduling,
-    storage,
-    storagemigration,
-)
 _ORDER = {resource: position for position, resource in enumerate(names.all_resources())}
+
+
+class _Room(Protocol):
+    """The module `kinds` of a room. It may also have `ROUTES`, the handlers that replace the usual ones."""
+
+    KINDS: Sequence[Kind]
+
+
+def _room(name: str) -> _Room:
+    room: _Room = importlib.import_module(f"dra_apiserver.kinds.{name}.kinds")
+    return room
+
+
+_ROOMS = tuple(_room(name) for floor in FLOORS for name in floor if name not in NOT_IN_CATALOG)
 KINDS: Sequence[Kind] = sorted(
     (kind for room in _ROOMS for kind in room.KINDS), key=lambda kind: _ORDER[kind.group, kind.plural]
 )
+ROUTES: Mapping[Resource, Routes] = {
+    resource: routes for room in _ROOMS for resource, routes in getattr(room, "ROUTES", {}).items()
+}
 
 
 def runtime_config(text: str) -> RuntimeConfig:

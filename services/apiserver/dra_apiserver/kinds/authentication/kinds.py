@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from dra_apiserver.api import Routes
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.kinds.authentication.reviews import review_self, review_token
+from dra_apiserver.storage import Resource
 
 KINDS = (
     builtin(
         "authentication.k8s.io",
         "selfsubjectreviews",
-        collection_routes={"POST": ("create", review_self)},
     ),
     builtin(
         "authentication.k8s.io",
         "tokenreviews",
-        collection_routes={"POST": ("create", review_token)},
     ),
 )
+
+ROUTES: Mapping[Resource, Routes] = {
+    ("authentication.k8s.io", "selfsubjectreviews"): Routes(collection={"POST": ("create", review_self)}),
+    ("authentication.k8s.io", "tokenreviews"): Routes(collection={"POST": ("create", review_token)}),
+}

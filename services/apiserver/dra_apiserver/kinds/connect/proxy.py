@@ -14,12 +14,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote as percent_encoded
 
-from dra_apiserver.api import Api
+from dra_apiserver.api import Api, Route
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, server_error, service_unavailable
 from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
-from dra_apiserver.kindkit.kind import Route
 from dra_apiserver.kinds.connect.locations import Location, locate
 from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
 from dra_apiserver.kinds.connect.tunnel import backend_of

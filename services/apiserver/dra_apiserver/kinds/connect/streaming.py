@@ -13,12 +13,11 @@ from urllib.parse import urlencode
 
 from dra_shared.numerals import integer
 
-from dra_apiserver.api import Api
+from dra_apiserver.api import Api, Route
 from dra_apiserver.connection import TAKE_OVER
 from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
 from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
-from dra_apiserver.kindkit.kind import Route
 from dra_apiserver.kinds.connect.logs import choose_container, node_address
 from dra_apiserver.target import Target
 

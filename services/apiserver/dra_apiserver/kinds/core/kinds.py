@@ -8,8 +8,11 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dra_shared.names import dns_label_name
 
+from dra_apiserver.api import Routes
 from dra_apiserver.common import objectcells
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
@@ -36,18 +39,16 @@ from dra_apiserver.kinds.core import (
 from dra_apiserver.kinds.core.namespacestrategy import NamespaceStrategy
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import binding
+from dra_apiserver.storage import Resource
 
 KINDS = (
     builtin(
         "",
         "bindings",
-        collection_routes={"POST": ("create", binding.bind)},
     ),
     builtin(
         "",
         "componentstatuses",
-        collection_routes={"GET": ("list", componentstatus.list_components)},
-        object_routes={"GET": ("get", componentstatus.get_component)},
         printer=printer("Name|Status|Message|Error", columns.component_status),
     ),
     builtin(
@@ -91,7 +92,6 @@ KINDS = (
     builtin(
         "",
         "nodes",
-        subresource_routes={"proxy": proxy.ROUTES},
         strategy=CheckedStrategy(nodes.check_node),
         status_strategy=StatusStrategy(nodes.check_node_status),
         default=defaults.node,
@@ -126,7 +126,6 @@ KINDS = (
     builtin(
         "",
         "serviceaccounts",
-        subresource_routes={"token": {"POST": ("create", tokenrequest.token)}},
         printer=printer("Name|Age", objectcells.named),
         warnings={"": warnings.service_account},
         return_deleted_object=True,
@@ -143,3 +142,13 @@ KINDS = (
         field_label_error=unsupported_field_label,
     ),
 )
+
+ROUTES: Mapping[Resource, Routes] = {
+    ("", "bindings"): Routes(collection={"POST": ("create", binding.bind)}),
+    ("", "componentstatuses"): Routes(
+        collection={"GET": ("list", componentstatus.list_components)},
+        object={"GET": ("get", componentstatus.get_component)},
+    ),
+    ("", "nodes"): Routes(subresources={"proxy": proxy.ROUTES}),
+    ("", "serviceaccounts"): Routes(subresources={"token": {"POST": ("create", tokenrequest.token)}}),
+}

@@ -8,11 +8,11 @@ from typing import Any
 from dra_shared.clock import rfc3339
 from dra_shared.jsontext import dumps
 
-from dra_apiserver.api import Api
+from dra_apiserver.api import Api, Routes
 from dra_apiserver.errors import GroupResource, method_not_allowed, not_found
 from dra_apiserver.handlers.options import list_options
 from dra_apiserver.http import Request
-from dra_apiserver.kinds.metrics.kinds import GROUP, VERSION, kinds
+from dra_apiserver.kinds.metrics.kinds import GROUP, KINDS, VERSION
 from dra_apiserver.kinds.metrics.kubelets import Kubelets
 from dra_apiserver.kinds.metrics.samples import Use, node_use, pod_use, window_text
 from dra_apiserver.kinds.metrics.scraper import Pair, Scraper
@@ -29,10 +29,11 @@ _PODS: Resource = ("", "pods")
 def serve(api: Api) -> None:
     """Serve the kinds of metrics.k8s.io."""
     handlers = _Handlers(Scraper(api.clock, Kubelets(api).sample))
-    for kind in kinds(
-        ({"GET": ("list", handlers.list_nodes)}, {"GET": ("get", handlers.get_node)}),
-        ({"GET": ("list", handlers.list_pods)}, {"GET": ("get", handlers.get_pod)}),
-    ):
+    api.routes |= {
+        (GROUP, "nodes"): Routes({"GET": ("list", handlers.list_nodes)}, {"GET": ("get", handlers.get_node)}),
+        (GROUP, "pods"): Routes({"GET": ("list", handlers.list_pods)}, {"GET": ("get", handlers.get_pod)}),
+    }
+    for kind in KINDS:
         api.registry.add(kind)
 
 

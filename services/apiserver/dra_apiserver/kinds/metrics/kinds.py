@@ -5,13 +5,13 @@ They are not stored: they are made of what kubelets answer when they are asked f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.kindkit.kind import Column, Kind, Printer, Route
+from dra_apiserver.kindkit.kind import Column, Kind, Printer
 from dra_apiserver.kindkit.names import selectable_field
 
 Object = Mapping[str, Any]
@@ -37,23 +37,11 @@ _COLUMNS = (
 )
 
 
-def kinds(
-    nodes: tuple[Mapping[str, Route], Mapping[str, Route]],
-    pods: tuple[Mapping[str, Route], Mapping[str, Route]],
-) -> Iterator[Kind]:
-    """Both kinds, each with the routes of its collection and of its objects."""
-    usage = {"usage": _USAGE}
-    containers = {"containers": {"type": "array", "items": _CONTAINER}}
-    yield _kind("NodeMetrics", "nodes", usage, _node_cells, nodes, namespaced=False)
-    yield _kind("PodMetrics", "pods", containers, _pod_cells, pods, namespaced=True)
-
-
 def _kind(
     name: str,
     plural: str,
     properties: Object,
     cells: Any,
-    routes: tuple[Mapping[str, Route], Mapping[str, Route]],
     *,
     namespaced: bool,
 ) -> Kind:
@@ -73,8 +61,6 @@ def _kind(
         schemas={VERSION: {"type": "object", "properties": {**_MEASURED, **properties}}},
         has_messages=True,
         printers={"": Printer(_COLUMNS, cells)},
-        collection_routes=routes[0],
-        object_routes=routes[1],
         service="kube-system/metrics-server",
     )
 
@@ -96,3 +82,15 @@ def _total(obj: Object, resource: str) -> str:
     for amount in rest:
         first = first.add(amount)
     return str(first)
+
+
+KINDS = (
+    _kind("NodeMetrics", "nodes", {"usage": _USAGE}, _node_cells, namespaced=False),
+    _kind(
+        "PodMetrics",
+        "pods",
+        {"containers": {"type": "array", "items": _CONTAINER}},
+        _pod_cells,
+        namespaced=True,
+    ),
+)

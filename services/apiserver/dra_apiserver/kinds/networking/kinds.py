@@ -8,8 +8,11 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dra_shared.names import dns_label_name
 
+from dra_apiserver.api import Routes
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
@@ -26,6 +29,7 @@ from dra_apiserver.kinds.networking import (
     warnings,
 )
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
+from dra_apiserver.storage import Resource
 
 # They lead to the API server, which may have had another port then.
 _OWN_ENDPOINTS = Rewind(stays=lambda key: key == "default/kubernetes")
@@ -43,7 +47,6 @@ KINDS = (
     builtin(
         "",
         "services",
-        subresource_routes={"proxy": proxy.ROUTES},
         strategy=ServiceStrategy(),
         exclusive=True,
         status_strategy=ServiceStrategy(),
@@ -100,3 +103,7 @@ KINDS = (
         reset_fields={"status": STATUS_ALONE},
     ),
 )
+
+ROUTES: Mapping[Resource, Routes] = {
+    ("", "services"): Routes(subresources={"proxy": proxy.ROUTES}),
+}

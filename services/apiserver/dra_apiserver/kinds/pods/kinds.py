@@ -7,6 +7,9 @@ No service acts on these kinds. They stay:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from dra_apiserver.api import Routes
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
@@ -36,6 +39,7 @@ from dra_apiserver.kinds.pods.strategy import (
     PodStatusStrategy,
     PodStrategy,
 )
+from dra_apiserver.storage import Resource
 
 KINDS = (
     builtin(
@@ -43,15 +47,6 @@ KINDS = (
         "pods",
         indexed_field="spec.nodeName",
         check_graceful_delete=deletion.grace_period,
-        subresource_routes={
-            "attach": streaming.ROUTES,
-            "binding": {"POST": ("create", binding.bind)},
-            "eviction": {"POST": ("create", eviction.evict)},
-            "exec": streaming.ROUTES,
-            "log": {"GET": ("get", logs.logs)},
-            "portforward": streaming.ROUTES,
-            "proxy": proxy.ROUTES,
-        },
         strategy=PodStrategy(),
         status_strategy=PodStatusStrategy(),
         subresource_strategies={
@@ -98,3 +93,17 @@ KINDS = (
         return_deleted_object=True,
     ),
 )
+
+ROUTES: Mapping[Resource, Routes] = {
+    ("", "pods"): Routes(
+        subresources={
+            "attach": streaming.ROUTES,
+            "binding": {"POST": ("create", binding.bind)},
+            "eviction": {"POST": ("create", eviction.evict)},
+            "exec": streaming.ROUTES,
+            "log": {"GET": ("get", logs.logs)},
+            "portforward": streaming.ROUTES,
+            "proxy": proxy.ROUTES,
+        }
+    ),
+}
