@@ -1,7 +1,7 @@
-"""The binding cycle: PreBind and Bind for a pod that has a node, concurrently with the scheduling loop.
+"""The binding cycle: PreBind and Bind for a pod that has a node, concurrent with the scheduling loop.
 
-Mirrors ``bindingCycle`` in upstream's ``pkg/scheduler/schedule_one.go``. The node is announced in the pod's status
-before PreBind and that write is awaited before Bind, because binding clears the field.
+Mirrors ``bindingCycle`` in upstream's ``pkg/scheduler/schedule_one.go``. The node is written to the pod's
+status before PreBind. Bind waits for that write, because binding clears the field.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ _log = logger(__name__)
 
 
 class NominationWriter:
-    """Names in a pod's status the node that the pod is going to be bound to, or takes the name away."""
+    """Writes the node for which a pod is going to be bound to the pod's status, or clears it."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def write(self, pod: Pod, node_name: str) -> None:
-        """Store the name, empty for none; a failure is logged and no more, as nothing depends on it."""
+        """Write the node name; an empty name clears it. A failure is only logged: nothing depends on the write."""
         try:
             await self._client.patch_status(PODS.unread, pod, {"nominatedNodeName": node_name or None})
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
@@ -43,12 +43,12 @@ class NominationWriter:
 
 
 class Binder:
-    """Stores decisions; takes them back when that fails.
+    """Binds pods to their nodes, and reverts the decision if binding fails.
 
-    ``on_failure`` requeues the pod and reports the failure: it is called with the pod, the status, and whether the
-    pod's status may name the node. With ``nominations`` it does while what has to be done before binding goes on.
-    Of ``extenders`` the first that binds pods does it, instead of a plugin. ``on_forgotten`` is called with pods whose
-    place is taken back.
+    ``on_failure`` requeues the pod and reports the failure. Its arguments are the pod, the status, and
+    whether the pod's status may name the node. With ``nominations``, the status names the node during
+    PreBind. The first of the ``extenders`` that can bind the pod replaces the Bind plugin. ``on_forgotten``
+    is called with pods whose node is given up.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Binder:
         self._on_forgotten = on_forgotten
 
     async def bind(self, decision: Decision) -> None:
-        """Prepare the pod and bind it."""
+        """Run PreBind and Bind for the pod."""
         state, pod, assumed = decision.state, decision.pod, decision.assumed
         node_name = assumed.spec.node_name
         announces = False
@@ -107,7 +107,7 @@ class Binder:
         self._on_failure(pod, status, announces)
 
     async def _prepare(self, state: CycleState, assumed: Pod, announces: bool) -> Status | None:
-        """Run PreBind; meanwhile the pod's status names the expected node."""
+        """Run PreBind, and write the expected node to the pod's status at the same time."""
         uid, node_name = assumed.metadata.uid, assumed.spec.node_name
         announcing = None
         if announces and self._nominations is not None:
@@ -121,15 +121,15 @@ class Binder:
             self._in_pre_bind.remove(uid)
             preparing.cancel()
             if announcing is not None:
-                # It must not come after the binding, which takes the name away.
+                # The write must finish before the binding, which clears the field.
                 await announcing
 
     async def give_up(self, decision: Decision, *, announce: bool = True) -> None:
-        """The pod does not get the node after all; ``announce`` lets other pods be tried for what gets free."""
+        """Revert the decision. With ``announce``, retry pods that may fit into the freed resources."""
         assumed = decision.assumed
         await self._framework.unreserve(decision.state, assumed, assumed.spec.node_name)
         self._cache.forget(assumed.metadata.uid)
         self._on_forgotten(assumed)
         if announce:
-            # As if a pod had left the node: others may fit now.
+            # Send the event of a pod that left the node, because others may fit now.
             self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))

@@ -21,7 +21,7 @@ _MAX_BACKOFF = 10
 
 @dataclass(frozen=True)
 class Lease:
-    """The Lease of leader election, and how it is held."""
+    """The Lease for leader election, and its durations."""
 
     name: str = "kube-scheduler"
     namespace: str = "kube-system"
@@ -29,10 +29,10 @@ class Lease:
 
 
 def lease(election: LeaderElectionConfiguration) -> Lease:
-    """The Lease that the file names.
+    """Return the Lease that the file configures.
 
     Raises:
-        ValueError: its times contradict each other.
+        ValueError: its durations contradict each other.
     """
     times = (election.lease_duration, election.renew_deadline, election.retry_period)
     return Lease(
@@ -42,10 +42,11 @@ def lease(election: LeaderElectionConfiguration) -> Lease:
 
 @dataclass(frozen=True)
 class SchedulerConfig:
-    """Options.
+    """The scheduler's options.
 
-    ``loaded`` is what the file of ``--config`` says; without one there is a single profile, of ``scheduler_name``.
-    ``health_port`` 0 takes any free port, None serves nothing. ``identity`` names this replica in leader election.
+    ``loaded`` is the content of the ``--config`` file. Without it, there is one profile named
+    ``scheduler_name``. With ``health_port`` 0 any free port is used; with None nothing is served.
+    ``identity`` is the name of this replica in leader election.
     """
 
     scheduler_name: str = DEFAULT_SCHEDULER_NAME
@@ -61,31 +62,31 @@ class SchedulerConfig:
 
     @property
     def profiles(self) -> Sequence[Profile]:
-        """What schedules pods, each those of its own name."""
+        """The profiles. Each schedules the pods that name it."""
         if self.loaded is not None:
             return self.loaded.profiles
         return (replace(default_profile(self.gates), scheduler_name=self.scheduler_name),)
 
     @property
     def extenders(self) -> Sequence[Extender]:
-        """The extenders of the file."""
+        """The extenders that the file configures."""
         return self.loaded.config.extenders or () if self.loaded is not None else ()
 
     @property
     def backoff(self) -> tuple[int, int]:
-        """How long pods back off at first and at most, in seconds."""
+        """The initial and the maximum backoff of pods, in seconds."""
         if self.loaded is None:
             return _INITIAL_BACKOFF, _MAX_BACKOFF
         config = self.loaded.config
         return config.pod_initial_backoff_seconds or 0, config.pod_max_backoff_seconds or 0
 
     def percentage_of(self, profile: Profile) -> int:
-        """How many of all nodes are enough to choose among, in percent; 0 leaves it to their number."""
+        """Return the percentage of nodes that suffices for a choice. 0: derive it from the number of nodes."""
         if profile.percentage_of_nodes_to_score is not None or self.loaded is None:
             return profile.percentage_of_nodes_to_score or 0
         return self.loaded.config.percentage_of_nodes_to_score or 0
 
     @property
     def waits_to_watch(self) -> bool:
-        """Whether a replica learns of the cluster only once it leads (delayCacheUntilActive)."""
+        """True if a replica starts its informers only once it leads (delayCacheUntilActive)."""
         return self.loaded is not None and self.leader_elect and self.loaded.config.delay_cache_until_active

@@ -1,7 +1,8 @@
-"""The equivalence cache: pods of equal signature share verdicts on nodes, as long as those nodes don't change.
+"""The equivalence cache: pods with equal signatures share verdicts on nodes until the nodes change.
 
-Upstream reuses the results of the previous pod with the same signature (OpportunisticBatching); this keeps them for
-many signatures, and forgets just the nodes that the :class:`~dra_scheduler.framework.cache.Cache` logs as changed.
+Upstream reuses the results of the previous pod with the same signature (OpportunisticBatching). This cache
+keeps the results of many signatures, and forgets only the nodes that the
+:class:`~dra_scheduler.framework.cache.Cache` logs as changed.
 """
 
 from collections import OrderedDict
@@ -15,7 +16,7 @@ Scores = tuple[int, ...]
 
 
 class Feasible:
-    """Nodes that can take the pod, each with its raw scores; also grouped by equal scores."""
+    """Nodes that can take the pod, each with its raw scores, also grouped by equal scores."""
 
     def __init__(self) -> None:
         self.scores: dict[str, Scores] = {}
@@ -31,12 +32,12 @@ class Feasible:
         return name in self.scores
 
     def put(self, name: str, scores: Scores) -> None:
-        """Add a node that is not among them yet."""
+        """Add a node that is not in the set."""
         self.scores[name] = scores
         self.names.setdefault(scores, {})[name] = None
 
     def drop(self, name: str) -> None:
-        """Remove the node if it is among them."""
+        """Remove the node if it is in the set."""
         scores = self.scores.pop(name, None)
         if scores is not None:
             group = self.names[scores]
@@ -48,7 +49,7 @@ class Feasible:
 class EquivalenceClass:
     """The verdicts for pods of one signature: nodes are feasible, failed, or not examined since they changed.
 
-    ``shared`` is where plugins keep what they computed for the nodes.
+    ``shared`` is a store for the plugins' computed data about the nodes.
     """
 
     def __init__(self, cache: Cache, start: int = 0) -> None:
@@ -62,7 +63,7 @@ class EquivalenceClass:
         self._scorers: tuple[str, ...] = ()
 
     def scored_by(self, plugins: tuple[str, ...]) -> None:
-        """Score with these plugins from now on; scores by others are dropped."""
+        """Use these score plugins from now on. Scores of other plugins are dropped."""
         if plugins != self._scorers:
             self.unknown = {**dict.fromkeys(self.feasible), **self.unknown}
             self.feasible = Feasible()
@@ -90,18 +91,18 @@ class EquivalenceClass:
             self.unknown.pop(name, None)
 
     def is_current(self, name: str) -> bool:
-        """Whether the node has not changed since :meth:`refresh`."""
+        """True if the node has not changed since :meth:`refresh`."""
         changed = self._cache.changed_since(self._position)
         return changed is not None and name not in changed
 
     def restrict(self, names: Iterable[str]) -> None:
-        """Leave only these nodes to be examined."""
+        """Keep only these nodes among those to be examined."""
         allowed = set(names)
         self.unknown = {name: None for name in self.unknown if name in allowed}
 
 
 class EquivalenceCache:
-    """The classes of the signatures that were used last, at most ``capacity``."""
+    """The classes of the most recently used signatures, at most ``capacity``."""
 
     def __init__(self, cache: Cache, capacity: int = 64) -> None:
         self._cache = cache
@@ -109,9 +110,9 @@ class EquivalenceCache:
         self._by_signature: OrderedDict[Hashable, EquivalenceClass] = OrderedDict()
 
     def get(self, signature: Hashable | None, start: int) -> EquivalenceClass:
-        """Returns the signature's class; for None, a new one that is not kept.
+        """Return the class of the signature. For None, return a new class that is not kept.
 
-        A new class examines nodes from number ``start`` on.
+        A new class starts to examine nodes at number ``start``.
         """
         if signature is None:
             return EquivalenceClass(self._cache, start)

@@ -1,7 +1,7 @@
-"""Event handlers: informer events update the cache, the queue, and the DRA objects.
+"""Event handlers: informer events update the cache, the queue and the DRA objects.
 
-Mirrors upstream's ``pkg/scheduler/eventhandlers.go``. Each handler updates what the scheduler knows first and moves
-pods in the queue second: a pod that is tried at once must see the change.
+Mirrors upstream's ``pkg/scheduler/eventhandlers.go``. Each handler updates the state first and then moves
+pods in the queue, because a pod that is tried immediately must see the change.
 """
 
 import enum
@@ -37,15 +37,15 @@ GROUP_GATES = ("GenericWorkload", "GangScheduling", "DRAWorkloadResourceClaims")
 
 
 class _Concern(enum.Enum):
-    WAITING = enum.auto()  # for us to give it a node
-    PLACED = enum.auto()  # on a node
-    NONE = enum.auto()  # done, going, or another scheduler's
+    WAITING = enum.auto()  # waiting for this scheduler
+    PLACED = enum.auto()  # assigned to a node
+    NONE = enum.auto()  # finished, being deleted, or of another scheduler
 
 
 class EventHandlers:
-    """Connects informers to the rest of the scheduler, which has profiles of ``scheduler_names``.
+    """Connects informers to the scheduler, whose profiles are named ``scheduler_names``.
 
-    ``on_gone`` is called with the uids of deleted pods, ``on_placed`` with pods that have been bound.
+    ``on_gone`` is called with the uid of each deleted pod, ``on_placed`` with each pod that was bound.
     """
 
     def __init__(
@@ -162,19 +162,19 @@ class EventHandlers:
             self._nomination_ended(pod)
 
     def _assumption_ended(self, uid: str) -> None:
-        """Free the assumed pod's place at once; its binding, which fails now, gives back the rest."""
+        """Free the assumed pod's resources at once. Its binding fails later and releases the rest."""
         assumed = self._cache.forget(uid)
         if assumed is not None:
             self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """The node keeps no room for the pod any more: for pods of no higher priority, as if the pod had left it."""
+        """Retry pods of no higher priority, because the node no longer reserves room for the pod."""
         if not self._cache.is_assumed(pod.metadata.uid):
             event = Event(Kind.POD, Action.DELETE, pod, None)
             self._queue.move_on(event, priority=pod.spec.priority or 0)
 
     def _nominated(self, old: Pod | None, new: Pod) -> None:
-        """Take over the stored nomination; one that was decided here and isn't stored yet stays."""
+        """Store the nomination from the pod's status. A nomination that is assumed but not written yet is kept."""
         before = old.status.nominated_node_name if old is not None else ""
         after = new.status.nominated_node_name
         if before != after and not self._cache.is_assumed(new.metadata.uid):
@@ -182,7 +182,7 @@ class EventHandlers:
 
     def _group_event(self, pod: Pod) -> None:
         entry = self._queue.get(pod.metadata.uid)
-        # A member in the active queue brings the others along, and is the first of them, as upstream.
+        # As upstream: a member in the active queue takes the others along and is the first of them.
         if group_key(pod) is not None and (entry is None or entry.place is not Place.ACTIVE):
             self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 
@@ -192,7 +192,7 @@ class EventHandlers:
 
     def _group_updated(self, old: PodGroup, new: PodGroup) -> None:
         self._groups.set_group(new)
-        # Since 1.37 a gang may become smaller.
+        # Since 1.37 the minimum of a gang can be lowered.
         if minimum_of(new) < minimum_of(old):
             self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, old, new))
 

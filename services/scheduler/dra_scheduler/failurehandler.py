@@ -1,4 +1,4 @@
-"""The failure handler: requeues a pod that got no node or could not be bound, and reports why.
+"""The failure handler: requeues a pod that got no node or could not be bound, and reports the reason.
 
 Mirrors ``handleSchedulingFailure`` in upstream's ``pkg/scheduler/schedule_one.go``.
 """
@@ -25,10 +25,10 @@ class FailureHandler:
         self._reporter = reporter
 
     def not_scheduled(self, entry: QueuedPod, failure: Failure) -> None:
-        """The pod gets no node at this attempt.
+        """Requeue and report a pod that got no node in this attempt.
 
-        The queue comes first: the report is written in the background, and what happens until then must be kept
-        for the pod.
+        The queue comes first: the report is written in the background, and events until then must count for
+        the pod.
         """
         if failure.plugins is None:
             _log.warning(
@@ -45,10 +45,10 @@ class FailureHandler:
         )
 
     def not_bound(self, pod: Pod, status: Status, announced: bool) -> None:
-        """The pod could not be bound; ``announced``: its status may name the node that it was to get."""
+        """Requeue and report a pod that could not be bound. ``announced``: its status may name the node."""
         current = self._queue.get(pod.metadata.uid)
         if current is None:
-            return  # the pod is gone
+            return  # the pod was deleted
         self._queue.fail(current, status.message)
         reason = UNSCHEDULABLE if status.rejected else SCHEDULER_ERROR
         self._reporter.report(current.pod, reason, status.message, nominated="", announced=announced)

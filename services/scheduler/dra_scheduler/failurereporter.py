@@ -23,16 +23,16 @@ from dra_scheduler.podstatus import condition_patch
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
 
-# Of an event's note.
+# The maximum length of an event's note.
 _NOTE_LIMIT = 1024
 
 _log = logger(__name__)
 
 
 class FailureReporter:
-    """Writes events and conditions, in the background.
+    """Writes events and conditions in the background.
 
-    ``recorder`` gives the one for a pod; ``spawn`` keeps a task alive until it is done.
+    ``recorder`` returns the event recorder for a pod. ``spawn`` keeps a task alive until it is done.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class FailureReporter:
         self._clock = clock
         self._spawn = spawn
         self._writing: dict[str, asyncio.Task[None]] = {}
-        # One after the other, so that the newest verdict on a group is what stays.
+        # Writes are serialized, so that the newest verdict on a group is stored last.
         self._group_writes = asyncio.Lock()
 
     def report(
@@ -63,10 +63,10 @@ class FailureReporter:
         nominated: str | None = None,
         announced: bool = False,
     ) -> None:
-        """``reason`` is the condition's; ``event`` the event's text where it says more than the condition's.
+        """Report a pod's failure with the condition's ``reason``. ``event`` is the event's text if it differs.
 
-        ``nominated`` is the node that was made free for the pod, empty if none is any more, None for no change;
-        ``announced``: the pod's status may name another since ``pod`` was read.
+        ``nominated`` is the node that preemption frees for the pod: empty clears it, None means no change.
+        ``announced``: the pod's status may name another node since ``pod`` was read.
         """
         note = _shortened(event or message)
         self._recorder(pod).event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
@@ -81,7 +81,7 @@ class FailureReporter:
             del self._writing[uid]
 
     async def written(self, uid: str) -> None:
-        """Return once nothing is being written for the pod any more: what comes next must not be overtaken."""
+        """Return once no write for the pod is pending, so that the next write cannot be overtaken."""
         while uid in self._writing:
             await asyncio.wait((self._writing[uid],))
 
@@ -111,7 +111,7 @@ class FailureReporter:
             _log.warning("condition not written", pod=pod.key, error=str(failure))
 
     def report_group(self, group: PodGroup, message: str | None, reason: str = UNSCHEDULABLE) -> None:
-        """Whether the group could be scheduled: no ``message`` means yes. What was scheduled once stays so."""
+        """Report that the group could not be scheduled, or with ``message`` None that it could, which is final."""
         self._spawn(self._set_group_condition(group, message, reason))
 
     async def _set_group_condition(self, group: PodGroup, message: str | None, reason: str) -> None:
@@ -126,7 +126,7 @@ class FailureReporter:
             "type": self._scheduled,
             "status": status,
             "reason": reason,
-            # Also where it is empty, or the one before would stay.
+            # Send an empty message too, or the previous one would remain.
             "message": message or "",
             "observedGeneration": group.metadata.generation or None,
             "lastTransitionTime": now if old is None or old.status != status else old.last_transition_time,

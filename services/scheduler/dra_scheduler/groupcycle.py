@@ -1,7 +1,7 @@
 """The pod group scheduling cycle: one attempt for all waiting pods of a group.
 
-Mirrors upstream's ``pkg/scheduler/schedule_one_podgroup.go``. Members are tried by priority, each with those before
-it assumed; only when all are decided is the group bound or taken back as a whole, the last member first.
+Mirrors upstream's ``pkg/scheduler/schedule_one_podgroup.go``. Members are tried by priority, each with the
+earlier ones assumed. Once all are decided, the group is bound or released as a whole, the last member first.
 """
 
 from collections.abc import Sequence
@@ -30,9 +30,9 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 
 
 class GroupCycle:
-    """Tries groups, pod by pod with ``cycle``; ``gangs``: the gate GangScheduling is on.
+    """Tries groups, pod by pod with ``cycle``. ``gangs``: the gate GangScheduling is on.
 
-    With ``measured``, metrics count the attempts.
+    With ``measured``, the attempts are counted in metrics.
     """
 
     def __init__(
@@ -57,14 +57,14 @@ class GroupCycle:
         self._measured = measured
 
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
-        """Try the group of ``first``, which has been taken from the queue."""
+        """Try the group of ``first``, which was taken from the queue."""
         started = self._clock.monotonic()
         result = await self._attempt(first, group, started)
         if self._measured:
             count_group(first.pod.spec.scheduler_name, result, self._clock.monotonic() - started)
 
     async def _attempt(self, first: QueuedPod, group: PodGroup, started: float) -> str:
-        """What metrics call the result."""
+        """Try the group. Return the result's name in metrics."""
         key = group_key(first.pod)
         assert key is not None
         gang = group.spec.scheduling_policy.gang if self._gangs else None
@@ -92,7 +92,7 @@ class GroupCycle:
         for entry, outcome in outcomes:
             if isinstance(outcome, Decision):
                 self._groups.set_pod(outcome.assumed, placed=True)
-                # Upstream's gang plugin has pods wait until enough of them have got so far.
+                # Upstream's gang plugin makes pods wait until enough members have a node.
                 outcome.waits = self._groups.placed(key) < minimum
                 self._cycle.bind(outcome)
             else:
@@ -101,7 +101,7 @@ class GroupCycle:
         return "scheduled"
 
     async def _try(self, entries: Sequence[QueuedPod]) -> tuple[list[Outcome], str]:
-        """What becomes of each, one after the other, and the error that ends it before the last one."""
+        """Decide on each pod in turn. Return the outcomes, and the error if one ended the attempt early."""
         state = CycleState()
         outcomes: list[Outcome] = []
         for entry in entries:

@@ -13,12 +13,12 @@ from dra_shared.service import Options, boolean, connect, features, guard, run, 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
 
-# The name before the slash owns what is written (managedFields): the same as if kube-scheduler wrote it.
+# The part before the slash owns the written fields (managedFields), as if kube-scheduler wrote them.
 _USER_AGENT = "kube-scheduler/v{} dralab-scheduler"
 
 
 def options() -> Options:
-    """The command's options."""
+    """Return the command's options."""
     made = Options("scheduler", "Gives pods their nodes and devices.")
     made.client_options()
     made.option("--config", default=None, type=Path, help="file with a KubeSchedulerConfiguration")
@@ -39,7 +39,7 @@ def options() -> Options:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run until stopped; returns the exit code."""
+    """Run until stopped. Return the exit code."""
     parser = options()
     chosen = parser.parse_args(arguments)
     try:
@@ -60,7 +60,8 @@ def _load(file: Path, gates: FeatureGates) -> Loaded:
 
 
 def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | None) -> SchedulerConfig:
-    # As upstream's ApplyLeaderElectionTo (cmd/kube-scheduler/app/options): a flag that is given beats the file.
+    # As in upstream's ApplyLeaderElectionTo (cmd/kube-scheduler/app/options), a flag that is set overrides
+    # the file.
     elects: bool | None = chosen.leader_elect
     if elects is None:
         elects = loaded is not None and bool(loaded.config.leader_election.leader_elect)
@@ -81,7 +82,7 @@ def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | No
 
 
 async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
-    """Schedule for the API server that the options name until cancelled."""
+    """Schedule pods of the API server that the options name, until cancelled."""
     from dra_scheduler.plan.routes import plan_routes
     from dra_scheduler.wiring import new_scheduler
 
@@ -93,7 +94,7 @@ async def serve(config: SchedulerConfig, options: argparse.Namespace) -> None:
 
 
 def _freeze() -> None:
-    """Most of what the cluster has at the start stays for long: nothing to look through for garbage."""
+    """Exclude the initial objects from garbage collection, because most of them live long."""
     gc.collect()
     gc.freeze()
 

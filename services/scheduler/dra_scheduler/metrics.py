@@ -54,7 +54,7 @@ _GROUP_BUCKETS = [0.001 * 2**exponent for exponent in range(15)]
 
 
 def count_incoming(kubernetes: Version) -> Callable[[Place, Cause, str], None]:
-    """What counts the pods, and since 1.37 the entities, that come to a place of the queue.
+    """Return a function that counts pods, and since 1.37 entities, that enter a queue.
 
     Events have that version's names.
     """
@@ -78,14 +78,14 @@ def _incoming_entities() -> Counter:
 
 
 def count_wait(profile: str, drivers: Iterable[str], status: str, seconds: float) -> None:
-    """Count an attempt that waited for conditions of devices; status: ``success``, ``failure`` or ``timeout``."""
+    """Count an attempt that waited for device conditions. ``status`` is ``success``, ``failure`` or ``timeout``."""
     for driver in drivers:
         CONDITIONS.labels(profile, driver, status).inc()
         CONDITION_SECONDS.labels(profile, driver, status).observe(seconds)
 
 
 def count_claim(kubernetes: Version, *, success: bool) -> None:
-    """Count a claim that was to be made for a pod's extended resources."""
+    """Count an attempt to create a claim for a pod's extended resources."""
     status = "success" if success else "failure"
     since_1_37 = kubernetes >= V1_37
     labels = (status, "false", "", "Pod") if since_1_37 else (status,)
@@ -101,13 +101,13 @@ def _claim_creates(since_1_37: bool) -> Counter:
 
 
 def watch_queue(queue: SchedulingQueue) -> None:
-    """Show the queue's lengths whenever metrics are read."""
+    """Report the queue's lengths whenever metrics are read."""
     for place in ("active", "backoff", "unschedulable", "gated"):
         PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]  # a default binds the loop's value
 
 
 def watch_entities(queue: SchedulingQueue) -> None:
-    """Show how many pods and groups wait whenever metrics are read (Kubernetes 1.37)."""
+    """Report the numbers of waiting pods and groups whenever metrics are read (Kubernetes 1.37)."""
     for place in ("active", "backoff", "unschedulable", "gated"):
         for kind in ("pod", "podgroup"):
             _queued_entities().labels(place, kind).set_function(
@@ -122,14 +122,14 @@ def _queued_entities() -> Gauge:
 
 
 def watch_cache(cache: Cache) -> None:
-    """Show how much is known whenever metrics are read."""
+    """Report the size of the cache whenever metrics are read."""
     CACHE_SIZE.labels("nodes").set_function(lambda: len(cache.nodes()))
     CACHE_SIZE.labels("pods").set_function(lambda: sum(1 for _ in cache.pods()))
     CACHE_SIZE.labels("assumed_pods").set_function(lambda: cache.assumed)
 
 
 def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:
-    """Count an attempt. Without a node, its entry must have been requeued: that says whether it ended in an error."""
+    """Count an attempt. A failed entry must have been requeued before, which tells an error from a rejection."""
     result = "scheduled" if scheduled else "error" if entry.errors else "unschedulable"
     count, observe = _attempts(result, entry.pod.spec.scheduler_name)
     count()
@@ -146,7 +146,7 @@ def _attempts(result: str, profile: str) -> tuple[Callable[[], None], Callable[[
 def count_group(profile: str, result: str, seconds: float) -> None:
     """Count an attempt for a group of pods.
 
-    ``result``: ``scheduled``, ``unschedulable``, ``waiting_on_preemption`` or ``error``.
+    ``result`` is ``scheduled``, ``unschedulable``, ``waiting_on_preemption`` or ``error``.
     """
     count, latency, _ = _group_attempts()
     count.labels(result, profile).inc()
@@ -154,13 +154,13 @@ def count_group(profile: str, result: str, seconds: float) -> None:
 
 
 def observe_group_algorithm(seconds: float) -> None:
-    """Tell how long it took to decide on a group of pods, before anything of it is bound."""
+    """Record the time to decide on a group of pods, before any of them is bound."""
     _group_attempts()[2].observe(seconds)
 
 
 @functools.cache
 def _group_attempts() -> tuple[Counter, Histogram, Histogram]:
-    # Upstream has them only while GenericWorkload is on.
+    # Upstream has these only while GenericWorkload is on.
     labels = ["result", "profile"]
     return (
         Counter(
@@ -181,7 +181,7 @@ def _group_attempts() -> tuple[Counter, Histogram, Histogram]:
 
 
 def count_placement(profile: str, *, feasible: bool, seconds: float) -> None:
-    """Count a set of nodes that a group was tried on, and how long that took."""
+    """Count a set of nodes on which a group was tried, and record the time that it took."""
     evaluations, durations = _placements()
     result = "feasible" if feasible else "infeasible"
     evaluations.labels(result, profile).inc()
@@ -189,7 +189,7 @@ def count_placement(profile: str, *, feasible: bool, seconds: float) -> None:
 
 
 def count_generated_placements(profile: str, number: int) -> None:
-    """Count the sets of nodes that a group is going to be tried on."""
+    """Count the sets of nodes on which a group is going to be tried."""
     _generated_placements().labels(profile).inc(number)
 
 
@@ -220,7 +220,7 @@ def _placements() -> tuple[Counter, Histogram]:
 
 
 def count_group_preemption(result: str, seconds: float | None) -> None:
-    """Count an attempt to make room for a group; ``seconds``: how long it took to choose victims, if there were any.
+    """Count a preemption attempt for a group. ``seconds`` is the time to choose victims, if there were any.
 
     ``result`` is the status's code.
     """
@@ -231,13 +231,13 @@ def count_group_preemption(result: str, seconds: float | None) -> None:
 
 
 def observe_group_victims(number: int) -> None:
-    """Tell how many pods had to go for a group."""
+    """Record the number of pods that were preempted for a group."""
     _group_preemptions()[1].observe(number)
 
 
 @functools.cache
 def _group_preemptions() -> tuple[Counter, Histogram, Histogram]:
-    # Upstream has them only while GenericWorkload is on, since 1.37.
+    # Upstream has these only while GenericWorkload is on, since 1.37.
     return (
         Counter(
             "scheduler_workload_preemption_attempts",

@@ -1,7 +1,7 @@
-"""Placement: filters the nodes, scores the feasible ones, picks one of the best.
+"""Placement: filters the nodes, scores the feasible ones and picks one of the best.
 
-Mirrors ``schedulePod`` in upstream's ``pkg/scheduler/schedule_one.go``. A nominated node is examined first: its
-room was made for this pod.
+Mirrors ``schedulePod`` in upstream's ``pkg/scheduler/schedule_one.go``. A nominated node is examined first,
+because preemption made room for this pod there.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from dra_scheduler.framework.status import Code, unresolvable
 
 _MIN_FEASIBLE = 100
 _MIN_PERCENTAGE = 5
-# Others get their turn after so many seconds of examining nodes.
+# Other tasks run after this many seconds of examining nodes.
 _SLICE = 0.01
 
 
-# The status of nodes that no plugin looked at, because required node affinity names others.
+# The status of nodes that no plugin examined because required node affinity excludes them.
 _FILTERED_OUT = unresolvable("node(s) didn't satisfy plugin(s) [NodeAffinity]").of("NodeAffinity")
 
 
 class Unschedulable(Exception):
-    """No node can take the pod; ``diagnosis`` says why."""
+    """No node can take the pod. ``diagnosis`` has the reasons."""
 
     def __init__(self, diagnosis: Diagnosis) -> None:
         super().__init__(diagnosis.message)
@@ -46,12 +46,12 @@ class Unschedulable(Exception):
 
 
 class AttemptError(Exception):
-    """Something went wrong in the attempt; the text is for the pod's event."""
+    """The attempt failed with an error. The text is for the pod's event."""
 
 
 @dataclass(slots=True)
 class Attempt:
-    """One pod being placed."""
+    """The attempt to place one pod."""
 
     pod: Pod
     state: CycleState
@@ -62,10 +62,10 @@ class Attempt:
 
 
 class Placement:
-    """Chooses nodes; reuses verdicts for pods of equal signature.
+    """Chooses nodes, and reuses verdicts for pods with equal signatures.
 
-    ``percentage`` of all nodes are enough to choose among (percentageOfNodesToScore); 0 leaves that to their number.
-    ``extenders`` are asked in each attempt.
+    ``percentage`` is the part of all nodes that is enough to choose among (percentageOfNodesToScore). With 0
+    it depends on the number of nodes. ``extenders`` are called in each attempt.
     """
 
     def __init__(
@@ -88,12 +88,12 @@ class Placement:
         self._next_start = 0
 
     def restart(self) -> None:
-        """Forget verdicts, and where the search for nodes goes on."""
+        """Forget all verdicts, and start the next search at the first node."""
         self._memory = EquivalenceCache(self._cache)
         self._next_start = 0
 
     def begin(self, pod: Pod, group: CycleState | None = None) -> Attempt:
-        """Start an attempt, with the verdicts that still hold of the last pod of equal signature."""
+        """Start an attempt, reusing the valid verdicts of the last pod with the same signature."""
         verdicts = self._memory.get(self._sign(pod), self._next_start)
         verdicts.refresh()
         return Attempt(pod, CycleState(group, verdicts.shared), verdicts)
@@ -107,7 +107,7 @@ class Placement:
         return signature, pod.spec.priority or 0
 
     async def choose(self, attempt: Attempt) -> str:
-        """The name of the node that is to take the pod.
+        """Return the name of the node for the pod.
 
         Raises:
             Unschedulable: there is none.
@@ -127,12 +127,12 @@ class Placement:
             if verdicts.is_current(name):
                 self._next_start += wanted
                 return name
-            # It changed while others had their turn.
+            # Nodes may have changed while other tasks ran.
             verdicts.refresh()
             attempt.state = CycleState(attempt.state.group, verdicts.shared)
 
     async def _feasible(self, attempt: Attempt, wanted: int) -> Passed | None:
-        """Examine nodes, the nominated one first; with extenders, what these leave of the feasible ones."""
+        """Examine nodes, the nominated one first. With extenders, return those that they accept."""
         pod, verdicts = attempt.pod, attempt.verdicts
         nominated = self._cache.nominations.node_of(pod.metadata.uid)
         if nominated in verdicts.unknown:
@@ -161,7 +161,7 @@ class Placement:
         if status is not None:
             if not status.rejected:
                 raise AttemptError(status.message)
-            # What PreFilter says holds for every node.
+            # PreFilter's status applies to every node.
             statuses = {info.name: status for info in self._cache.nodes()}
             plugins = {status.plugin}
             raise Unschedulable(
@@ -210,7 +210,7 @@ class Placement:
                 turn = self._clock.monotonic()
                 continue
             except BaseException:
-                # What is known of the node outlives this attempt.
+                # The cached verdict on the node outlives this attempt.
                 verdicts.unknown[name] = None
                 raise
             finally:
@@ -224,7 +224,7 @@ class Placement:
             else:
                 verdicts.failed[name] = status
                 if not state.sharing.allowed:
-                    # To be asked again for the next pod, even an equal one.
+                    # Examine the node again for the next pod, even if it is equal.
                     self._cache.touch(name)
             if only:
                 return
@@ -237,7 +237,7 @@ class Placement:
         try:
             await asyncio.to_thread(offload.work)
         except asyncio.CancelledError:
-            # The thread can't be cancelled, but asks about this now and then.
+            # The thread cannot be cancelled, but it checks the deadline now and then.
             state.deadline.cancel("the scheduler is stopping")
             raise
 
@@ -253,7 +253,7 @@ class Placement:
             totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible.scores)
             best = max(totals.values())
             return self._rng.choice([name for name, total in totals.items() if total == best])
-        # Many nodes, few different scores.
+        # There are many nodes but few different scores.
         weights = [weight for _, weight in scorers]
         sums = {scores: sum(map(mul, scores, weights)) for scores in feasible.names}
         best = max(sums.values())
@@ -262,7 +262,7 @@ class Placement:
         return next(islice(chain.from_iterable(winners), place, None))
 
     async def _best_passed(self, attempt: Attempt, passed: Passed) -> str:
-        """The best of the nodes that the extenders leave, by their scores, too."""
+        """Return the best of the nodes that the extenders accept, including their scores."""
         if len(passed.names) == 1:
             return passed.names[0]
         if self._score_problem:
@@ -277,7 +277,7 @@ class Placement:
 
 
 def feasible_nodes_wanted(nodes: int, percentage: int = 0) -> int:
-    """How many nodes that can take the pod are enough to choose among (numFeasibleNodesToFind)."""
+    """Return the number of feasible nodes that is enough to choose among (numFeasibleNodesToFind)."""
     if nodes < _MIN_FEASIBLE:
         return nodes
     percentage = percentage or max(50 - nodes // 125, _MIN_PERCENTAGE)

@@ -33,9 +33,9 @@ _log = logger(__name__)
 
 
 class PodCycle:
-    """Decides on one pod at a time. ``measured``: its attempts count in the service's metrics.
+    """Decides on one pod at a time. ``measured``: count its attempts in the service's metrics.
 
-    ``members_preempt``: PostFilter runs for each pod of a group, not for the group as a whole.
+    ``members_preempt``: PostFilter runs for each pod of a group instead of for the group as a whole.
     """
 
     def __init__(
@@ -71,21 +71,22 @@ class PodCycle:
         self._attempt: Attempt | None = None
 
     def restart(self) -> None:
-        """Decide as a new scheduler would: nothing of earlier attempts counts."""
+        """Forget earlier attempts, so that decisions are those of a new scheduler."""
         self._placement.restart()
 
     async def decide(
         self, entry: QueuedPod, group: CycleState | None = None, *, counted: bool = True
     ) -> Decision | Failure | None:
-        """Choose a node and reserve what the pod uses there; None: the pod went, or someone else placed it.
+        """Choose a node and reserve resources. Return None if the pod was deleted or placed by someone else.
 
-        ``group`` is the state of the pod group's attempt that this is part of; one that is not ``counted`` only tries.
+        ``group`` is the state of the pod group's attempt that this is part of. An attempt that is not
+        ``counted`` is only a trial.
         """
         started = self._clock.monotonic()
         try:
             outcome = await self._decide(entry, group)
         except Exception as problem:
-            # Not the end of it for the others of a group, who are in flight with this one.
+            # Return a failure instead of raising, because other pods of a group are in flight with this one.
             _log.exception("attempt failed unexpectedly", pod=entry.pod.key)
             outcome = Failure(SCHEDULER_ERROR, str(problem))
         if self._measured and counted:
@@ -93,7 +94,7 @@ class PodCycle:
         return outcome
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
-        """Run PostFilter for a group that did not get enough nodes; see :meth:`Framework.group_post_filter`."""
+        """Run PostFilter for a group that did not get enough nodes. See :meth:`Framework.group_post_filter`."""
         return await self._framework.group_post_filter(attempt)
 
     def bind(self, decision: Decision) -> None:
@@ -102,8 +103,8 @@ class PodCycle:
         self._tasks.start(self._binder.bind(decision))
 
     async def release(self, decision: Decision) -> None:
-        """Take back a decision that has not been acted on."""
-        # All is as it was before, so there is nothing new for other pods.
+        """Revert a decision that has not been acted on."""
+        # Everything is as before, so there is no event for other pods.
         await self._binder.give_up(decision, announce=False)
 
     def pod_deleted(self, uid: str) -> None:
@@ -112,7 +113,7 @@ class PodCycle:
             self._attempt.state.deadline.cancel("the pod was deleted")
 
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
-        # A report that is still being written must not come after this attempt's own.
+        # A pending write of an earlier report must not overtake this attempt's own.
         await self._reporter.written(entry.uid)
         pod = entry.pod
         if not self._volumes.synced and uses_claims(pod):
@@ -123,15 +124,15 @@ class PodCycle:
         except Unschedulable as problem:
             return await self._no_node(entry, attempt.state, problem.diagnosis)
         except AttemptError as problem:
-            # A selector that reads an attribute which no device has fails; upstream's text doesn't say more.
+            # A selector fails if it reads an attribute that no device has. Upstream's text does not say so.
             hint = self._explainer.shortfalls(pod)
             return Failure(SCHEDULER_ERROR, str(problem), f"{problem} {hint}" if hint else None)
         if self._queue.get(pod.metadata.uid) is not entry:
-            return None  # while others had their turn
+            return None  # the pod was deleted or placed while other tasks ran
         return await self._assume(entry, attempt.state, node_name)
 
     async def _assume(self, entry: QueuedPod, state: CycleState, node_name: str) -> Decision | Failure:
-        """Have the pod take its place on the node, as far as other pods are concerned."""
+        """Reserve resources on the node and assume the pod there."""
         pod = entry.pod
         assumed = _with_node(pod, node_name)
         status = self._framework.reserve(state, assumed, node_name)
@@ -144,13 +145,13 @@ class PodCycle:
         return Decision(entry, state, pod, assumed)
 
     async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
-        """Run PostFilter, which may nominate a node, and say why the pod gets none."""
+        """Run PostFilter, which may nominate a node, and return the failure."""
         in_the_way = False
         nominated: str | None = ""
         if diagnosis.nodes and (self._members_preempt or state.group is None):
             nominated, status = await self._framework.post_filter(state, entry.pod, diagnosis.statuses)
             diagnosis.post_filter = status.message
-            # A claim that could not be given back: nothing is going to happen that the pod could wait for.
+            # A claim could not be deallocated, so no event will follow that the pod could wait for.
             in_the_way = (
                 status.code is Code.ERROR
                 and status.plugin == self._dynamic_resources.name
@@ -175,13 +176,13 @@ class PodCycle:
         return failure
 
     def _hint(self, pod: Pod, diagnosis: Diagnosis) -> str:
-        """What stands in the way on the closest of the nodes whose devices would not do."""
+        """Return a hint for the closest of the nodes whose devices were rejected."""
         turned_away = (n for n, status in diagnosis.statuses.items() if status.plugin == "DynamicResources")
         return self._explainer.hint(pod, turned_away)
 
 
 class PodCycles:
-    """The cycles of all profiles: a pod's is that of its schedulerName."""
+    """The cycles of all profiles. A pod uses that of its schedulerName."""
 
     def __init__(self, cycles: Mapping[str, PodCycle]) -> None:
         self._cycles = cycles
@@ -196,7 +197,7 @@ class PodCycles:
         return await self._of(entry.pod).decide(entry, group, counted=counted)
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
-        """See :meth:`PodCycle.group_post_filter`; the group's pods have one profile."""
+        """See :meth:`PodCycle.group_post_filter`. All pods of the group have the same profile."""
         return await self._of(attempt.pods[0]).group_post_filter(attempt)
 
     def bind(self, decision: Decision) -> None:
@@ -208,7 +209,7 @@ class PodCycles:
         await self._of(decision.pod).release(decision)
 
     def pod_deleted(self, uid: str) -> None:
-        """See :meth:`PodCycle.pod_deleted`."""
+        """See :meth:`PodCycle.handle_deleted_pod`."""
         for cycle in self._cycles.values():
             cycle.pod_deleted(uid)
 

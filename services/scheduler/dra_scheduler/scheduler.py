@@ -1,4 +1,4 @@
-"""The scheduler: takes pods from the queue one at a time and has each tried; :mod:`.wiring` builds it.
+"""The scheduler: takes pods from the queue one at a time and tries each. :mod:`.wiring` builds it.
 
 Mirrors ``Scheduler.Run`` and ``ScheduleOne`` in upstream's ``pkg/scheduler``.
 """
@@ -37,10 +37,10 @@ _log = logger(__name__)
 
 
 class Scheduler:
-    """Runs from ``async with`` until that ends.
+    """Runs inside ``async with``.
 
-    ``elector``, if any, decides when it may schedule; ``on_synced`` is called once it knows the cluster.
-    ``while_leading`` runs for as long as it may schedule.
+    ``elector``, if any, decides when it may schedule. ``on_synced`` is called once its informers are synced.
+    ``while_leading`` runs as long as it may schedule.
     """
 
     def __init__(
@@ -85,22 +85,22 @@ class Scheduler:
         self._routes = routes(self.explainer, self.manager, self.cache.node_objects)
 
     def add_routes(self, more: Mapping[str, Callable[[Any], Awaitable[Any]]]) -> None:
-        """Answer these paths on the health port, too; to be called before it starts."""
+        """Serve these paths on the health port, too. Must be called before the start."""
         self._routes |= more
 
     @property
     def informers(self) -> InformerFactory:
-        """What it knows of the cluster."""
+        """The informers, with the observed objects of the cluster."""
         return self._informers
 
     @property
     def ready(self) -> bool:
-        """Whether it knows the cluster."""
+        """True if its informers are synced."""
         return self._synced
 
     @property
     def health_port(self) -> int | None:
-        """Where it answers for its health, if it does."""
+        """The port of its health endpoint, or None."""
         return self._health.port if self._health is not None else None
 
     async def __aenter__(self) -> Self:
@@ -131,12 +131,12 @@ class Scheduler:
             await self._health.__aexit__(kind, problem, traceback)
 
     async def wait(self) -> None:
-        """Return when it stops by itself: with the error that made it."""
+        """Return when it stops by itself, raising its error."""
         assert self._main is not None
         await self._main
 
     async def schedule(self, entry: QueuedPod) -> None:
-        """Try to give the pod a node; with its whole group, if it is a member of one."""
+        """Try to schedule the pod, together with its group if it has one."""
         group = self._groups.of(entry.pod)
         if group is not None:
             await self._group_cycle.run(entry, group)
@@ -148,7 +148,7 @@ class Scheduler:
             self._failures.not_scheduled(entry, outcome)
 
     async def try_schedule(self, entry: QueuedPod) -> None:
-        """As :meth:`schedule`; what goes wrong has the pod tried again."""
+        """Try to schedule the pod. After an unexpected error, the pod is retried."""
         try:
             await self.schedule(entry)
         except Exception as problem:
@@ -156,11 +156,11 @@ class Scheduler:
             self.queue.fail(entry, str(problem))
 
     def restart(self) -> None:
-        """Decide as a new scheduler would that knows the same objects."""
+        """Forget earlier attempts, so that decisions are those of a new scheduler with the same objects."""
         self._pod_cycle.restart()
 
     async def stop(self) -> None:
-        """End what is going on in the background."""
+        """Cancel the background tasks."""
         await self._tasks.cancel()
         await self._extenders.aclose()
 
@@ -175,7 +175,7 @@ class Scheduler:
         await self._watch(self._lead())
 
     async def _watch(self, lead: Coroutine[Any, Any, None]) -> None:
-        """Learn of the cluster, and lead once this replica may."""
+        """Run the informers, and lead once this replica may."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informers.run())
             tasks.create_task(self._mark_synced())
@@ -204,5 +204,5 @@ class Scheduler:
     async def _schedule_forever(self) -> None:
         while True:
             await self.try_schedule(await self.queue.pop())
-            # Bindings and informers get their turn between any two pods.
+            # Let bindings and informers run between two pods.
             await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The result of a scheduling cycle: a decision for a node, or why there is none (upstream's ``ScheduleResult``)."""
+"""The result of a scheduling cycle: a decision for a node, or a failure (upstream's ``ScheduleResult``)."""
 
 from dataclasses import dataclass
 
@@ -10,9 +10,9 @@ from dra_scheduler.queue.entry import QueuedPod
 
 @dataclass(slots=True)
 class Decision:
-    """A pod that has a node and is assumed there, but not bound yet.
+    """A pod that is assumed on a node, but not bound yet.
 
-    ``waits``: others of its gang come after it, so its status names the node before it is bound.
+    ``waits``: other members of its gang follow, so its status names the node before it is bound.
     """
 
     entry: QueuedPod
@@ -24,11 +24,12 @@ class Decision:
 
 @dataclass(slots=True)
 class Failure:
-    """A pod that has no node.
+    """A pod that got no node.
 
-    ``reason`` is that of the condition, ``message`` its text, ``event`` the event's where that says more. ``plugins``
-    rejected the pod; None: something went wrong. ``nominated`` is the node that is being made free for it, empty if
-    none is any more, None for no change. ``held`` is its place there, which others of its group have to respect.
+    ``reason`` is that of the condition, ``message`` its text, ``event`` the event's text if it differs.
+    ``plugins`` rejected the pod; None means an error. ``nominated`` is the node that is being freed for it,
+    empty to clear it, None for no change. ``held`` is its place on that node, which other pods of its group
+    have to respect.
     """
 
     reason: str

@@ -1,7 +1,7 @@
-"""The cycle of a tree of pod groups: one attempt for all its waiting pods, of which enough get nodes, or none.
+"""The cycle of a tree of pod groups: one attempt for all waiting pods. Either enough get nodes, or none.
 
-Mirrors ``scheduleOnePodGroup`` in upstream's ``pkg/scheduler/schedule_one_podgroup.go`` (1.37); a pod group without a
-parent is a tree by itself.
+Mirrors ``scheduleOnePodGroup`` in upstream's ``pkg/scheduler/schedule_one_podgroup.go`` (1.37). A pod group
+without a parent is a tree by itself.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +37,9 @@ _Entries = Mapping[str, Sequence[QueuedPod]]
 class TreeCycle:
     """Tries trees of groups, pod by pod with ``cycle``.
 
-    ``own_policy``: groups say whether they preempt (gate PodGroupPreemptionPolicy). ``placements``: reasons name them
-    (gate TopologyAwareWorkloadScheduling). With ``measured``, metrics count the attempts.
+    ``own_policy``: groups decide whether they preempt (gate PodGroupPreemptionPolicy). ``placements``:
+    messages name placements (gate TopologyAwareWorkloadScheduling). With ``measured``, the attempts are
+    counted in metrics.
     """
 
     def __init__(
@@ -65,12 +66,12 @@ class TreeCycle:
         self._measured = measured
 
     async def run(self, first: QueuedPod, group: PodGroup) -> None:
-        """Try the tree that ``group`` is in; ``first``, one of its pods, has been taken from the queue."""
+        """Try the tree of ``group``. Its pod ``first`` was taken from the queue."""
         started = self._clock.monotonic()
         root = self._groups.root_of(GroupId(group.key))
         tree = self._groups.tree(root) if root is not None else None
         if tree is None:
-            # The parent went meanwhile.
+            # The parent was deleted in the meantime.
             parent = group.spec.parent_composite_pod_group_name
             problem = f'compositepodgroup.scheduling.k8s.io "{parent}" not found'
             self._failures.not_scheduled(first, Failure(SCHEDULER_ERROR, problem))
@@ -85,14 +86,14 @@ class TreeCycle:
             count_group(first.pod.spec.scheduler_name, result, self._clock.monotonic() - started)
 
     def _entries(self, first: QueuedPod, tree: GroupTree) -> _Entries:
-        """The waiting pods of the tree by their group's key, in the order in which they are tried."""
+        """Take the waiting pods of the tree from the queue, by group key, in the order in which they are tried."""
         keys = {own.key for own, _ in tree.leaves()}
         taken = [first, *self._queue.take_members(lambda pod: group_key(pod) in keys)]
         taken.sort(key=lambda entry: (-(entry.pod.spec.priority or 0), entry.first_attempt or 0.0))
         return {key: [entry for entry in taken if group_key(entry.pod) == key] for key in keys}
 
     def _problem(self, tree: GroupTree, entries: _Entries) -> str:
-        """What the pods, waiting or placed, do not have in common as they should (validatePodGroup)."""
+        """Return the first difference between pods that must agree (validatePodGroup), or an empty string."""
         priority = tree.group.spec.priority or 0
         policy = (tree.group.spec.preemption_policy or _LOWER) if self._own_policy else ""
         profile = ""
@@ -123,7 +124,7 @@ class TreeCycle:
             self._reporter.report_group(group, problem, SCHEDULER_ERROR)
 
     async def _attempt(self, tree: GroupTree, entries: _Entries, started: float) -> str:
-        """What metrics call the result."""
+        """Try the tree. Return the result's name in metrics."""
         trial = self._trial(entries, counted=True)
         result = await trial.run(tree)
         if self._measured:
@@ -188,11 +189,11 @@ class TreeCycle:
         entries: Sequence[QueuedPod],
         nominated: Mapping[str, str] | None,
     ) -> None:
-        """Act on what became of a group; ``nominated``: by uid, the nodes that are being made free for its pods."""
+        """Bind or requeue the pods of a group. ``nominated`` are the nodes that are being freed, by pod uid."""
         outcomes = {entry.uid: outcome for entry, outcome in result.outcomes}
         for entry in entries:
             if self._queue.get(entry.uid) is not entry:
-                continue  # it went, or someone else placed it
+                continue  # the pod was deleted, or placed by someone else
             outcome = outcomes.get(entry.uid)
             if isinstance(outcome, Decision) and result.fits:
                 self._groups.set_pod(outcome.assumed, placed=True)
@@ -216,7 +217,7 @@ _SAME = "all pods in a single pod group should have the same"
 
 
 def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, GroupResult]) -> None:
-    """Give groups that were not tried, or that a group above needs no more, what became of that one."""
+    """Give the result of a group to its children that were not tried, or that fit although the group does not."""
     result = results.get(tree.id)
     if result is None or (result.fits and not above.fits):
         result = results[tree.id] = GroupResult(above.status)
@@ -225,7 +226,7 @@ def _pass_down(tree: GroupTree, above: GroupResult, results: dict[GroupId, Group
 
 
 def _add(results: Iterable[GroupResult], status: Status) -> None:
-    """Say what came of PostFilter."""
+    """Add the status of PostFilter to the results."""
     for result in results:
         result.alone = result.status
         if status.rejected or status.code is Code.SUCCESS:
@@ -236,7 +237,7 @@ def _add(results: Iterable[GroupResult], status: Status) -> None:
 
 
 def _failure(result: GroupResult, outcome: Decision | Failure | None, *, waits: bool) -> Failure:
-    """Why a pod of that group gets no node; ``waits``: room is being made for the group."""
+    """Return the failure of a pod in that group. ``waits``: preemption makes room for the group."""
     message = result.status.message
     if result.status.code is Code.ERROR:
         own = isinstance(outcome, Failure) and outcome.plugins is None
@@ -244,7 +245,7 @@ def _failure(result: GroupResult, outcome: Decision | Failure | None, *, waits: 
     if isinstance(outcome, Failure):
         return outcome
     if isinstance(outcome, Decision):
-        # It could have one.
+        # The pod could have a node, but its group does not fit.
         message = message if waits else f"{UNSCHEDULABLE_GROUP}, {message}"
     elif result.alone is not None:
         message = result.alone.message

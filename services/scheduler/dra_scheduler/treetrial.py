@@ -1,8 +1,8 @@
-"""One trial for a tree of pod groups: which pods could go where, so that every gang in it has enough.
+"""One trial for a tree of pod groups: finds nodes for pods so that every gang in it has enough.
 
-Mirrors ``podGroupSchedulingRecursiveAlgorithm`` and what it calls in upstream's
-``pkg/scheduler/schedule_one_podgroup.go`` (1.37). A group that fails gives back what its pods took at once, so those
-that come after it may have that. Only one placement is tried: all nodes.
+Mirrors ``podGroupSchedulingRecursiveAlgorithm`` and its callees in upstream's
+``pkg/scheduler/schedule_one_podgroup.go`` (1.37). A group that fails releases its pods' resources at once,
+so that later groups may use them. Only one placement is tried: all nodes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -26,9 +26,10 @@ Outcome = tuple[QueuedPod, Decision | Failure]
 
 @dataclass(slots=True)
 class GroupResult:
-    """What became of a group. ``outcomes`` are those of its pods that were tried, in ``state``.
+    """The result of a group. ``outcomes`` are those of its pods that were tried, in ``state``.
 
-    ``scheduled``: a pod in it got a node in this trial. ``alone`` is the status without what came of PostFilter.
+    ``scheduled``: one of its pods got a node in this trial. ``alone`` is the status without PostFilter's
+    part.
     """
 
     status: Status
@@ -43,11 +44,11 @@ class GroupResult:
 
 
 class TreeTrial:
-    """Tries the pods of a tree, ``entries`` by their group's key; the pods that have a place are assumed there.
+    """Tries the pods of a tree, with ``entries`` by group key. Pods that get a place are assumed there.
 
-    ``counted``: the attempts count in the service's metrics. ``on_placement`` is called with the profile whenever a
-    group was tried on a placement, with whether it fits there; without it, reasons name no placements
-    (gate TopologyAwareWorkloadScheduling).
+    ``counted``: count the attempts in the service's metrics. ``on_placement`` is called with the profile,
+    whether the group fits, and the time, whenever a group was tried on a placement. Without it, messages
+    name no placements (gate TopologyAwareWorkloadScheduling).
     """
 
     def __init__(
@@ -70,21 +71,21 @@ class TreeTrial:
         self.results: dict[GroupId, GroupResult] = {}
 
     async def run(self, tree: GroupTree) -> GroupResult:
-        """Try the whole tree; unless that succeeds, nothing is assumed afterwards."""
+        """Try the whole tree. If it fails, no pod is assumed afterwards."""
         result = await self._try(tree)
         if result.fits and not result.scheduled:
-            # Nothing went wrong, but nothing is new either.
+            # Nothing failed, but no pod was scheduled either.
             result.status = unschedulable(UNSCHEDULABLE_GROUP)
         if not result.fits:
             await self.give_back()
         return result
 
     def assignments(self) -> list[Assignment]:
-        """The pods that have a place, and where."""
+        """Return the pods that have a place, with their nodes."""
         return [Assignment(held.pod, held.assumed.spec.node_name) for held in self._held]
 
     async def give_back(self, keep: int = 0) -> None:
-        """Take the places back but for the first ``keep``, the last one first."""
+        """Release the places except the first ``keep``, the last one first."""
         while len(self._held) > keep:
             await self._cycle.release(self._held.pop())
 
@@ -138,7 +139,7 @@ class TreeTrial:
     async def _try_children(self, tree: GroupTree) -> GroupResult:
         status = await self._children_status(tree)
         if status.code is Code.ERROR:
-            # Those below get this error, whatever became of them.
+            # The children get this error, whatever their own results.
             self._forget(tree)
             return GroupResult(status)
         below = (self.results.get(child.id) for child in tree.children)
@@ -172,7 +173,7 @@ class TreeTrial:
 
 
 def _feasible(minimum: int, placed: int, left: int) -> Status:
-    """Whether the gang has enough, may still get it, or can't (GangScheduling's PlacementFeasible)."""
+    """Return whether the gang has enough pods, may still get enough, or cannot (GangScheduling's PlacementFeasible)."""
     if placed >= minimum:
         return _SUCCESS
     counts = f"{placed} scheduled, {left} remaining"

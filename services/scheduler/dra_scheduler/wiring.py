@@ -1,8 +1,8 @@
 """Builds the scheduler from its parts (upstream's ``scheduler.New``).
 
-Parts are made in the order in which they need each other. The queue and the plugins need each other: plugins move
-pods in the queue, and the queue asks plugins which pods may enter it. So the queue is made first, and gets the plugins
-once they exist.
+Parts are created in the order of their dependencies. The queue and the plugins depend on each other: plugins
+move pods in the queue, and the queue calls plugins to decide which pods may enter it. So the queue is
+created first, and gets the plugins once they exist.
 """
 
 import random
@@ -64,11 +64,11 @@ from dra_scheduler.treecycle import TreeCycle
 
 @dataclass(frozen=True)
 class Sources:
-    """Where objects come from, and where events go. ``volumes`` is run only once a pod with a volume claim comes.
+    """The sources of objects and the sinks of events. ``volumes`` runs only once a pod has a volume claim.
 
-    ``recorder`` makes the one for a profile of that name. ``stopwatch`` limits searches and explanations; None: the
-    clock does. ``announces``: others want to know what it does: metrics count it, and a pod's status names the node
-    while what has to be done before binding goes on. Extenders are asked by such a scheduler alone.
+    ``recorder`` creates the recorder for the profile of that name. ``stopwatch`` limits searches and
+    explanations (None: use the clock). With ``announces``, actions are visible to others: metrics count
+    them, a pod's status names the node during PreBind, and extenders are called.
     """
 
     informers: InformerFactory
@@ -87,9 +87,9 @@ def new_scheduler(
     on_synced: Callable[[], None] = lambda: None,
     sources: Sources | None = None,
 ) -> Scheduler:
-    """A scheduler that does not run yet; the caller closes ``client``. ``on_synced``: see :class:`Scheduler`.
+    """Build a scheduler that is not running yet. The caller closes ``client``. ``on_synced``: see :class:`Scheduler`.
 
-    ``sources`` stand in for informers and events over ``client``, as for a world in memory.
+    ``sources`` replace informers and events over ``client``, for example for a world in memory.
     """
     clock = clock or SystemClock()
     base = _base(config, client, clock, sources or _over(client, config, clock))
@@ -175,7 +175,7 @@ def _over(client: Client, config: SchedulerConfig, clock: Clock) -> Sources:
 
 @dataclass(frozen=True)
 class _Base:
-    """The parts that need no plugin: what the scheduler knows, and what it writes with."""
+    """The parts that need no plugin: state of the cluster, and writers."""
 
     config: SchedulerConfig
     client: Client
@@ -199,7 +199,7 @@ class _Base:
 
     @property
     def tries_trees(self) -> bool:
-        """Whether groups are tried as trees, and make room as a whole, as they are since 1.37."""
+        """True if groups are tried as trees and preempt as a whole, as they are since 1.37."""
         return self.kubernetes >= V1_37 and self.enabled("GenericWorkload")
 
     @property
@@ -207,7 +207,7 @@ class _Base:
         return self.config.gates.version
 
     def newest_pod(self, key: str) -> Pod | None:
-        """The pod as the informer has it."""
+        """Return the informer's version of the pod."""
         return self.informers.informer(PODS).store.get(key)
 
 
@@ -245,7 +245,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
 
 @dataclass(frozen=True)
 class _Profile:
-    """What a profile has for itself."""
+    """The parts of one profile."""
 
     profile: Profile
     framework: Framework
@@ -317,7 +317,7 @@ def _pod_cycle(
 
 
 def _immediate_claims(base: _Base) -> ImmediateClaims:
-    """To be called after the handlers are registered by which the manager learns of claims."""
+    """Create the allocator of immediate claims. Must be called after the manager's handlers are registered."""
     immediate = ImmediateClaims(base.manager, base.cache, base.client, base.clock)
     base.informers.informer(RESOURCE_CLAIMS).add_handler(
         immediate.noticed, lambda _, new: immediate.noticed(new), lambda _: None
@@ -329,7 +329,7 @@ def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> 
     def pre_enqueue(pod: Pod) -> Status | None:
         return profiles[pod.spec.scheduler_name].framework.pre_enqueue(pod)
 
-    # A pod that no plugin rejected found no nodes at all: it waits for the first.
+    # A pod that no plugin rejected found no nodes at all, so it waits for the first node.
     first_node = {"": (Interest(Kind.NODE, Action.ADD),)}
     always = {**first_node, EXTENDER: INTERESTS}
     interests = {name: {**parts.framework.interests(), **always} for name, parts in profiles.items()}
@@ -370,9 +370,9 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs),
         GangTrials(base.groups, base.cache, base.manager, frameworks, gangs=gangs),
         Shortfalls(base.manager, offered, extended=base.enabled("DRAExtendedResource")),
-        # Also in a world in memory, where none of them is asked.
+        # A world in memory has them, too, but does not call them.
         Extenders(base.config.extenders),
-        # The scheduler of a cluster does not watch templates.
+        # A live scheduler does not watch claim templates.
         None if base.announces else has_template,
     )
 

@@ -1,4 +1,4 @@
-"""The structured allocator: which devices satisfy a pod's claims on one node.
+"""The structured allocator: finds the devices that satisfy a pod's claims on one node.
 
 Pure: no I/O, no clock, no randomness of its own. The answer (devices, order, every field, every error text) is that
 of Kubernetes 1.36 (k8s.io/dynamic-resource-allocation/structured; "stable", "incubating" or "experimental", as the

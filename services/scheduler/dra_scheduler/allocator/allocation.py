@@ -42,7 +42,7 @@ Classes = Mapping[str, DeviceClass] | Callable[[str], DeviceClass | None]
 
 
 class Allocator:
-    """Finds devices for claims; see the package for how to use it."""
+    """Allocate devices for claims. The package's docstring describes its use."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Allocator:
         check: Callable[[], None] | None = None,
         trace: Trace | None = None,
     ) -> tuple[AllocationResult, ...] | None:
-        """The first solution for all the claims on the node; None when there is none.
+        """Return the first solution for all the claims on the node, or None if there is none.
 
         ``check`` is called now and then and stops the search by raising, usually :class:`TimeLimit`.
 
@@ -148,13 +148,13 @@ class Allocator:
         return None
 
     def offers(self, node: Node, class_name: str, group: Group) -> Sequence[Offer]:
-        """Which devices of the class claims on the node could be given now, and why they would not get the others.
+        """Return an offer for each device that the class selects on the node. A refused offer has its reason.
 
-        Each group of devices is counted as if claims were for such devices only, one device a claim: what is wanted
-        together may fit less often, as partitions of one device take the place of each other.
+        Each group of devices is counted as if every claim asked for one device of that group only. Claims
+        for different groups may not fit together, because partitions of one device displace each other.
 
         Raises:
-            AllocationError: the class or a slice's node selector is at fault.
+            AllocationError: the class or a slice's node selector is invalid.
         """
         claims = (claim_for(class_name),)
         attempt = check_claims(claims, self.features, self._lookup, self._selectors, self._needs)
@@ -164,7 +164,7 @@ class Allocator:
         return offers(self.features, self.allocated, request, run.reachable(request), group)
 
     def devices_of(self, class_name: str) -> list[PoolDevice]:
-        """Return all published devices that the class selects, wherever they are; none if there is no such class."""
+        """Return all published devices that the class selects, on any node. Empty if the class does not exist."""
         device_class = self._lookup(class_name)
         if device_class is None:
             return []
@@ -173,7 +173,7 @@ class Allocator:
         return [device for device in self.snapshot.devices() if selection.rejection(device) is None]
 
     def stamp(self, node_name: str) -> tuple[int, ...]:
-        """Stays the same as long as slices and allocations give the (same) node the same answers."""
+        """Return a value that is unchanged as long as the (same) node would get the same answers."""
         known = self.snapshot.known_pools(node_name)
         if known is None:
             return (*self.snapshot.stamp(node_name), self.allocated.version)
@@ -196,7 +196,7 @@ class Allocator:
 
 
 class _Run:
-    """What one call of ``allocate`` works with."""
+    """The state of one call of ``allocate``."""
 
     def __init__(
         self,
@@ -222,11 +222,11 @@ class _Run:
         return Picks(self._features, self._allocated, self._attempt.claims, recorder, declared)
 
     def judge(self, trace: Trace) -> None:
-        """Complete the trace with the verdict on every device for every request by itself."""
+        """Complete the trace with a verdict on every device for every request considered alone."""
         judge(trace, self._attempt.requests, self.reachable, self._new_picks)
 
     def prepare(self) -> dict[int, list[tuple[PoolDevice, Pool]]]:
-        """The checks that depend on the node; returns the devices of requests for all devices."""
+        """Run the checks that depend on the node. Return the devices of each request for all devices."""
         for check in self._attempt.checks:
             if isinstance(check, Request):
                 self._all_devices[check.number] = self._everything(check)
@@ -280,7 +280,7 @@ class _Run:
             raise AllocationError(f"{request.where}: checking capacity for device {name}: {error}") from None
 
     def _least(self, entry: Entry) -> int:
-        """How many devices the entry needs at least."""
+        """Return the minimum number of devices that the entry needs."""
         return min(
             len(self._all_devices[request.number]) if request.all_devices else request.count
             for request in entry.alternatives
@@ -306,7 +306,7 @@ class _Run:
             raise end.error.with_traceback(None)
 
     def candidates(self, request: Request) -> Sequence[Candidate]:
-        """The devices to try for the request, in order."""
+        """Return the devices to try for the request, in order."""
         known = self._candidates.get(request.number)
         if known is None:
             if request.admin_access or self._trace is not None or self._view.needs_care:
@@ -323,7 +323,7 @@ class _Run:
         return known
 
     def reachable(self, request: Request) -> list[Candidate]:
-        """All devices that the selectors accept, in use or not, in order."""
+        """Return all devices that the selectors accept, in use or not, in order."""
         return [item for pool in self._view.pools for item in self._reachable_of(request, pool)]
 
     def _reachable_of(self, request: Request, pool: Pool) -> Sequence[Candidate]:
@@ -362,10 +362,10 @@ class _Run:
         return False
 
     def equivalence(self) -> DeviceEquivalence:
-        """Which devices are interchangeable here."""
+        """Return the relation that says which devices are interchangeable in this attempt."""
         wanted = (device for devices in self._all_devices.values() for device, _ in devices)
         return DeviceEquivalence(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
 
     def infeasible(self) -> bool:
-        """Whether there surely is no solution."""
+        """True if there is certainly no solution."""
         return infeasible(self._attempt, self._features, self._allocated, self.candidates, self._all_devices)

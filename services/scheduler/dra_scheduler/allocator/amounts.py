@@ -1,27 +1,27 @@
-"""Counters and capacities as plain integers, in billionths: quick to compare and to add."""
+"""Counters and capacities as plain integers, in billionths, which are fast to compare and to add."""
 
 import functools
 
 from dra_shared.quantity import Format, Quantity
 
 _SCALE = 9
-# Beyond any capacity that an API server accepts; keeps a hostile exponent from filling the memory.
+# Larger than any capacity that the API server accepts. Without a limit, a huge exponent would exhaust memory.
 _MAX_EXPONENT = 400
 
 
 @functools.lru_cache(maxsize=65536)
 def amount(text: str) -> int:
-    """The quantity ``text`` in billionths. Raises QuantityError."""
+    """Parse a quantity and return it in billionths. Raises QuantityError."""
     return in_billionths(Quantity.parse(text))
 
 
 def in_billionths(quantity: Quantity) -> int:
-    """The same for a quantity that has been parsed."""
+    """Return a parsed quantity in billionths."""
     return quantity.number * int(10 ** (min(quantity.exponent, _MAX_EXPONENT) + _SCALE))
 
 
 def display(value: int) -> str:
-    """``value`` billionths for people to read: with a binary suffix where that is shorter."""
+    """Format ``value`` billionths for people, with a binary suffix if that is shorter."""
     whole, rest = divmod(value, 10**_SCALE)
     if rest:
         return str(Quantity(value, -_SCALE, Format.DECIMAL_SI))

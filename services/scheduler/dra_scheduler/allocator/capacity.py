@@ -1,4 +1,4 @@
-"""Consumable capacity: what a request consumes of a device, and whether that is left.
+"""Consumable capacity: the amount that a request consumes of a device, and whether so much is left.
 
 Mirrors upstream's ``structured/internal/*/consumable_capacity.go``.
 """
@@ -19,10 +19,10 @@ NOTHING: Mapping[str, int] = {}
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a device's capacity does not do. Amounts in billionths.
+    """A reason why a device's capacity does not satisfy a request. Amounts are in billionths.
 
-    ``problem``: ``undefined`` (the device has no such capacity), ``policy`` (the amount is not one that the request
-    policy allows) or ``capacity`` (``needed`` is more than is ``left``).
+    ``problem`` is one of: ``undefined`` (the device has no such capacity), ``policy`` (the request policy
+    does not allow the amount), ``capacity`` (``needed`` is more than is ``left``).
     """
 
     problem: str
@@ -35,12 +35,13 @@ class Shortage:
 def _consumed_amount(
     capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic
 ) -> tuple[int, str, bool]:
-    """What a request for ``requested`` (None: not mentioned) consumes.
+    """Return the consumption of a request for ``requested``, where None means that the capacity is not mentioned.
 
-    In billionths, as canonical text, and whether the request policy allows to consume just that much.
+    The result is the amount in billionths, its canonical text, and True if the request policy allows exactly
+    this amount.
 
     Raises:
-        CapacityError: how much is unknown.
+        CapacityError: the amount cannot be computed.
     """
     quantity = _consumed(capacity, requested, arithmetic)
     if arithmetic is not Arithmetic.WRAPPING and quantity.sign() < 0:
@@ -72,9 +73,10 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, arithmetic: Arith
 
 
 def _rounded(wanted: Quantity, least: Quantity, step: int) -> Quantity:
-    """In whole units, rounded up.
+    """Round up to a whole number of steps, in 64-bit arithmetic.
 
-    What exceeds 64 bits has none and comes before the minimum, where Go's division rounds up once more.
+    A value beyond 64 bits overflows and ends up below the minimum, because Go's division then rounds up once
+    more.
     """
     if not step:
         return wanted
@@ -95,7 +97,7 @@ def _int64(value: int) -> int:
 def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithmetic: Arithmetic) -> bool:
     if policy is None:
         return True
-    # Upstream compares the structs: a default that was written differently is none.
+    # Upstream compares structs, so a default in a different notation is not recognized as the default.
     if policy.default is not None and consumed.same_form(Quantity.parse(policy.default)):
         return True
     valid_range = policy.valid_range
@@ -119,19 +121,21 @@ def shortage(
     allocating: Mapping[str, int],
     arithmetic: Arithmetic,
 ) -> Shortage | None:
-    """Return the first reason why the requests don't fit a device, or None if they do.
+    """Return the first reason why the requests do not fit a device, or None if they fit.
 
-    ``used`` is what allocated claims consume, ``allocating`` what this attempt has taken already. Names are compared
-    literally: a request for ``driver/name`` does not match a capacity that is published as ``name``.
+    ``used`` is the consumption of allocated claims, ``allocating`` that of the current attempt. Names are
+    compared literally: a request for ``driver/name`` does not match a capacity that is published as
+    ``name``.
 
     Raises:
-        CapacityError: an amount cannot be worked out.
+        CapacityError: an amount cannot be computed.
     """
     for name in requests:
         if name not in capacities:
             return Shortage("undefined", name)
     if arithmetic is not Arithmetic.WRAPPING:
-        # An amount that cannot be worked out counts for more than one that does not fit.
+        # Compute all amounts first: an amount that cannot be computed takes precedence over one that does not
+        # fit.
         consumption(capacities, requests, arithmetic)
     for name, capacity in capacities.items():
         needed, _, allowed = _amount(name, capacity, requests.get(name), arithmetic)
@@ -148,10 +152,10 @@ def consumption(
     requests: Mapping[str, str],
     arithmetic: Arithmetic,
 ) -> tuple[dict[str, int], dict[str, str]]:
-    """What a request takes of every capacity of the device: in billionths, and as quantities.
+    """Return the consumption of every capacity of the device, in billionths and as quantities.
 
     Raises:
-        CapacityError: an amount cannot be worked out.
+        CapacityError: an amount cannot be computed.
     """
     taken = {
         name: _amount(name, capacity, requests.get(name), arithmetic) for name, capacity in capacities.items()

@@ -1,4 +1,4 @@
-"""Ranges of capacity since 1.37: in thousandths where fractions are allowed, and an error instead of an overflow.
+"""Ranges of capacity since 1.37: in thousandths if fractions are allowed, with an error instead of an overflow.
 
 Mirrors ``roundUpRange`` and ``violateValidRange`` of ``structured/internal/*/consumable_capacity.go``.
 """
@@ -11,14 +11,14 @@ _NO_NUMBER = "capacity request cannot be represented in the device's range arith
 
 
 class CapacityError(Exception):
-    """How much a request takes cannot be worked out, which ends an allocation."""
+    """The consumption of a request cannot be computed. The allocation ends with this error."""
 
 
 def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fractions: bool) -> Quantity:
-    """The least amount of the range that is enough; ``wanted`` is not below its minimum.
+    """Return the smallest amount in the range that is at least ``wanted``, which is not below the minimum.
 
     Raises:
-        CapacityError: numbers of 64 bits don't reach that far.
+        CapacityError: the amount does not fit in 64 bits.
     """
     if valid_range.step is None:
         return wanted
@@ -45,7 +45,7 @@ def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fract
 
 
 def violates_step(amount: Quantity, valid_range: CapacityRequestPolicyRange, *, fractions: bool) -> bool:
-    """Whether the amount is no number of steps away from the minimum."""
+    """True if the amount is not a whole number of steps above the minimum."""
     if valid_range.step is None:
         return False
     step, low = Quantity.parse(valid_range.step), Quantity.parse(valid_range.min or "0")
@@ -60,7 +60,7 @@ def _stepped(wanted: int, low: int, step: int) -> int:
 
 
 def _in_thousandths(valid_range: CapacityRequestPolicyRange, fractions: bool) -> bool:
-    """Whether all bounds have so many of them, and a step at least one."""
+    """True if all bounds are whole thousandths, and the step is at least one thousandth."""
     if not fractions:
         return False
     bounds = (valid_range.min, valid_range.max, valid_range.step)

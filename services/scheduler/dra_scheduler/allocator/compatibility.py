@@ -1,4 +1,4 @@
-"""Compatibility groups: which devices may draw from the same counter set at the same time.
+"""Compatibility groups: whether devices may draw from the same counter set at the same time.
 
 Mirrors upstream's ``structured/internal/experimental/compatibility_groups.go`` (1.37).
 """
@@ -13,31 +13,31 @@ from dra_scheduler.allocator.state import AllocatedState, PoolID
 
 
 class Common(NamedTuple):
-    """What the devices on a counter set have in common: no groups at all (``none``), or these ``groups``."""
+    """The groups that all devices on a counter set share. ``none`` is set if the devices have no groups at all."""
 
     none: bool
     groups: frozenset[str] = frozenset()
 
     def admits(self, groups: frozenset[str]) -> bool:
-        """Whether a device with these groups can join."""
+        """True if a device with these groups can join."""
         if not groups:
             return self.none
         return not self.none and not self.groups.isdisjoint(groups)
 
 
 def joined(common: Common | None, groups: frozenset[str]) -> Common:
-    """With one more device; ``common`` is None where it is the first one."""
+    """Return the common groups after one more device. ``common`` is None for the first device."""
     if common is None:
         return Common(not groups, groups)
     return common if common.none or not groups else Common(False, common.groups & groups)
 
 
-# By counter set; one without devices admits all.
+# By counter set. A counter set without devices admits every device.
 _Sets = Mapping[str, Common]
 
 
 def uses_groups(slice_: ResourceSlice) -> bool:
-    """Whether a device of the slice has groups: then nothing of it can be allocated while the feature is off."""
+    """True if a device of the slice has groups. While the feature is off, no device of such a slice is allocated."""
     return any(
         consumption.compatibility_groups
         for device in slice_.spec.devices
@@ -46,7 +46,7 @@ def uses_groups(slice_: ResourceSlice) -> bool:
 
 
 def groups_of(device: PoolDevice) -> tuple[tuple[str, frozenset[str]], ...]:
-    """The device's groups by counter set."""
+    """Return the device's groups for each counter set."""
     return tuple(
         (consumption.counter_set, frozenset(consumption.compatibility_groups))
         for consumption in device.spec.consumes_counters
@@ -54,7 +54,7 @@ def groups_of(device: PoolDevice) -> tuple[tuple[str, frozenset[str]], ...]:
 
 
 class CompatibilityGroups:
-    """The groups on the counter sets of all pools: those of allocated devices, and of what the attempt has picked."""
+    """The groups on the counter sets of all pools, of allocated devices and of devices picked by the attempt."""
 
     def __init__(self, state: AllocatedState) -> None:
         self._state = state
@@ -62,7 +62,7 @@ class CompatibilityGroups:
         self._picked: dict[tuple[PoolID, str], Common] = {}
 
     def take(self, pool: Pool, device: PoolDevice) -> "Undo | None":
-        """Counts the device, if it goes together with the others; what to hand to :meth:`give_back`, or None."""
+        """Count the device if it is compatible. Return the argument for :meth:`give_back`, or None if it is not."""
         before: Undo = []
         for name, groups in groups_of(device):
             key = (pool.id, name)
@@ -76,7 +76,7 @@ class CompatibilityGroups:
         return before
 
     def give_back(self, before: "Undo") -> None:
-        """Makes it as it was before a :meth:`take`."""
+        """Restore the state from before a :meth:`take`."""
         for key, known in reversed(before):
             if known is None:
                 del self._picked[key]
@@ -84,7 +84,7 @@ class CompatibilityGroups:
                 self._picked[key] = known
 
     def clash(self, pool: Pool, device: PoolDevice) -> tuple[str, frozenset[str], frozenset[str]]:
-        """Why :meth:`take` just failed: the counter set, the device's groups there, and what the others share."""
+        """Explain why :meth:`take` failed: the counter set, the device's groups, and those of other devices."""
         for name, groups in groups_of(device):
             common = self._picked.get((pool.id, name), self._on(pool).get(name))
             if common is not None and not common.admits(groups):
@@ -92,7 +92,7 @@ class CompatibilityGroups:
         raise LookupError(f"device {device.id} is compatible")
 
     def state(self) -> Hashable:
-        """What is picked, in comparable form."""
+        """Return the groups of picked devices as a hashable value."""
         return frozenset(self._picked.items())
 
     def _on(self, pool: Pool) -> _Sets:

@@ -1,4 +1,4 @@
-"""Answers in the form of the reference vectors, for comparison with the recorded answers of the real allocator."""
+"""Our answers in the form of the reference vectors, to compare them with recorded answers of the real allocator."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,12 +16,13 @@ from dra_scheduler.allocator.features import Features, Implementation
 from dra_scheduler.allocator.selectors import Compile
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
 
-# A check is made for every 64 devices or requests; so many take the real one some 20 seconds.
+# The search calls ``check`` for every 64 devices or requests. The real allocator needs about 20 seconds for
+# this many.
 _MOST_CHECKS = 4_000
 
 
 def case_features(case: Mapping[str, Any]) -> Features:
-    """The features of a case: gate names, where binding conditions imply the device status that they need.
+    """Return the features of a case. Gate names are expanded: binding conditions imply the device status.
 
     The case's ``implementation`` answers, or the one that upstream picks for these features.
     """
@@ -36,14 +37,14 @@ def case_features(case: Mapping[str, Any]) -> Features:
 
 
 def _supported(case: Mapping[str, Any]) -> bool:
-    """Whether upstream would ask the case's implementation: until 1.35 the middle one knew no late features."""
+    """True if upstream would use the case's implementation. Until 1.35 the incubating one had no newer features."""
     features = case_features(case)
     newer = features.consumable_capacity or features.device_binding or features.list_type_attributes
     return case.get("implementation") != "incubating" or features.kubernetes >= V1_36 or not newer
 
 
 def case_state(case: Mapping[str, Any]) -> AllocatedState:
-    """What is allocated already."""
+    """Return the state with the devices that the case lists as allocated."""
     allocated = case.get("allocated") or {}
     state = AllocatedState()
     holdings: list[tuple[DeviceID, str | None, dict[str, int]]] = [
@@ -64,12 +65,12 @@ def _device_id(item: Mapping[str, str]) -> DeviceID:
 
 
 def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -> Allocator:
-    """The allocator for a case."""
+    """Return the allocator for a case."""
     classes = {item["metadata"]["name"]: convert(DEVICE_CLASSES, item) for item in case.get("classes") or ()}
 
     def lookup(name: str) -> DeviceClass:
         if name not in classes:
-            # The lister that the vectors were made with has no better words.
+            # The text of the lister with which the vectors were recorded.
             raise ClassLookupError(' "not found" not found')
         return classes[name]
 
@@ -78,7 +79,7 @@ def case_allocator(case: Mapping[str, Any], *, compile: Compile | None = None) -
 
 
 class _StepLimit:
-    """Stops a search that goes on for about as long as the real allocator was given; counts, as there is no clock."""
+    """Stop a search after about as many steps as the real allocator was given. There is no clock to use instead."""
 
     def __init__(self) -> None:
         self._left = _MOST_CHECKS
@@ -90,7 +91,7 @@ class _StepLimit:
 
 
 def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
-    """Our answer to a case: ``allocated``, ``results`` and, where there is one, ``error``."""
+    """Return our answer to a case: ``allocated``, ``results`` and, if it failed, ``error``."""
     case = _without_nulls(case)
     if not _supported(case):
         return {"allocated": False, "results": None}
@@ -109,7 +110,7 @@ def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[s
 
 
 def _without_nulls(value: Any) -> Any:
-    """Go writes absent lists and maps as null here and there, which means the same; opaque parameters stay."""
+    """Drop nulls, which Go writes for some absent lists and maps. Opaque parameters are kept unchanged."""
     if isinstance(value, Mapping):
         return {
             key: item if key == "parameters" else _without_nulls(item)
@@ -122,7 +123,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def agrees(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> bool:
-    """Whether two answers are the same, but for share ids and the order within node selectors."""
+    """True if two answers are equal, except for share ids and the order within node selectors."""
     return _comparable(ours) == _comparable(theirs)
 
 

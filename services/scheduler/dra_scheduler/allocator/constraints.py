@@ -1,8 +1,8 @@
 """matchAttribute and distinctAttribute, with upstream's bookkeeping.
 
-Until 1.36 that bookkeeping does not always come back to where it was when a device is taken back: an intersection of
-lists stays narrowed, and a second device of the same request replaces what was remembered of the first. Upstream's
-search goes on from there, so this one must, too: ``remove`` says whether something was left behind.
+Until 1.36, removing a device does not always restore the bookkeeping: an intersection of lists stays
+narrowed, and the value of a request's second device replaces the value of its first. Upstream's search
+continues from that state, so this one has to as well. ``remove`` reports whether the state was restored.
 """
 
 from collections import Counter
@@ -14,12 +14,12 @@ from dra_shared.api.resource import DeviceAttribute, DeviceConstraint
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import PoolDevice
 
-# The kind of value and the value or, with list attributes, the set of values; None: nothing known is set.
+# The type and the value or, with list attributes, the set of values. None if no value of a known type is set.
 Value = tuple[str, object] | None
 
 
 def lookup_attribute(device: PoolDevice, name: str) -> DeviceAttribute | None:
-    """The attribute with that fully qualified name; the driver's own may lack their domain."""
+    """Return the attribute with that fully qualified name. The driver's own attributes may omit their domain."""
     attribute = device.spec.attributes.get(name)
     if attribute is not None:
         return attribute
@@ -30,7 +30,7 @@ def lookup_attribute(device: PoolDevice, name: str) -> DeviceAttribute | None:
 
 
 def scalar_value(attribute: DeviceAttribute) -> Value:
-    """The one value of an attribute that is no list."""
+    """Return the value of an attribute that is not a list."""
     if attribute.string is not None:
         return "string", attribute.string
     if attribute.int_ is not None:
@@ -43,7 +43,7 @@ def scalar_value(attribute: DeviceAttribute) -> Value:
 
 
 def value_set(attribute: DeviceAttribute) -> tuple[str, frozenset[object]] | None:
-    """The values of an attribute, list or not."""
+    """Return the set of values of an attribute, whether it is a list or not."""
     if attribute.ints:
         return "int", frozenset(attribute.ints)
     if attribute.bools:
@@ -64,7 +64,7 @@ def value_set(attribute: DeviceAttribute) -> tuple[str, frozenset[object]] | Non
 
 
 class Constraint(Protocol):
-    """A claim's constraint and what it knows of the devices picked so far."""
+    """A constraint of a claim, and the values of the devices picked so far."""
 
     attribute_name: str
 
@@ -73,24 +73,24 @@ class Constraint(Protocol):
         """``matchAttribute`` or ``distinctAttribute``."""
 
     def value(self, attribute: DeviceAttribute | None) -> Value:
-        """What counts of the attribute; None: nothing, or it is of no known kind."""
+        """Return the part of the attribute that is compared. None if there is none, or its type is unknown."""
 
     def applies(self, request: str, subrequest: str) -> bool:
-        """Whether the constraint is about the (sub)request; the last is empty for a plain request."""
+        """True if the constraint covers the request or subrequest. ``subrequest`` is empty for a plain request."""
 
     def add(
         self, request: str, subrequest: str, device: PoolDevice, attribute: DeviceAttribute | None
     ) -> bool:
-        """Whether the device may join with what it has of the attribute; if so, it is counted."""
+        """Count the device if its attribute satisfies the constraint. Return True if it was counted."""
 
     def remove(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        """Takes back the last ``add``. False: the constraint is not what it was before."""
+        """Undo the last ``add``. Return False if the constraint's state differs from the state before it."""
 
     def state(self) -> Hashable:
-        """Equal states accept equal devices from here on."""
+        """Return the state. Constraints with equal states accept the same devices from now on."""
 
     def seen(self) -> tuple[Value, ...]:
-        """The values that a device is compared with."""
+        """Return the values that the next device is compared with."""
 
 
 class _Base:
@@ -116,7 +116,7 @@ class _Base:
 
 
 class MatchAttribute(_Base):
-    """All devices share a value: the same one or, with list attributes, at least one in common."""
+    """All devices share a value. With list attributes, all have at least one value in common."""
 
     kind = "matchAttribute"
 
@@ -165,7 +165,7 @@ class MatchAttribute(_Base):
 
 
 class DistinctAttribute(_Base):
-    """No two devices share a value; of several devices of one request only the newest is remembered."""
+    """No two devices share a value. Of several devices of one request, only the newest is remembered."""
 
     kind = "distinctAttribute"
 
@@ -223,7 +223,7 @@ def _intersection(left: Value, right: Value) -> Value:
 
 
 class ExactMatchAttribute(MatchAttribute):
-    """Since 1.37 every device that leaves is forgotten, and values must be of a known kind."""
+    """matchAttribute since 1.37: removing a device restores the state, and values must have a known type."""
 
     def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
         super().__init__(spec, attribute_name, features)
@@ -255,7 +255,7 @@ class ExactMatchAttribute(MatchAttribute):
 
 
 class ExactDistinctAttribute(DistinctAttribute):
-    """Since 1.37 each device is compared with every other one."""
+    """distinctAttribute since 1.37: each device is compared with every other device."""
 
     def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
         super().__init__(spec, attribute_name, features)
@@ -294,7 +294,7 @@ def _clash(left: Value, right: Value) -> bool:
 
 
 def new_constraint(spec: DeviceConstraint, features: Features) -> Constraint | None:
-    """The constraint that the spec describes; None: of a kind not known here."""
+    """Return the constraint that the spec describes, or None if its type is unknown."""
     exact = features.takes_all_back
     if spec.match_attribute is not None:
         return (ExactMatchAttribute if exact else MatchAttribute)(spec, spec.match_attribute, features)

@@ -15,11 +15,11 @@ _Counts = Callable[[str], bool]
 
 
 def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _Counts) -> str | None:
-    """The key of a claim that leaves too little of a device or counter for the claim ``key``; None: all is well.
+    """Return the key of a claim that leaves too little of a device or counter for the claim ``key``, or None.
 
-    Only those other claims are regarded that ``counts`` accepts. Shares of a device go together as long as its
-    capacity lasts, devices of a pool as long as its counters do and, where the feature is on, compatibility groups are
-    common to those on one counter set.
+    Only claims that ``counts`` accepts are considered. Shares of a device are compatible while its capacity
+    lasts, and devices of a pool while its counters last. With compatibility groups on, the devices on a
+    counter set must also have a group in common.
     """
     devices = list(dict.fromkeys(holding.device for holding in state.holdings(key)))
     pools = {device[:2]: snapshot.newest(device[:2]) for device in devices}
@@ -40,7 +40,7 @@ def contender(snapshot: Snapshot, state: AllocatedState, key: str, *, counts: _C
 def _shareable(
     entries: Iterable[SliceEntry], state: AllocatedState, device: DeviceID, keys: Sequence[str]
 ) -> bool:
-    """Whether all of the claims can have what they hold of the device."""
+    """True if all of the claims can hold their shares of the device at the same time."""
     held = [holding for key in keys for holding in state.holdings(key) if holding.device == device]
     if any(holding.share is None for holding in held):
         return False
@@ -56,7 +56,7 @@ def _shareable(
 def _over_counters(
     entries: Sequence[SliceEntry], state: AllocatedState, mine: Sequence[DeviceID], key: str, counts: _Counts
 ) -> str | None:
-    """A claim that has a part in it when the counters of ``mine``, devices of one pool, are overdrawn."""
+    """Return a claim that consumes a counter that is overdrawn by ``mine``, devices of one pool."""
     left: dict[CounterKey, int] = {
         (group.name, name): amount(counter.value)
         for entry in entries
@@ -86,7 +86,7 @@ def _over_counters(
 def _incompatible(
     entries: Iterable[SliceEntry], state: AllocatedState, mine: Sequence[DeviceID], key: str, counts: _Counts
 ) -> str | None:
-    """A claim that has a device which is not compatible with one of ``mine``, devices of one pool."""
+    """Return a claim that has a device which is incompatible with one of ``mine``, devices of one pool."""
     common: dict[str, Common] = {}
     takers: dict[str, str] = {}
     joining: list[PoolDevice] = []

@@ -1,4 +1,4 @@
-"""Shared counters: what is left of them in a pool, and what the current attempt consumes.
+"""Shared counters: the amount left of each counter in a pool, and the consumption of the current attempt.
 
 Mirrors upstream's ``checkAvailableCounters`` in ``structured/internal/incubating/allocator_incubating.go``.
 """
@@ -12,7 +12,7 @@ from dra_scheduler.allocator.state import AllocatedState
 
 
 def available_counters(pool: Pool, state: AllocatedState, features: Features) -> dict[CounterKey, int]:
-    """What allocated devices leave of the pool's counters, in billionths; may be negative."""
+    """Return the amount of each counter of the pool that allocated devices leave, in billionths. May be negative."""
     version = state.pool_version(pool.id)
     cached = pool.available
     if cached is not None and cached[0] is state and cached[1] == version:
@@ -29,10 +29,10 @@ def available_counters(pool: Pool, state: AllocatedState, features: Features) ->
 
 
 class Counters:
-    """What one attempt consumes, on top of what is allocated.
+    """The counters that one attempt consumes, in addition to those of allocated devices.
 
-    Until 1.36 upstream keeps both by the bare name of the pool: of several drivers' pools with one name, the counters
-    of the first one asked for stand for all.
+    Until 1.36 upstream keys both by the name of the pool alone. If pools of several drivers have the same
+    name, the counters of the pool that was used first are used for all of them.
     """
 
     def __init__(self, state: AllocatedState, features: Features) -> None:
@@ -54,7 +54,7 @@ class Counters:
         return {key: value for key, value in left.items() if key[0].startswith(f"{name}/")}
 
     def available(self, pool: Pool, device: PoolDevice) -> dict[CounterKey, int]:
-        """What allocated claims leave of the counters that the device may consume."""
+        """Return the counters available to the device after subtracting those of allocated claims."""
         name = self._scope(pool, device)
         left = self._available.get(name)
         if left is None:
@@ -64,7 +64,7 @@ class Counters:
         return left
 
     def take(self, pool: Pool, device: PoolDevice) -> bool:
-        """Consumes what the device needs; False, and nothing taken, if there isn't enough."""
+        """Consume the counters that the device needs. If there are not enough, consume nothing and return False."""
         left = self.available(pool, device)
         name = self._scope(pool, device)
         if self._broken[name]:
@@ -79,7 +79,7 @@ class Counters:
         return True
 
     def state(self) -> Hashable:
-        """What is consumed, in comparable form."""
+        """Return the consumption as a hashable value."""
         return frozenset(
             (name, key, value)
             for name, table in self.consumed.items()
@@ -88,10 +88,10 @@ class Counters:
         )
 
     def shortage(self, pool: Pool, device: PoolDevice) -> CounterShort:
-        """Why :meth:`take` just failed: the first counter of which the device needs more than is left.
+        """Explain why :meth:`take` failed: return the first counter of which the device needs more than is left.
 
-        A counter that others have overdrawn keeps every device of the pool from being taken, also one that needs
-        nothing of it.
+        A counter that is overdrawn by other devices blocks every device of the pool, even a device that does
+        not consume it.
         """
         left = self.available(pool, device)
         consumed = self.consumed[self._scope(pool, device)]
@@ -103,7 +103,7 @@ class Counters:
         raise LookupError(f"device {device.id} does not lack any counter")
 
     def give_back(self, pool: Pool, device: PoolDevice) -> None:
-        """Takes back a :meth:`take` that succeeded."""
+        """Undo a :meth:`take` that succeeded."""
         consumed = self.consumed[self._scope(pool, device)]
         for key, value in device.counters:
             consumed[key] -= value

@@ -1,4 +1,4 @@
-"""Derived attributes: what a request computes of a device, for its claim's constraints to compare.
+"""Derived attributes: attributes that a request computes from a device, for the claim's constraints to compare.
 
 Mirrors ``lookupAttribute`` in upstream's ``structured/internal/experimental/allocator_experimental.go`` (1.37).
 """
@@ -12,17 +12,17 @@ from dra_scheduler.allocator.constraints import lookup_attribute
 from dra_scheduler.allocator.errors import AllocationError
 from dra_scheduler.allocator.pools import PoolDevice
 
-# How many expressions' values a device keeps.
+# The maximum number of expressions whose values are cached for a device.
 _MAX_VALUES = 64
-# In the scheduler expressions are typed as if all gates were on.
+# The scheduler type-checks expressions as if all gates were on.
 _GATES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 
 
 def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> DeviceAttribute | None:
-    """The attribute of that fully qualified name, as a request with these ``derived`` ones sees it; None: it has none.
+    """Return the attribute with that fully qualified name, or None. ``derived`` are the request's derived attributes.
 
     Raises:
-        AllocationError: the request derives it, and that fails.
+        AllocationError: the request derives the attribute, and evaluation failed.
     """
     expression = derived.get(name)
     if expression is None:
@@ -41,7 +41,7 @@ def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> 
 
 
 def _evaluated(expression: str, device: PoolDevice) -> DeviceAttribute | tuple[bool, str]:
-    """The value; or whether the expression could be compiled, and what is wrong."""
+    """Return the value. If it fails, return whether the expression could be compiled, and the error."""
     try:
         program = compile_expression(expression, features=_GATES, derived=True)
     except CompileError as error:

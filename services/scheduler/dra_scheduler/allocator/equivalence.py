@@ -1,4 +1,4 @@
-"""Device equivalence: which devices an attempt may exchange for each other, with the same outcome.
+"""Device equivalence: devices that an attempt may exchange for each other without changing the outcome.
 
 Upstream tries every device; :mod:`.search` skips equivalent ones after a dead end.
 """
@@ -17,10 +17,10 @@ from dra_scheduler.allocator.state import AllocatedState
 
 
 class DeviceEquivalence:
-    """Gives devices a key; devices with equal keys are accepted and refused by the same things.
+    """Compute a key for devices. Devices with equal keys are accepted and rejected in the same cases.
 
-    A device that a request for all devices wants is only like itself: in which order such a request meets its devices
-    decides which error it ends with.
+    A device that a request for all devices wants is equivalent only to itself: the order in which such a
+    request reaches its devices decides which error is returned.
     """
 
     def __init__(
@@ -36,20 +36,20 @@ class DeviceEquivalence:
         self._attributes = picks.constraint_names()
         self._picks = picks
         self._selections = tuple({request.selection: None for request in requests})
-        # What requests derive: expressions, and by which attribute constraints know them.
+        # The derived expressions of requests, with the attributes for which constraints use them.
         self._derived = tuple({item: None for request in requests for item in request.derived.items()})
         self._unique = frozenset(wanted_by_all)
         self._keys: dict[PoolDevice, Hashable] = {}
 
     def lasting(self, device: PoolDevice, pool: Pool) -> Hashable:
-        """What stays the same during the attempt."""
+        """Return the part of the key that is constant during the attempt."""
         key = self._keys.get(device)
         if key is None:
             key = self._keys[device] = device if device in self._unique else self._look(device, pool)
         return key
 
     def now(self, device: PoolDevice, pool: Pool) -> Hashable:
-        """Everything, including what the attempt has done to the device."""
+        """Return the full key, including the changes that the attempt made to the device."""
         return self.lasting(device, pool), self._picks.condition(device)
 
     def _look(self, device: PoolDevice, pool: Pool) -> Hashable:

@@ -2,7 +2,7 @@
 
 
 class AllocationError(Exception):
-    """The claims cannot be handled; ``str()`` is the text that upstream gives.
+    """The claims cannot be allocated. ``str()`` is upstream's error text.
 
     ``only_this_node`` mirrors upstream's ErrFailedAllocationOnNode: other nodes may still be tried, and the text only
     matters when none of them works out.
@@ -14,7 +14,7 @@ class AllocationError(Exception):
 
 
 class TimeLimit(AllocationError):
-    """Raised by the caller's ``check`` to stop the search; ``cause`` says why."""
+    """Raised by the caller's ``check`` to stop the search. ``cause`` is the reason."""
 
     def __init__(self, cause: str = "context deadline exceeded") -> None:
         super().__init__(f"filter operation aborted: {cause}")
@@ -22,4 +22,4 @@ class TimeLimit(AllocationError):
 
 
 class ClassLookupError(LookupError):
-    """A device class could not be retrieved; the text goes into the allocation error."""
+    """A device class could not be retrieved. The text becomes part of the allocation error."""

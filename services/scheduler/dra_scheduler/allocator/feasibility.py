@@ -1,8 +1,8 @@
-"""Feasibility: whether a long search can succeed at all.
+"""Feasibility: decide whether a long search can succeed.
 
-The search keeps upstream's order, and for some claims without a solution it would run for hours. This checks necessary
-conditions instead, each device and each constraint by itself. If they don't hold there is no solution, and the search
-ends.
+The search keeps upstream's order, and for some claims without a solution it would run for hours. This module
+checks necessary conditions for each device and each constraint separately. If one does not hold, there is no
+solution and the search ends.
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ AllDevices = dict[int, list[tuple[PoolDevice, Pool]]]
 
 
 class _Demand:
-    """What an entry needs at least: ``count`` of these devices."""
+    """The minimum need of an entry: ``count`` of these devices."""
 
     __slots__ = ("count", "devices", "entry", "exclusive", "most")
 
@@ -44,10 +44,10 @@ def infeasible(
     candidates: Callable[[Request], Sequence[Candidate]],
     all_devices: AllDevices,
 ) -> bool:
-    """Returns True if there is no solution and the search would find none without an error; False if unknown."""
+    """True if there is no solution, and the search would end without an error. False if this is not known."""
     for request in attempt.requests:
         if request.derived:
-            # What constraints compare may be different for each request.
+            # With derived attributes, the values that constraints compare may differ between requests.
             return False
         if request.all_devices and request.claim.spec.devices.constraints:
             return False
@@ -77,7 +77,7 @@ def infeasible(
 
 
 class _Look:
-    """What each entry could get if there was nothing but itself."""
+    """Finds the devices that each entry could get if there were no other entries."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Look:
             counts.append(request.count)
             if request.all_devices:
                 options = self._all_devices[request.number]
-                # None at all is no success either.
+                # Finding no device at all is a failure, too.
                 counts[-1] = max(1, len(self._all_devices[request.number]))
             devices.update(
                 (device, pool) for device, pool in options if self._possible(request, device, pool)
@@ -140,9 +140,9 @@ def _enough(
     limited: Sequence[_Demand] = (),
     limit: Container[PoolDevice] = (),
 ) -> bool:
-    """Whether all get their devices, each device given away once unless it can be shared.
+    """True if every demand can get its devices. A device that cannot be shared is given away only once.
 
-    The ``limited`` ones only get devices within the ``limit``.
+    The ``limited`` demands only get devices in ``limit``.
     """
     options: list[list[Hashable]] = []
     for number, demand in enumerate(demands):
@@ -165,16 +165,17 @@ def _enough(
 
 
 def _counters_suffice(features: Features, state: AllocatedState, demands: Sequence[_Demand]) -> bool:
-    """Whether those devices that take the least of a counter leave something of it, for each kind of counter."""
+    """True if for each counter, the devices that consume the least of it fit into the amount that is left."""
     count = sum(demand.count for demand in demands if demand.exclusive)
     devices = {
         device: pool for demand in demands if demand.exclusive for device, pool in demand.devices.items()
     }
     pools = {pool.id: pool for pool in devices.values()}
     if len({name for _, name in pools}) < len(pools) and not features.counters_have_drivers:
-        # Upstream mixes up the counters of pools with one name.
+        # Upstream does not separate the counters of pools that have the same name.
         return True
-    # Each counter for itself, and all those of one name together: partitions of several devices are often equal.
+    # Check each counter alone, and the sum of counters with the same name, because partitions of several
+    # devices often consume equal amounts.
     left: dict[Hashable, int] = {}
     for pool in pools.values():
         for key, value in available_counters(pool, state, features).items():
@@ -191,7 +192,7 @@ def _counters_suffice(features: Features, state: AllocatedState, demands: Sequen
         for group, value in total.items():
             needs.setdefault(group, []).append(value)
     for group, values in needs.items():
-        # The devices that need nothing of it come first.
+        # Count the devices that do not consume the counter first.
         certain = count - (len(devices) - len(values))
         if certain > 0 and group in left and sum(sorted(values)[:certain]) > left[group]:
             return False
@@ -205,7 +206,7 @@ def _groups(pool: Pool, key: CounterKey) -> tuple[Hashable, Hashable]:
 def _can_match(
     features: Features, constraint: Constraint, demands: Sequence[_Demand], concerned: Sequence[_Demand]
 ) -> bool:
-    """Whether some value would do for all that must share one."""
+    """True if there is a value that all concerned demands can share."""
     if sum(demand.count for demand in concerned) < 2:
         return True
     holders: dict[Hashable, set[PoolDevice]] = {}
@@ -217,7 +218,7 @@ def _can_match(
 
 
 def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
-    """Whether there are enough values: only entries of one device are sure to be compared with each other."""
+    """True if there are enough different values. Only entries of one device are certainly compared with each other."""
     options = [
         list({value: None for device in demand.devices for value in _values(constraint, device)})
         for demand in concerned
@@ -227,13 +228,13 @@ def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
 
 
 def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
-    """What of the device counts for the constraint, one by one."""
+    """Yield the device's values that the constraint compares."""
     attribute = lookup_attribute(device, constraint.attribute_name)
     if attribute is None:
         return
     value = constraint.value(attribute)
     if value is None:
-        # Of no known kind, so never equal to anything.
+        # The type is unknown, so the value is equal only to itself.
         yield device
     elif isinstance(value[1], frozenset):
         for item in value[1]:
@@ -243,11 +244,11 @@ def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
 
 
 def _matching(options: Sequence[Sequence[Hashable]]) -> bool:
-    """Whether each can have one of its options, no two the same one (found by augmenting paths)."""
+    """True if each demand can have one of its options, all of them different. Uses augmenting paths."""
     owners: dict[Hashable, int] = {}
     held: dict[int, Hashable] = {}
     for seeker in range(len(options)):
-        # Who would get an option if its owner found another one.
+        # For each option, the demand that would get it if its owner took another option.
         wanted_by: dict[Hashable, int] = {}
         queue = [seeker]
         free: list[Hashable] = []

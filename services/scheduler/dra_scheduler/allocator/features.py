@@ -1,4 +1,4 @@
-"""Feature gates of the allocator (upstream's ``structured.Features``), and what changed between versions.
+"""Feature gates of the allocator (upstream's ``structured.Features``), and the differences between versions.
 
 The properties are named after what a version of Kubernetes does, and mirror the history of
 ``structured/internal/*/allocator_*.go`` and ``pools_*.go``.
@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from dra_shared.version import DEFAULT, V1_35, V1_36, V1_37, Version
 
-# Upstream's combined name, next to the plain gates: binding conditions need the device status, too.
+# Upstream's combined name, next to the plain gates: binding conditions also need the device status.
 _BINDING = "DRADeviceBindingConditions+DRAResourceClaimDeviceStatus"
-# In 1.34 this gate alone, which is on by default, asks for the newest of upstream's allocators.
+# In 1.34 this gate alone, which is on by default, selects the newest of upstream's allocators.
 _STATUS = "DRAResourceClaimDeviceStatus"
 
 
 class Arithmetic(enum.Enum):
-    """How amounts of capacity are rounded: in 64 bits, with errors for what does not fit, or in thousandths, too."""
+    """The arithmetic for rounding capacity: 64 bits with overflow, 64 bits with errors, or thousandths."""
 
     WRAPPING = enum.auto()
     WHOLE = enum.auto()
@@ -25,14 +25,14 @@ class Arithmetic(enum.Enum):
 
 
 class Implementation(enum.Enum):
-    """Upstream's allocators. The oldest one that supports the features is picked."""
+    """Upstream's allocators. The oldest one that supports the enabled features is used."""
 
     STABLE = enum.auto()
     INCUBATING = enum.auto()
     EXPERIMENTAL = enum.auto()
 
 
-# What the allocators of 1.36 support, each besides what the one before it does.
+# The gates that the allocators of 1.36 support. Each allocator also supports those of the one before it.
 _OLD_GATES = frozenset(("DRAAdminAccess", "DRADeviceTaints", "DRAPartitionableDevices", "DRAPrioritizedList"))
 _SHARES = frozenset(("DRAConsumableCapacity", "DRAFractionalCapacityRange", _BINDING))
 _NEWEST = frozenset(
@@ -58,7 +58,7 @@ def _implementation(names: set[str], kubernetes: Version) -> Implementation:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """The optional parts that are on (upstream's structured.Features), and the allocator that answers."""
+    """The optional features that are on (upstream's structured.Features), and the allocator implementation."""
 
     admin_access: bool = False
     consumable_capacity: bool = False
@@ -76,7 +76,7 @@ class Features:
 
     @property
     def knows_shares(self) -> bool:
-        """True if the allocator has code for shares, binding conditions and distinctAttribute, on or off.
+        """True if the allocator has code for shares, binding conditions and distinctAttribute, even if they are off.
 
         Without it, capacity requests and ``allowMultipleAllocations`` are not read, and devices with binding
         conditions do not come last.
@@ -87,146 +87,148 @@ class Features:
 
     @property
     def alternatives_end_as_the_first(self) -> bool:
-        """True if an alternative for all devices gets one of its own, and then those that the first one lacks."""
+        """True if an alternative for all devices gets one of its own devices, then those that the first one lacks."""
         return self.kubernetes < V1_36
 
     @property
     def pools_are_sorted(self) -> bool:
-        """Whether pools come by driver and name and slices by name; before, both come as the slices did.
+        """True if pools are ordered by driver and name, and slices by name. False: both are in order of arrival.
 
-        Upstream's oldest allocator leaves the order of pools to chance, and this is one that it may have.
+        The order of pools in upstream's oldest allocator is random; the order of arrival is one of its
+        possible orders.
         """
         return self.kubernetes >= V1_36
 
     @property
     def starts_over(self) -> bool:
-        """Whether each device of a request is looked for from the start, so that one may be shared with itself."""
+        """True if the search for each device of a request starts at the first one, so a request can share a device."""
         return self.kubernetes < V1_36
 
     @property
     def shares_use_counters(self) -> bool:
-        """Whether devices of which claims have shares use up counters, as those that a claim has for itself do."""
+        """True if devices that are allocated as shares consume counters as dedicated devices do."""
         return self.kubernetes >= V1_36
 
     @property
     def pools_are_the_nodes(self) -> bool:
-        """Whether only slices that the node can reach make up a pool.
+        """True if a pool consists only of slices that the node can reach.
 
-        Then devices of a pool that lacks slices may be taken one by one, and one that contradicts itself ends a search
-        that gets to it.
+        Then the devices of an incomplete pool can be allocated one by one, and an inconsistent pool ends a
+        search only if the search reaches it.
         """
         return self.kubernetes < V1_35
 
     @property
     def counters_are_the_slices(self) -> bool:
-        """Whether devices consume counters of their own slice, instead of the pool's."""
+        """True if devices consume counters of their own slice instead of the pool's."""
         oldest = self.implementation is Implementation.STABLE
         return self.kubernetes < (V1_36 if oldest else V1_35)
 
     @property
     def shares_consume_counters_again(self) -> bool:
-        """Whether each share of a device consumes the device's counters, instead of the first one alone."""
+        """True if each share of a device consumes the device's counters again, instead of only the first share."""
         return self.kubernetes < V1_35
 
     @property
     def any_taint_prevents(self) -> bool:
-        """Whether taints of effects that are not known keep devices from being allocated, too."""
+        """True if taints with an unknown effect also prevent allocation."""
         return self.kubernetes < V1_35
 
     @property
     def distinct_are_devices(self) -> bool:
-        """Whether distinctAttribute compares where values are stored, so that only a device equals itself."""
+        """True if distinctAttribute compares pointers to values, so that a device is equal only to itself."""
         return self.kubernetes < V1_35
 
     @property
     def checks_capacity_of_neighbour(self) -> bool:
-        """Whether a picked device's capacity is looked up at the place in its slice that the pick has in its request.
+        """True if the capacity is read from the device at the pick's index in the slice, not from the picked device.
 
-        Where the slice has no such place upstream crashes; here the device's own capacity counts then.
+        Upstream crashes if the slice has no device at that index. Here the device's own capacity is used in
+        that case.
         """
         return self.kubernetes < V1_35 and self.consumable_capacity
 
     @property
     def results_have_tolerations(self) -> bool:
-        """Whether an allocated device's result says which taints the request tolerates."""
+        """True if the result for an allocated device contains the request's tolerations."""
         oldest = self.implementation is Implementation.STABLE
         return self.kubernetes >= (V1_36 if oldest else V1_35)
 
     @property
     def arithmetic(self) -> Arithmetic:
-        """How amounts of capacity are worked out."""
+        """Return the arithmetic for amounts of capacity."""
         if self.kubernetes < V1_37:
             return Arithmetic.WRAPPING
         return Arithmetic.FRACTIONS if self.fractional_capacity else Arithmetic.WHOLE
 
     @property
     def takes_all_back(self) -> bool:
-        """Whether a device that is rejected or given back leaves nothing behind."""
+        """True if rejecting or removing a device restores the state completely."""
         return self.kubernetes >= V1_37
 
     @property
     def shares_exclude_whole_devices(self) -> bool:
-        """Whether a device of which claims have shares cannot be had as a whole, if it allows no more shares."""
+        """True if a device that is allocated as shares cannot be allocated as a whole once it allows no more shares."""
         return self.kubernetes >= V1_37
 
     @property
     def whole_capacity_counts_for_all(self) -> bool:
-        """Whether a request for all devices wants also those whose capacity is used up, and so fails."""
+        """True if a request for all devices includes devices whose capacity is used up, and therefore fails."""
         return self.kubernetes >= V1_37
 
     @property
     def requests_are_counted(self) -> bool:
-        """Whether a claim's devices are counted request by request."""
+        """True if the devices of a claim are counted after each request."""
         return self.kubernetes >= V1_37
 
     @property
     def counters_have_drivers(self) -> bool:
-        """Whether pools of one name, but of several drivers, have counters of their own."""
+        """True if pools with the same name but different drivers have separate counters."""
         return self.kubernetes >= V1_37
 
     @property
     def counter_sets_have_nodes(self) -> bool:
-        """Whether a slice with counter sets is shown to its own nodes; the others find it when the pool needs it."""
+        """True if a slice with counter sets is visible only to its own nodes. Other nodes find it through its pool."""
         return self.kubernetes >= V1_37 and self.implementation is not Implementation.STABLE
 
     @property
     def derivations_are_known(self) -> bool:
-        """Whether derived attributes of a request are an error where the feature is off; before, they are not read."""
+        """True if derived attributes are an error while the feature is off. Before, they were ignored."""
         return self.kubernetes >= V1_37
 
     @property
     def operations_are_known(self) -> bool:
-        """Whether devices whose operations are skipped are left alone where that can't be; before, none is read."""
+        """True if devices with skipped node operations need a node with support. Before, the field was ignored."""
         return self.kubernetes >= V1_37
 
     @property
     def groups_are_known(self) -> bool:
-        """Whether devices with compatibility groups are left alone where the feature is off."""
+        """True if devices with compatibility groups are rejected while the feature is off."""
         return self.kubernetes >= V1_37
 
     @property
     def configurations_are_merged(self) -> bool:
-        """Whether a configuration is in the result once, and names no requests if it is for all of them."""
+        """True if the result has each configuration once, without request names if it applies to all requests."""
         return self.kubernetes >= V1_37
 
     @property
     def errors_name_the_device(self) -> bool:
-        """Whether the error of a selector says for which device it was evaluated."""
+        """True if a selector's error names the device for which it was evaluated."""
         return self.kubernetes >= V1_37
 
     @property
     def lists_are_readable(self) -> bool:
-        """Whether selectors can read attributes that are lists."""
+        """True if selectors can read attributes that are lists."""
         return self.list_type_attributes or self.kubernetes >= V1_37
 
     @property
     def unknown_values_match(self) -> bool:
-        """Whether a first device may have a value that matchAttribute does not know, such as a list."""
+        """True if the first device may have a value that matchAttribute cannot compare, such as a list."""
         return self.kubernetes < V1_37
 
     @classmethod
     def from_gates(cls, enabled: Iterable[str], kubernetes: Version = DEFAULT) -> "Features":
-        """From the names of the gates that are on; a ``FeatureGates`` iterates over just those."""
+        """Create the features from the names of enabled gates. Iterating over a ``FeatureGates`` yields those."""
         names = set(enabled)
         capacity, lists = "DRAConsumableCapacity" in names, "DRAListTypeAttributes" in names
         binding = _BINDING in names or {"DRADeviceBindingConditions", "DRAResourceClaimDeviceStatus"} <= names
@@ -248,5 +250,5 @@ class Features:
 
     @classmethod
     def all(cls) -> "Features":
-        """Everything on."""
+        """Return features with everything on."""
         return cls(True, True, True, True, True, True, True)

@@ -1,4 +1,4 @@
-"""Which nodes a slice or device is for (core/v1 NodeSelector, evaluated as k8s.io/component-helpers does)."""
+"""Matching of a slice or device with a node (core/v1 NodeSelector, evaluated as k8s.io/component-helpers does)."""
 
 import functools
 import json
@@ -11,7 +11,7 @@ from dra_shared.selectors import requirement_problems
 from dra_scheduler.allocator.errors import AllocationError
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
-# The operators of labels' selectors that stand for them; errors name them in this order.
+# The label selector operators that correspond to these operators. Errors list them in this order.
 _EXPRESSION_OPERATORS = {
     "In": "in",
     "NotIn": "notin",
@@ -26,7 +26,7 @@ _FIELD_OPERATORS = ("In", "NotIn")
 def node_matches(
     node: Node, node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
 ) -> bool:
-    """Whether what is described by the last three can be reached from the node.
+    """True if a slice or device with the last three fields can be reached from the node.
 
     Raises:
         AllocationError: the selector is one that validation should have refused.
@@ -93,7 +93,7 @@ def _requirement_problems(requirement: NodeSelectorRequirement, path: str, *, fi
 
 @functools.lru_cache(maxsize=4096)
 def selector_problem(selector: NodeSelector) -> str | None:
-    """What keeps the selector from being parsed, in upstream's words."""
+    """Return the reason why the selector cannot be parsed, in upstream's words, or None."""
     problems = dict.fromkeys(
         problem
         for index, term in enumerate(selector.node_selector_terms)
@@ -112,7 +112,7 @@ def selector_problem(selector: NodeSelector) -> str | None:
 
 
 def _go_text(selector: NodeSelector) -> str:
-    """The selector as Go's generated String methods print it."""
+    """Format the selector as Go's generated String methods do."""
 
     def requirements(items: tuple[NodeSelectorRequirement, ...]) -> str:
         texts = [

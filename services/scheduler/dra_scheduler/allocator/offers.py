@@ -1,4 +1,4 @@
-"""Offers: what of a device class could be allocated on a node, and why the rest could not (``dralab free``)."""
+"""Offers: the devices of a class that could be allocated on a node, and why others could not (``dralab free``)."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ Group = Callable[[PoolDevice], Hashable]
 
 @dataclass(frozen=True, slots=True)
 class Instead:
-    """The device could be had in place of one of its group that is offered: they need the same counters."""
+    """The device could be allocated in place of an offered device of its group. Both need the same counters."""
 
 
 Refusal = Reason | Rejection | Instead
@@ -33,14 +33,14 @@ Refusal = Reason | Rejection | Instead
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A device of the class; ``refusal``: what keeps it from being given, None if it could be had."""
+    """A device of the class. ``refusal`` is the reason why it cannot be allocated, or None if it can."""
 
     device: PoolDevice
     refusal: Refusal | None
 
 
 class _Refusals:
-    """Remembers what turned the last device away."""
+    """Remembers why the last device was rejected."""
 
     def __init__(self) -> None:
         self.last: Reason | None = None
@@ -50,7 +50,7 @@ class _Refusals:
 
 
 def claim_for(class_name: str) -> ResourceClaim:
-    """A claim for one device of the class, whichever."""
+    """Return a claim for one device of the class."""
     exactly = ExactDeviceRequest(device_class_name=class_name, allocation_mode="ExactCount", count=1)
     devices = DeviceClaim(requests=(DeviceRequest(name="device", exactly=exactly),))
     return ResourceClaim(spec=ResourceClaimSpec(devices=devices))
@@ -63,7 +63,7 @@ def offers(
     candidates: Iterable[Candidate],
     group: Group,
 ) -> Sequence[Offer]:
-    """All candidates in order. Those of one group are given one after the other, as if no others were asked for."""
+    """Return an offer for each candidate, in order. Each group is allocated as if no other group were requested."""
     refusals = _Refusals()
     picks: dict[Hashable, Picks] = {}
 
@@ -78,7 +78,8 @@ def offers(
         if failing is not None:
             return failing
         if features.device_taints and device.spec.taints:
-            # Asked first: the search would keep the device's counters for the rest of an attempt.
+            # Check the taint first. Otherwise the search would keep the device's counters reserved for the
+            # rest of the attempt.
             taint = untolerated(
                 device.spec.taints, request.tolerations, any_effect=features.any_taint_prevents
             )

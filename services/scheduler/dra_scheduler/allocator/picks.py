@@ -1,8 +1,8 @@
-"""The devices that the current attempt has picked, and whether another can join them.
+"""The devices that the current attempt has picked, and the checks for another device.
 
-Mirrors ``allocateDevice`` in upstream's ``structured/internal/*/allocator_*.go``. The order of checks (counters,
-taints, constraints, capacity) is part of the answer: until 1.36 what an earlier check has reserved stays reserved when
-a later one fails.
+Mirrors ``allocateDevice`` in upstream's ``structured/internal/*/allocator_*.go``. The order of the checks
+(counters, taints, constraints, capacity) affects the answer: until 1.36, a reservation of an earlier check
+is kept if a later check fails.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
@@ -35,14 +35,14 @@ from dra_scheduler.allocator.requests import Request
 from dra_scheduler.allocator.state import AllocatedState
 
 _SKIPS = "DRAOptionalNodeOperations"
-"""The feature that nodes declare which can skip node operations."""
+"""The feature declared by nodes that can skip node operations."""
 
 
 class Recorder(Protocol):
-    """Records why devices were rejected; a Trace."""
+    """Records why devices were rejected. Implemented by Trace."""
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
-        """The device was looked at for the request, and not taken."""
+        """Record that the search considered the device for the request and did not take it."""
 
 
 class Pick:
@@ -65,17 +65,18 @@ class Pick:
         self.pool = pool
         self.device = device
         self.shared = shared
-        # For shared devices: what is consumed, and whether the attempt had consumed any of the device before.
+        # For shared devices: the consumption, and whether the attempt had already consumed part of the
+        # device.
         self.consumed: Mapping[str, int] = NOTHING
         self.consumed_texts: Mapping[str, str] = {}
         self.had_capacity = False
-        # Whether its counters are reserved, and how compatibility groups were before.
+        # Whether the device's counters are reserved, and the compatibility groups before this pick.
         self.counted = False
         self.groups: Undo = []
 
 
 class Picks:
-    """What the attempt holds. ``leaks`` counts the times that taking back left something behind, as upstream does."""
+    """The picks of an attempt. ``leaks`` counts how often removing a pick left state behind, as upstream does."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class Picks:
             else []
             for claim in claims
         ]
-        # For each device that isn't shared, the claims that picked it, as bits.
+        # For each device that is not shared, a bit mask of the claims that picked it.
         self._holders: dict[PoolDevice, int] = {}
         self._capacity: dict[PoolDevice, dict[str, int]] = {}
         self.counters = Counters(state, features)
@@ -110,7 +111,7 @@ class Picks:
         self.leaks = 0
 
     def free(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
-        """Whether no other claim holds the device; with admin access, whether the claim itself does not hold it yet."""
+        """True if no other claim holds the device. With admin access: if this claim does not hold it yet."""
         holders = self._holders.get(device, 0)
         if request.admin_access:
             if not holders >> request.claim_index & 1:
@@ -129,10 +130,10 @@ class Picks:
     def capacity_shortage(
         self, request: Request, device: PoolDevice, *, whole: bool = False
     ) -> Shortage | None:
-        """What the device lacks of the capacity that the request takes; ``whole``: as if nothing were in use.
+        """Return the capacity that the device lacks for the request, or None. ``whole`` ignores consumption.
 
         Raises:
-            CapacityError: what the request takes cannot be worked out.
+            CapacityError: the consumption of the request cannot be computed.
         """
         capacities, features = device.spec.capacity, self._features
         if not capacities and not request.capacity:
@@ -142,10 +143,10 @@ class Picks:
         return shortage(capacities, request.capacity, used, allocating, features.arithmetic)
 
     def fits_capacity(self, request: Request, pool: Pool, device: PoolDevice) -> bool:
-        """Whether the device has the capacity that the request takes.
+        """True if the device has the capacity that the request consumes.
 
         Raises:
-            AllocationError: what the request takes cannot be worked out.
+            AllocationError: the consumption of the request cannot be computed.
         """
         if not self._features.consumable_capacity:
             return True
@@ -159,13 +160,14 @@ class Picks:
         return short is None
 
     def take(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
-        """Picks a device that is free, and fits if not all devices are wanted, if everything else allows it.
+        """Pick the device if all checks allow it. Return True if it was picked.
 
-        It is the request's device number ``index``, counted from 0.
+        The caller has checked that the device is free and, unless all devices are wanted, that the capacity
+        suffices. ``index`` is the position of the device within the request, from 0.
 
         Raises:
-            AllocationError: the request is for all devices and a constraint keeps them from going together, or what
-                the request derives or takes of the device cannot be worked out.
+            AllocationError: the request is for all devices and a constraint rejects one, or a derived
+                attribute or the consumption cannot be computed.
         """
         shared = self._features.consumable_capacity and device.allow_multiple
         pick = Pick(request, pool, device, shared)
@@ -188,7 +190,7 @@ class Picks:
             if self._features.takes_all_back:
                 self._leave(pick)
             else:
-                # Constraints, counters and the mark on the device stay, as upstream.
+                # As in upstream, the constraints, the counters and the device's mark are not restored.
                 self.leaks += 1
             return False
         if shared:
@@ -197,7 +199,7 @@ class Picks:
         return True
 
     def _is_usable(self, request: Request, pool: Pool, device: PoolDevice, shared: bool) -> bool:
-        """Whether nothing about the device itself speaks against it."""
+        """True if no property of the device itself prevents its allocation."""
         if (
             self._features.shares_exclude_whole_devices
             and not shared
@@ -216,7 +218,7 @@ class Picks:
         return True
 
     def _reserve(self, pick: Pick) -> bool:
-        """Reserves counters for the device, if there are enough and the other devices on them are compatible."""
+        """Reserve the device's counters. False if there are too few, or the other devices on them are incompatible."""
         request, pool, device = pick.request, pick.pool, pick.device
         if not device.spec.consumes_counters:
             return True
@@ -241,7 +243,7 @@ class Picks:
         return True
 
     def _release(self, pick: Pick) -> None:
-        """Takes back what was reserved for a device that was rejected then."""
+        """Undo the reservation for a device that a later check rejected."""
         if not self._features.takes_all_back:
             self.leaks += pick.counted
             return
@@ -250,7 +252,7 @@ class Picks:
             self.counters.give_back(pick.pool, pick.device)
 
     def _leave(self, pick: Pick) -> None:
-        """Takes back all that :meth:`take` did for a device that is not shared, or not yet."""
+        """Undo everything that :meth:`take` did for a device that is not shared, or whose share is not counted yet."""
         request, device = pick.request, pick.device
         name, subrequest = request.names
         for constraint in self._constraints[request.claim_index]:
@@ -269,7 +271,7 @@ class Picks:
         return taint is None
 
     def _fits_at_last(self, request: Request, pool: Pool, device: PoolDevice, index: int) -> bool:
-        """The last check of capacity; where one device is wanted it was made before."""
+        """Check the capacity once more. If one device is wanted, the check was already made."""
         if self._features.checks_capacity_of_neighbour:
             at_index = device.siblings[index] if index < len(device.siblings) else device
             return self.fits_capacity(request, pool, at_index)
@@ -318,7 +320,7 @@ class Picks:
     def _attribute(
         self, request: Request, device: PoolDevice, constraint: Constraint, earlier: Sequence[Constraint]
     ) -> DeviceAttribute | None:
-        """What the constraint compares of the device; ``earlier`` ones have counted it already."""
+        """Return the attribute that the constraint compares. The ``earlier`` constraints have counted the device."""
         if not request.derived:
             return lookup_attribute(device, constraint.attribute_name)
         try:
@@ -344,7 +346,7 @@ class Picks:
             totals[name] = totals.get(name, 0) + value
 
     def give_back(self, claim_index: int) -> None:
-        """Takes the claim's last pick back."""
+        """Undo the claim's last pick."""
         pick = self.of_claim[claim_index].pop()
         device = pick.device
         constraints = self._constraints[claim_index]
@@ -378,26 +380,26 @@ class Picks:
                 del self._capacity[device]
         if exact:
             if pick.had_capacity:
-                # Another share of the device is still there, and has its counters.
+                # Another share of the device remains and keeps its counters.
                 self._capacity.setdefault(device, {})
             self._release(pick)
         elif (device in self._capacity) != pick.had_capacity or device.spec.consumes_counters:
             self.leaks += 1
 
     def touched(self) -> list[tuple[PoolDevice, Pool, Hashable]]:
-        """Every device that was picked or, as leaks go, is not as it was at the start; and how it is now."""
+        """Return every device that was picked, or whose state has leaked, with its current condition."""
         devices = {pick.device: pick.pool for picks in self.of_claim for pick in picks}
         return [(device, pool, self.condition(device)) for device, pool in devices.items()]
 
     def condition(self, device: PoolDevice) -> Hashable:
-        """How the device is now, as far as this attempt goes."""
+        """Return the attempt's current state of the device as a hashable value."""
         totals = self._capacity.get(device)
         return self._holders.get(device, 0), None if totals is None else frozenset(totals.items())
 
     def constraint_states(self, claim_index: int) -> Hashable:
-        """What the claim's constraints remember."""
+        """Return the state of the claim's constraints."""
         return tuple(constraint.state() for constraint in self._constraints[claim_index])
 
     def constraint_names(self) -> tuple[str, ...]:
-        """The attributes that constraints of any of the claims compare."""
+        """Return the attributes that constraints of the claims compare."""
         return tuple({c.attribute_name: None for constraints in self._constraints for c in constraints})

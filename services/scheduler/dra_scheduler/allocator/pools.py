@@ -1,4 +1,4 @@
-"""Resource pools as one node sees them.
+"""Resource pools from the point of view of one node.
 
 Mirrors upstream's pools_incubating.go: out-dated slices are ignored, incomplete and invalid pools are marked, and the
 pools come in the order in which devices are tried: by driver and name, those with binding conditions last.
@@ -20,9 +20,10 @@ CounterKey = tuple[str, str]
 
 
 class PoolDevice:
-    """One device of one slice, with what the search reads often in quick form.
+    """A device of a slice, with the fields that the search reads often in a fast form.
 
-    Compared by identity: a changed slice makes new ones. ``verdicts`` and ``well_formed`` belong to the selectors.
+    Compared by identity: a changed slice gets new devices. ``verdicts`` and ``well_formed`` are caches of
+    the selectors.
     """
 
     __slots__ = (
@@ -52,7 +53,7 @@ class PoolDevice:
         self.siblings: tuple[PoolDevice, ...] = ()
         self.verdicts: dict[object, bool | str] = {}
         self.well_formed: bool | None = None
-        # Belongs to the derived attributes: what expressions give, or why they fail.
+        # Cache of derived attributes: the value of each expression, or its error.
         self.derived: dict[str, DeviceAttribute | tuple[bool, str]] = {}
 
     def __repr__(self) -> str:
@@ -60,7 +61,7 @@ class PoolDevice:
 
 
 def counter_key(slice_: ResourceSlice, counter_set: str, name: str, own: bool) -> CounterKey:
-    """What a counter is known by in its pool; ``own``: where each slice has counters of its own."""
+    """Return the key of a counter within its pool. If ``own`` is set, the key includes the slice's name."""
     return (f"{slice_.metadata.name}/{counter_set}" if own else counter_set, name)
 
 
@@ -71,7 +72,7 @@ class SliceEntry:
 
     def __init__(self, slice_: ResourceSlice, arrival: int, features: Features) -> None:
         self.slice = slice_
-        # Grows from slice to slice as they come.
+        # Increases with each slice that is added.
         self.arrival = arrival
         self.has_binding_conditions = any(device.binding_conditions for device in slice_.spec.devices)
         own = features.counters_are_the_slices
@@ -79,7 +80,7 @@ class SliceEntry:
         for device in self.devices:
             device.siblings = self.devices
         self.consuming = any(device.consumes_counters for device in slice_.spec.devices)
-        # Whether the pool's counters cannot be known without the slice.
+        # True if the pool's counters are unknown without this slice.
         self.counting = self.consuming or (
             features.counter_sets_have_nodes and bool(slice_.spec.shared_counters)
         )
@@ -90,52 +91,54 @@ class SliceEntry:
 
 
 class Siblings(Protocol):
-    """All slices of a pool, whichever nodes can reach them."""
+    """All slices of a pool, on any node."""
 
     @property
     def generations(self) -> Mapping[int, int]:
-        """How many there are of each generation."""
+        """Return the number of slices for each generation."""
 
     def counting(self) -> Iterable[SliceEntry]:
-        """Those that the pool's counters depend on."""
+        """Return the slices that the pool's counters depend on."""
 
 
 @dataclass(slots=True, eq=False)
 class Pool:
-    """A pool as one node sees it. Devices are only there when they may be taken.
+    """A pool from the point of view of one node. It only contains devices that may be allocated.
 
-    Read-only but for the caches at its end.
+    Read-only except for the caches at its end.
     """
 
     id: PoolID
     generation: int = 0
-    # Where the first of the slices that the node can reach came among all slices.
+    # The order of arrival of the first slice that the node can reach.
     arrival: tuple[bool, int] = (False, 0)
     incomplete: bool = False
-    # Whether devices may be taken although it is incomplete.
+    # True if its devices may be allocated although it is incomplete.
     partial: bool = False
-    # Stands for an invalid pool's devices, where getting to them ends the search.
+    # Placeholder for the devices of an invalid pool. A search that reaches it ends with an error.
     barrier: PoolDevice | None = None
     invalid_reason: str | None = None
-    # How many slices of the generation are known, and how many there should be.
+    # The number of slices of the generation that exist, and the number that the slices announce.
     slices_known: int = 0
     slices_wanted: int = 0
-    # What the node can reach, in the order of slice names; and the slices' devices elsewhere that may hold counters.
+    # The devices that the node can reach, ordered by slice name, and devices of other nodes that may consume
+    # the counters.
     devices: tuple[PoolDevice, ...] = ()
     other_devices: tuple[PoolDevice, ...] = ()
     counters: dict[CounterKey, int] | None = None
-    # Whether slices leave it to each device for which nodes it is.
+    # True if each device of the slices selects its nodes itself.
     per_device: bool = False
-    # Whether the node selector of one of its devices cannot be evaluated, which ends a search that reaches that device.
+    # True if the node selector of a device cannot be evaluated. A search that reaches this device ends with
+    # an error.
     unparsable: bool = False
-    # Belongs to the selectors: which of the devices they accept.
+    # Cache of the selectors: the devices that they accept.
     selections: dict[object, tuple[Any, ...]] = field(default_factory=dict, repr=False)
 
-    # Belongs to the views: what of that is worth trying, for which state at which version.
+    # Cache of the views: the candidates that are worth trying, with the state and its version.
     plausible: dict[object, tuple[object, int, bool, tuple[Any, ...]]] = field(
         default_factory=dict, repr=False
     )
-    # Belongs to the counters: what is left of them, for which state at which version.
+    # Cache of the counters: the amounts left, with the state and its version.
     available: tuple[object, int, dict[CounterKey, int]] | None = field(default=None, repr=False)
 
     @property
@@ -144,7 +147,7 @@ class Pool:
 
     @property
     def open(self) -> bool:
-        """Whether single devices may be taken."""
+        """True if single devices may be allocated."""
         return self.invalid_reason is None and (not self.incomplete or self.partial)
 
     def __str__(self) -> str:
@@ -154,9 +157,9 @@ class Pool:
 def view_pool(
     pool_id: PoolID, relevant: Sequence[SliceEntry], siblings: Siblings, features: Features
 ) -> Pool | None:
-    """The pool for a node that can reach the ``relevant`` of its slices.
+    """Return the pool for a node that can reach the ``relevant`` slices.
 
-    None: those are out of date, and the newer ones are not for this node.
+    None if those slices are outdated, and the newest generation has no slice for this node.
     """
     arrival = _place(features)
     generation = max(entry.generation for entry in relevant)
@@ -189,7 +192,7 @@ def view_pool(
 def _view_own(
     pool_id: PoolID, relevant: Sequence[SliceEntry], current: list[SliceEntry], features: Features
 ) -> Pool:
-    """The pool made up of those slices alone that the node can reach."""
+    """Return the pool made up of only those slices that the node can reach."""
     arrival = _place(features)
     current.sort(key=arrival)
     wanted = current[0].slice.spec.pool.resource_slice_count
@@ -203,7 +206,7 @@ def _view_own(
 
 
 def _place(features: Features) -> Callable[[SliceEntry], tuple[bool, int]]:
-    """Return the order of slices that are not sorted: those with binding conditions come last if these are known."""
+    """Return the sort key for slices in order of arrival. Binding conditions, if known, put a slice last."""
     late = features.knows_shares
     return lambda entry: (late and entry.has_binding_conditions, entry.arrival)
 
@@ -289,7 +292,7 @@ def _consumption_problem(sets: dict[str, set[str]], entries: Iterable[SliceEntry
 
 
 def in_allocation_order(pools: Iterable[Pool], features: Features) -> tuple[Pool, ...]:
-    """Sort by driver and pool name or as the slices came; pools with binding conditions last if these are known."""
+    """Sort pools by driver and name, or by arrival. Pools with binding conditions come last if these are known."""
 
     def place(pool: Pool) -> tuple[bool, tuple[object, ...]]:
         return features.knows_shares and _has_binding_conditions(

@@ -1,4 +1,4 @@
-"""Selectors compiled by ``dra_shared.cel``, as the allocator evaluates them (upstream's ``cel`` package)."""
+"""Selectors compiled by ``dra_shared.cel`` (upstream's ``cel`` package)."""
 
 from collections.abc import Set
 
@@ -9,7 +9,7 @@ from dra_scheduler.allocator.pools import PoolDevice
 
 
 class CelProgram:
-    """One expression; one that cannot be compiled fails for every device."""
+    """A compiled expression. An expression that cannot be compiled fails for every device."""
 
     def __init__(self, expression: str, features: Features) -> None:
         self._program: Program | None = None
@@ -22,16 +22,16 @@ class CelProgram:
 
     @property
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain, identifier) of the attributes that it may read; None: it may read all."""
+        """Return the (domain, identifier) of each attribute that it may read, or None if it may read all."""
         return frozenset() if self._program is None else self._program.attributes_read
 
     @property
     def capacity_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain, identifier) of the capacities that it may read; None: it may read all."""
+        """Return the (domain, identifier) of each capacity that it may read, or None if it may read all."""
         return frozenset() if self._program is None else self._program.capacity_read
 
     def verdict(self, device: PoolDevice) -> bool | str:
-        """Whether the device is accepted, or why evaluation failed."""
+        """Return True or False for an accepted or rejected device, or the error text if evaluation failed."""
         if self._program is None:
             return self._error
         spec = device.spec
@@ -43,7 +43,7 @@ class CelProgram:
 
 
 def hint(error: str) -> str:
-    """What to do about an error that missing attributes cause (upstream's ``cel/errors.go``, since 1.37)."""
+    """Return a hint for errors that are caused by missing attributes (upstream's ``cel/errors.go``, since 1.37)."""
     if "no such key:" not in error:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Reasons why a device was rejected for a request; each is recorded by the very check that the search made."""
+"""Reasons why a device was rejected for a request. Each is recorded by the check that rejected it."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from dra_scheduler.allocator.pools import CounterKey
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """Claims hold the device, by key."""
+    """Other claims hold the device. ``claims`` are their keys."""
 
     claims: tuple[str, ...]
 
@@ -23,7 +23,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Claims of the same attempt have picked the device already, by key."""
+    """Other claims of the same attempt have picked the device. ``claims`` are their keys."""
 
     claims: tuple[str, ...]
 
@@ -33,7 +33,7 @@ class Picked:
 
 @dataclass(frozen=True, slots=True)
 class BindingUnsupported:
-    """The device has binding conditions while that feature is off."""
+    """The device has binding conditions, and the feature is off."""
 
     def __str__(self) -> str:
         return "has binding conditions, but the DRADeviceBindingConditions feature is disabled"
@@ -41,7 +41,7 @@ class BindingUnsupported:
 
 @dataclass(frozen=True, slots=True)
 class CountersUnsupported:
-    """The device consumes counters while that feature is off."""
+    """The device consumes counters, and the feature is off."""
 
     def __str__(self) -> str:
         return "consumes counters, but the DRAPartitionableDevices feature is disabled"
@@ -49,7 +49,7 @@ class CountersUnsupported:
 
 @dataclass(frozen=True, slots=True)
 class OperationsNotSkipped:
-    """The device's slice says that node operations can be skipped: ``disabled`` in the cluster, or the node can't."""
+    """The slice allows skipping node operations, but the feature is ``disabled`` or the node does not support it."""
 
     disabled: bool
 
@@ -62,7 +62,7 @@ class OperationsNotSkipped:
 
 @dataclass(frozen=True, slots=True)
 class GroupsClash:
-    """Other devices that draw from the counter set have no group in common with the device, or have none at all."""
+    """The other devices on the counter set have no group in common with the device, or have none at all."""
 
     counter_set: str
     groups: tuple[str, ...]
@@ -80,13 +80,13 @@ class GroupsClash:
 
 @dataclass(frozen=True, slots=True)
 class SelectorRejected:
-    """A selector is not true for the device or, with ``error``, cannot be evaluated.
+    """A selector is false for the device or, with ``error``, cannot be evaluated.
 
-    ``attributes`` are the attributes and capacities that it may have read, by name; all where that is unknown.
-    ``lacks`` are attributes that it may have read and the device does not have.
+    ``attributes`` are the names and values that the selector may have read, or all of them if that is
+    unknown. ``lacks`` are attributes that it may have read and that the device does not have.
     """
 
-    of_class: str  # the class's name, or empty for the request's own selectors
+    of_class: str  # The name of the class. Empty for the request's own selectors.
     index: int
     expression: str
     error: str
@@ -95,7 +95,7 @@ class SelectorRejected:
 
     @property
     def seen(self) -> str:
-        """The values in words."""
+        """The values that the selector read, as text."""
         values = [f"{name}={value}" for name, value in self.attributes]
         return ", ".join([*values, *(f"no attribute {name}" for name in self.lacks if not self.error)])
 
@@ -108,7 +108,7 @@ class SelectorRejected:
 
 @dataclass(frozen=True, slots=True)
 class OtherNode:
-    """The slice selects nodes a device, and this device is not for this node."""
+    """The slice selects nodes for each device, and this device is not for this node."""
 
     def __str__(self) -> str:
         return "not reachable from this node"
@@ -116,13 +116,13 @@ class OtherNode:
 
 @dataclass(frozen=True, slots=True)
 class Tainted:
-    """No toleration of the request is for the taint."""
+    """No toleration of the request matches the taint."""
 
     taint: DeviceTaint
 
     @property
     def text(self) -> str:
-        """The taint as kubectl writes it."""
+        """The taint in kubectl's notation."""
         value = f"={self.taint.value}" if self.taint.value else ""
         return f"{self.taint.key}{value}:{self.taint.effect}"
 
@@ -132,9 +132,10 @@ class Tainted:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintUnmet:
-    """The device does not go together with those picked before it.
+    """The device conflicts with the devices that were picked before it.
 
-    ``value`` is what the device has (None: nothing that counts), ``others`` what it was compared with.
+    ``value`` is the device's value (None if there is nothing to compare), ``others`` the values that it was
+    compared with.
     """
 
     index: int
@@ -142,12 +143,13 @@ class ConstraintUnmet:
     attribute: str
     value: Value
     others: tuple[Value, ...]
-    # Whether the device has the attribute although nothing of it counts, as of a list while lists are off.
+    # True if the device has the attribute, but in a form that does not count, such as a list while lists are
+    # off.
     present: bool = False
 
     @property
     def texts(self) -> tuple[str, tuple[str, ...]]:
-        """The device's value and the others; with their kinds if those differ, as 1 and "1" look the same."""
+        """The device's value and the others as text. Types are added if they differ: 1 and "1" look alike."""
         kinds = {value[0] for value in (self.value, *self.others) if value is not None}
         value, *others = (
             f"{value_text(each)} ({each[0]})" if len(kinds) > 1 and each is not None else value_text(each)
@@ -167,7 +169,7 @@ class ConstraintUnmet:
 
 @dataclass(frozen=True, slots=True)
 class CounterShort:
-    """Not enough is left of a shared counter; amounts in billionths. ``left`` allows for this attempt's other picks."""
+    """A shared counter has too little left. Amounts are in billionths. ``left`` includes the attempt's picks."""
 
     counter: CounterKey
     needed: int
@@ -180,7 +182,7 @@ class CounterShort:
 
 @dataclass(frozen=True, slots=True)
 class CapacityShort:
-    """The device's capacity does not do."""
+    """The device has too little capacity left."""
 
     shortage: Shortage
 
@@ -196,7 +198,7 @@ class CapacityShort:
 
 @dataclass(frozen=True, slots=True)
 class DeadEnd:
-    """The device itself would do, but with it what the claims need otherwise could not be found."""
+    """The device is acceptable, but with it the rest of the claims could not be satisfied."""
 
     def __str__(self) -> str:
         return "fits, but then the rest of the claims cannot be satisfied"
@@ -224,7 +226,7 @@ def _claims(keys: Iterable[str]) -> str:
 
 
 def value_text(value: Value) -> str:
-    """An attribute's value as people write it."""
+    """Format an attribute's value for people."""
     if value is None:
         return "of no known kind"
     if isinstance(value[1], frozenset):

@@ -29,13 +29,13 @@ ClassLookup = Callable[[str], DeviceClass | None]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """One request or subrequest, as the search needs it."""
+    """A request or subrequest in the form that the search needs."""
 
-    number: int  # among all (sub)requests of the attempt
+    number: int  # its index among all requests and subrequests of the attempt
     claim_index: int
     claim: ResourceClaim
     name: str
-    parent: str  # the request that a subrequest belongs to, or empty
+    parent: str  # the request that contains the subrequest, or empty
     device_class: DeviceClass
     selection: Selection
     all_devices: bool
@@ -44,40 +44,40 @@ class Request:
     tolerations: tuple[DeviceToleration, ...]
     capacity: Mapping[str, str]
     need: Need
-    # Expressions by the attribute that they stand for.
+    # Expressions by the name of the attribute that they define.
     derived: Mapping[str, str]
 
     @property
     def full_name(self) -> str:
-        """``request`` or ``request/subrequest``, as results and configurations name it."""
+        """The name in results and configurations: ``request`` or ``request/subrequest``."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     @property
     def names(self) -> tuple[str, str]:
-        """The request's name and the subrequest's (or empty), as constraints are asked."""
+        """The names of the request and the subrequest (or empty), as arguments for constraints."""
         return (self.parent, self.name) if self.parent else (self.name, "")
 
     @property
     def where(self) -> str:
-        """How errors begin."""
+        """The prefix of error messages."""
         return f"claim {self.claim.key}, request {self.name}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A request with its alternatives: itself, or its subrequests in order of preference."""
+    """A request with its alternatives: only itself, or its subrequests in order of preference."""
 
     claim_index: int
     spec: DeviceRequest
     alternatives: tuple[Request, ...]
     prioritized: bool
-    # The first of its claim, with claims before it: where upstream starts over with the result limit.
+    # True for the first entry of each claim but the first. Upstream restarts the result limit there.
     starts_claim: bool
 
 
 @dataclass(frozen=True, slots=True)
 class RequestEnd:
-    """The last of the ``entries`` has been looked at, and is to be counted with those of its claim before it."""
+    """A check after the last of ``entries``: count the devices of these requests of the claim."""
 
     claim: ResourceClaim
     entries: tuple[Entry, ...]
@@ -85,7 +85,7 @@ class RequestEnd:
 
 @dataclass(frozen=True, slots=True)
 class ClaimEnd:
-    """All requests of a claim have been looked at: its devices are to be counted, and ``error`` raised if set."""
+    """A check after all requests of a claim: count its devices, and raise ``error`` if it is set."""
 
     claim: ResourceClaim
     entries: tuple[Entry, ...]
@@ -94,10 +94,10 @@ class ClaimEnd:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The claims of one scheduling attempt, checked as far as that doesn't depend on the node.
+    """The claims of a scheduling attempt after the checks that do not depend on the node.
 
-    ``checks`` are what is left to do for each node, in upstream's order: a request for all devices, a request or claim
-    whose devices are to be counted, or the error at which to stop.
+    ``checks`` are the remaining checks for each node, in upstream's order: a request for all devices, a
+    request or claim whose devices have to be counted, or the error that ends the attempt.
     """
 
     claims: tuple[ResourceClaim, ...]
@@ -253,5 +253,5 @@ def check_claims(
     selectors: Selectors,
     needs: Needs,
 ) -> Attempt:
-    """Everything about the claims that is the same for all nodes; errors are kept for their turn."""
+    """Check everything about the claims that is the same for all nodes. Errors are kept for upstream's order."""
     return _Checker(features, lookup, selectors, needs).attempt(claims)

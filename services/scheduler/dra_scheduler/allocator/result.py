@@ -1,4 +1,4 @@
-"""Allocation results, as the API stores them, made from the picked devices.
+"""Allocation results in the form of the API, built from the picked devices.
 
 Mirrors the end of upstream's ``Allocate`` in ``structured/internal/*/allocator_*.go``.
 """
@@ -25,7 +25,7 @@ _SHARES = uuid.UUID("6c2b3f0e-9f0f-5d7c-8d4a-3d1f0a5b7c11")
 
 
 def derived_share_id(pick: Pick) -> str:
-    """A share id that is the same whenever the same claim gets a share of the same device for the same request."""
+    """Return a share id that is always the same for the same claim, request and device."""
     claim = pick.request.claim
     return str(
         uuid.uuid5(_SHARES, f"{claim.metadata.uid or claim.key} {pick.request.full_name} {pick.device.id}")
@@ -40,14 +40,14 @@ def results(
     features: Features,
     share_id: ShareIds,
 ) -> tuple[AllocationResult, ...]:
-    """One result a claim.
+    """Return one result for each claim.
 
     Raises:
         AllocationError: a picked device's node selector has several terms.
     """
     chosen: list[list[tuple[Entry, Request]]] = [[] for _ in attempt.claims]
     for position, entry in enumerate(attempt.entries):
-        # Upstream starts from the first alternative, and so shall those that were never tried.
+        # Upstream's default is the first alternative, also for entries that were never tried.
         chosen[entry.claim_index].append((entry, entry.alternatives[selected.get(position, 0)]))
     return tuple(
         AllocationResult(
@@ -81,7 +81,7 @@ def _device(pick: Pick, features: Features, share_id: ShareIds) -> DeviceRequest
 def _configuration(
     claim: ResourceClaim, chosen: Sequence[tuple[Entry, Request]], features: Features
 ) -> tuple[DeviceAllocationConfiguration, ...]:
-    """Each class's configurations, once, for the requests that use it; then the claim's own."""
+    """Return the configurations of each class once, for the requests that use it, then the claim's own."""
     merged = features.configurations_are_merged
     by_class: dict[str, list[Request]] = {}
     for _, request in chosen:
@@ -96,7 +96,7 @@ def _configuration(
     for config in claim.spec.devices.config:
         copies = 1
         if config.requests:
-            # Until 1.36 once for each request that it names.
+            # Until 1.36, a configuration is repeated for each request that it names.
             named = sum(_is_named(one, config.requests) for one in chosen)
             copies = min(1, named) if merged else named
         copy = DeviceAllocationConfiguration(
@@ -116,7 +116,7 @@ def _is_named(one: tuple[Entry, Request], requests: Sequence[str]) -> bool:
 def _for_all(
     config: DeviceAllocationConfiguration, chosen: Iterable[tuple[Entry, Request]]
 ) -> DeviceAllocationConfiguration:
-    """One for all requests names none."""
+    """Remove the request names from a configuration that applies to all requests."""
     if not all(_is_named(one, config.requests) for one in chosen):
         return config
     return DeviceAllocationConfiguration(source=config.source, opaque=config.opaque)
@@ -125,7 +125,7 @@ def _for_all(
 def _node_selector(
     claim: ResourceClaim, picks: Iterable[Pick], node_name: str, features: Features
 ) -> NodeSelector | None:
-    """Where the devices can be reached: one node, what all their selectors ask for, or (None) everywhere."""
+    """Return the nodes that can reach the devices: one node, the union of all selectors, or None for every node."""
     fields: list[NodeSelectorRequirement] = []
     expressions: list[NodeSelectorRequirement] = []
     for pick in picks:

@@ -1,13 +1,13 @@
-"""The search for devices: upstream's depth-first order and first solution, without walking equal branches again.
+"""The search for devices: upstream's depth-first order and first solution, but equivalent branches are skipped.
 
-Upstream recurses a level a device. Here each open decision is a frame on a list, so that neither many devices nor many
-claims meet an interpreter limit.
+Upstream recurses for each device. Here each open decision is a frame on a list, so the number of devices and
+claims is not limited by the interpreter's recursion limit.
 
-Until 1.36 upstream does not always undo everything when it takes a device back (see ``constraints``; reserved counters
-also stay reserved when a taint or constraint turns the device away, or when the device can be shared), and goes on from
-there.
-The same happens here, and is counted in ``Picks.leaks``: as long as a failed branch left nothing behind, the same
-branch with an equal device, or from an equal position, would fail as well and is skipped; else it is walked.
+Until 1.36 upstream does not always restore its state when it removes a device (see ``constraints``; counters
+also stay reserved if a taint or constraint rejects the device, or if the device can be shared). Upstream
+continues from there, and so does this search, which counts such cases in ``Picks.leaks``. If a failed branch
+leaked nothing, the same branch with an equivalent device, or from an equal position, would fail as well and
+is skipped. Otherwise it is searched.
 """
 
 import enum
@@ -27,21 +27,21 @@ from dra_scheduler.allocator.requests import MAX_RESULTS, Attempt, Request
 from dra_scheduler.allocator.selectors import Candidate, Rejection
 
 _CHECK_EVERY: Final = 64
-# Dead positions are only remembered after so many dead ends: a short search needs no memory.
+# Dead positions are remembered only after this many dead ends. A short search does not need the memory.
 _REMEMBER_AFTER: Final = 64
-# When to ask whether there can be a solution at all.
+# The number of dead ends after which the search checks whether there can be a solution.
 _CHECK_FEASIBILITY_AFTER: Final = 128
 
 
 class SearchRecorder(Recorder, Protocol):
-    """Records what a search did; a Trace."""
+    """Records the steps of a search. Implemented by Trace."""
 
     def started(self, request: Request) -> None:
-        """The search begins to look for the request's devices."""
+        """Record that the search for the request's devices begins."""
 
 
 class Outcome(enum.Enum):
-    """How a branch ended: with everything allocated, without, or because a claim would get too many results."""
+    """The end of a branch: all devices allocated, some not, or a claim exceeds the maximum number of results."""
 
     DONE = enum.auto()
     FAILED = enum.auto()
@@ -49,7 +49,7 @@ class Outcome(enum.Enum):
 
 
 class _Frame:
-    """An open decision. ``contains``: exceeding the limit is no reason to give up what was decided before."""
+    """An open decision. If ``contains`` is set, exceeding the limit does not abandon the decisions before it."""
 
     __slots__ = ("contains", "leaks", "position", "remember")
 
@@ -61,7 +61,7 @@ class _Frame:
 
 
 class _Slot(_Frame):
-    """One device of a request: the candidate at ``at - 1`` is picked, those from ``at`` on come next."""
+    """One device of a request. The candidate at ``at - 1`` is picked, and those from ``at`` on are tried next."""
 
     __slots__ = ("at", "branch_leaks", "candidates", "dead", "dead_leaks", "index", "request")
 
@@ -80,13 +80,14 @@ class _Slot(_Frame):
         self.candidates = candidates
         self.at = at
         self.branch_leaks = 0
-        # What failed, and is not worth trying again with an equal device as long as nothing more has leaked.
+        # Keys of candidates that failed. An equivalent device is not tried again unless more has leaked
+        # since.
         self.dead: set[Hashable] = set()
         self.dead_leaks = 0
 
 
 class _Everything(_Frame):
-    """One device of a request for all devices: there is just one to try."""
+    """One device of a request for all devices. There is only one candidate."""
 
     __slots__ = ("index", "request", "tried")
 
@@ -98,7 +99,7 @@ class _Everything(_Frame):
 
 
 class _Choice(_Frame):
-    """The alternatives of a request; ``next - 1`` is being tried."""
+    """The alternatives of a request. ``next - 1`` is being tried."""
 
     __slots__ = ("all_exceeded", "next")
 
@@ -109,7 +110,7 @@ class _Choice(_Frame):
 
 
 class Search:
-    """One search on one node."""
+    """A search on one node."""
 
     def __init__(
         self,
@@ -146,10 +147,11 @@ class Search:
         return self._equivalence
 
     def run(self) -> Outcome:
-        """Searches; the solution is then what has been picked.
+        """Run the search. On success, the solution is the current set of picks.
 
         Raises:
-            AllocationError: a selector cannot be evaluated for a device that was reached, or as the ``check`` raises.
+            AllocationError: a selector cannot be evaluated for a device that the search reached, or
+                ``check`` raised.
         """
         outcome = self._open(0, False)
         while outcome is not Outcome.DONE:
@@ -166,7 +168,7 @@ class Search:
         return outcome
 
     def selected(self) -> dict[int, int]:
-        """After success: for each position with alternatives, which one was chosen."""
+        """Return the index of the chosen alternative for each position with alternatives. Call it after success."""
         return {frame.position: frame.next - 1 for frame in self._stack if isinstance(frame, _Choice)}
 
     def _count_step(self) -> None:
@@ -175,7 +177,7 @@ class Search:
             self._check()
 
     def _open(self, position: int, contains: bool) -> Outcome | None:
-        """Starts with the next request; None means that a frame was opened for it."""
+        """Start the next request. Return None if a frame was opened for it."""
         if position == len(self._entries):
             return Outcome.DONE
         entry = self._entries[position]
@@ -225,7 +227,7 @@ class Search:
         return self._next_alternative(frame)
 
     def _come_back(self, frame: _Frame, outcome: Outcome) -> Outcome | None:
-        """A branch of the frame has failed; None: the frame may have others."""
+        """Handle a failed branch of the frame. Return None if the frame may have other candidates."""
         if isinstance(frame, _Choice):
             if outcome is Outcome.FAILED:
                 frame.all_exceeded = False
@@ -276,7 +278,7 @@ class Search:
         """Continue with the next device of a request for all devices, or with the next request."""
         request, index = frame.request, frame.index + 1
         if self._features.alternatives_end_as_the_first:
-            # Upstream drops the index of the alternative here.
+            # Upstream loses the index of the alternative here.
             request = self._entries[frame.position].alternatives[0]
         wanted = request.count
         if request.all_devices:
@@ -329,11 +331,11 @@ class Search:
         return self._close(frame, Outcome.FAILED)
 
     def _next(self, frame: _Slot) -> int:
-        """Where the search for the next device of the same request begins."""
+        """Return the index at which the search for the next device of the same request begins."""
         return 0 if self._features.starts_over else frame.at
 
     def _branch_failed(self, frame: _Slot, outcome: Outcome) -> bool:
-        """Takes the frame's device back; whether the next one is worth trying."""
+        """Remove the frame's device. Return True if the next candidate is worth trying."""
         picks = self._picks
         self._dead_ends += 1
         picks.give_back(frame.request.claim_index)
@@ -354,7 +356,7 @@ class Search:
             self._recorder.turned_away(frame.request, pool, device, DeadEnd())
 
     def _situation(self, position: int) -> Hashable:
-        """Everything that decides whether the requests from here on can be satisfied."""
+        """Return everything that decides whether the requests from this position on can be satisfied."""
         picks, claim_index = self._picks, self._entries[position].claim_index
         devices = Counter(
             (self.equivalence.lasting(device, pool), condition) for device, pool, condition in picks.touched()
@@ -371,7 +373,7 @@ class Search:
 
 
 def selector_error(request: Request, device: PoolDevice, failing: Rejection, features: Features) -> str:
-    """How upstream reports a selector that cannot be compiled or evaluated."""
+    """Return upstream's error text for a selector that cannot be compiled or evaluated."""
     if failing.index < 0:
         return failing.error
     of = f"class {request.device_class.metadata.name}" if failing.of_class else f"claim {request.claim.key}"

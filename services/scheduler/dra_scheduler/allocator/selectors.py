@@ -1,4 +1,4 @@
-"""Which devices the CEL selectors of classes and requests accept, evaluated once for devices with equal attributes."""
+"""Evaluation of the CEL selectors of classes and requests, once for all devices with equal attributes."""
 
 import functools
 from collections.abc import Callable, Set
@@ -10,11 +10,11 @@ from dra_shared.semver import Semver, SemverError
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.pools import Pool, PoolDevice
 
-# How many pools' worth of answers a pool keeps before it starts over.
+# The maximum number of cached selections for a pool.
 _MAX_SELECTIONS = 64
 _MAX_PROGRAMS = 1024
 _MAX_SHAPES = 4096
-# How many expressions' verdicts a device keeps.
+# The maximum number of expressions whose verdicts are cached for a device.
 _MAX_VERDICTS = 128
 
 
@@ -23,14 +23,14 @@ class Program(Protocol):
 
     @property
     def attributes_read(self) -> Set[tuple[str | None, str]] | None:
-        """(domain or None for any, identifier) of the attributes that it may read; None: it may read all."""
+        """Return (domain or None for any, identifier) of each attribute that it may read, or None for all."""
 
     @property
     def capacity_read(self) -> Set[tuple[str | None, str]] | None:
-        """The same for capacities."""
+        """Return (domain or None for any, identifier) of each capacity that it may read, or None if it may read all."""
 
     def verdict(self, device: PoolDevice) -> bool | str:
-        """Whether the device is accepted or, as text, why evaluation failed."""
+        """Return True or False for an accepted or rejected device, or the error text if evaluation failed."""
 
 
 Compile = Callable[[str], Program]
@@ -45,7 +45,7 @@ class _Names(NamedTuple):
 
 
 class _Expression:
-    """An expression, compiled when first needed, and its verdicts by what it reads of a device."""
+    """An expression, compiled when it is first needed, and its verdicts by the values that it reads."""
 
     __slots__ = ("_compile", "_found", "_names", "_program", "_verdicts", "text")
 
@@ -54,9 +54,9 @@ class _Expression:
         self._compile = compile_
         self._program: Program | None = None
         self._verdicts: dict[object, bool | str] = {}
-        # Under which names a driver's devices may have what is read; None: everything is read.
+        # The names that the expression may read from devices of a driver. None if it reads everything.
         self._names: dict[str, tuple[str, ...] | None] = {}
-        # By driver and the names of what a device has: what of that is read.
+        # By driver and the names that a device has: those names that the expression reads.
         self._found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], _Names] = {}
 
     def verdict(self, device: PoolDevice, *, lists: bool) -> bool | str:
@@ -80,7 +80,7 @@ class _Expression:
         return known
 
     def _shape(self, device: PoolDevice, program: Program, lists: bool) -> object:
-        """Devices with equal shapes get equal verdicts; None: only this device is like itself."""
+        """Return a key. Devices with equal keys get equal verdicts. None if only this device has the verdict."""
         driver, spec = device.id.driver, device.spec
         if driver not in self._names:
             self._names[driver] = _names_read(_all_reads(program), driver)
@@ -105,7 +105,7 @@ class _Expression:
         return self._program
 
     def values_seen(self, device: PoolDevice) -> tuple[tuple[str, str], ...]:
-        """The attributes and capacities that the expression may read of the device, by name, as text."""
+        """Return the names and values of attributes and capacities that the expression may read from the device."""
         spec, names = device.spec, self._names_in(device)
         values = {name: attribute_text(spec.attributes[name]) for name in names.attributes}
         for name in names.capacity:
@@ -113,7 +113,7 @@ class _Expression:
         return tuple(values.items())
 
     def attributes_lacked(self, device: PoolDevice) -> tuple[str, ...]:
-        """The attributes of the device's own driver that the expression may read and the device does not have."""
+        """Return the attributes of the device's own driver that the expression may read and the device lacks."""
         return self._names_in(device).lacked
 
     def _names_in(self, device: PoolDevice) -> _Names:
@@ -167,7 +167,7 @@ def _names_read(reads: Set[tuple[str | None, str]] | None, driver: str) -> tuple
 
 
 def _well_formed(attribute: DeviceAttribute, lists: bool) -> bool:
-    """Whether every expression can be evaluated with the attribute around; the others fail whatever they read."""
+    """True if expressions can be evaluated for a device with the attribute. Otherwise every expression fails."""
     if attribute.string is not None or attribute.int_ is not None or attribute.bool_ is not None:
         scalar = True
     else:
@@ -187,7 +187,7 @@ def _is_version(text: str) -> bool:
 
 
 def attribute_text(attribute: DeviceAttribute) -> str:
-    """The value of an attribute for people to read."""
+    """Format the value of an attribute for people."""
     for value in (attribute.string, attribute.version):
         if value is not None:
             return value
@@ -201,7 +201,7 @@ def attribute_text(attribute: DeviceAttribute) -> str:
 
 
 class Rejection:
-    """Which selector was false, or failed. ``index`` is negative where it was the device's own node selector."""
+    """The selector that was false or failed. ``index`` is negative for the device's own node selector."""
 
     __slots__ = ("error", "expression", "index", "of_class")
 
@@ -212,12 +212,12 @@ class Rejection:
         self.error = error
 
 
-# A device to be tried, its pool, and the selector that fails for it and so stops the search.
+# A device to try, its pool, and the selector that fails for it and therefore ends the search.
 Candidate = tuple[PoolDevice, Pool, Rejection | None]
 
 
 class Selection:
-    """The selectors of a class followed by those of a request: all must accept a device."""
+    """The selectors of a class followed by those of a request. All of them must accept a device."""
 
     __slots__ = ("_features", "_of_class", "_of_request")
 
@@ -229,7 +229,7 @@ class Selection:
         self._of_request = of_request
 
     def rejection(self, device: PoolDevice) -> Rejection | None:
-        """The first selector that does not accept the device."""
+        """Return the first selector that does not accept the device, or None."""
         lists = self._features.lists_are_readable
         for of_class, expressions in ((True, self._of_class), (False, self._of_request)):
             for index, expression in enumerate(expressions):
@@ -239,21 +239,21 @@ class Selection:
         return None
 
     def values_seen(self, rejection: Rejection, device: PoolDevice) -> tuple[tuple[str, str], ...]:
-        """The attributes and capacities that the selector may have read of the device, by name."""
+        """Return the names and values that the selector may have read from the device."""
         expressions = self._of_class if rejection.of_class else self._of_request
         return () if rejection.index < 0 else expressions[rejection.index].values_seen(device)
 
     def attributes_lacked(self, rejection: Rejection, device: PoolDevice) -> tuple[str, ...]:
-        """The attributes that the selector may have read and the device does not have."""
+        """Return the attributes that the selector may have read and the device does not have."""
         expressions = self._of_class if rejection.of_class else self._of_request
         return () if rejection.index < 0 else expressions[rejection.index].attributes_lacked(device)
 
     def bindable(self, device: PoolDevice) -> bool:
-        """Whether the device has no binding conditions, or they are supported."""
+        """True if the device has no binding conditions, or the feature is on."""
         return self._features.device_binding or not device.spec.binding_conditions
 
     def candidates(self, pool: Pool) -> tuple[Candidate, ...]:
-        """The pool's devices that are accepted or whose selectors fail, in order."""
+        """Return the pool's devices that are accepted or whose selectors fail, in order."""
         known = pool.selections.get(self)
         if known is None:
             found: list[Candidate] = []
@@ -279,7 +279,7 @@ class Selectors:
         self._selections: dict[tuple[tuple[str, ...], tuple[str, ...]], Selection] = {}
 
     def selection(self, of_class: tuple[str, ...], of_request: tuple[str, ...]) -> Selection:
-        """The same object for the same expressions."""
+        """Return the selection for these expressions. Equal arguments give the same object."""
         key = (of_class, of_request)
         known = self._selections.get(key)
         if known is None:
@@ -302,7 +302,7 @@ class Selectors:
 
 
 def default_compile(features: Features) -> Compile:
-    """dra_shared.cel, loaded when the first expression needs it."""
+    """Return a function that compiles with dra_shared.cel, which is imported when the first expression needs it."""
 
     def compile_(text: str) -> Program:
         from dra_scheduler.allocator.programs import CelProgram

@@ -1,4 +1,4 @@
-"""All slices, indexed so that a node finds its pools without looking at the rest of the cluster.
+"""All slices, indexed so that the pools of a node are found without reading all slices of the cluster.
 
 Upstream gathers the pools of a node from all slices (``GatherPools``); this keeps what has not changed.
 """
@@ -19,14 +19,14 @@ from dra_scheduler.allocator.views import View
 
 
 class _PoolSlices:
-    """The slices of one pool, by who can reach them."""
+    """The slices of one pool, indexed by the nodes that can reach them."""
 
     def __init__(self) -> None:
         self.version = 0
         self.entries: dict[object, SliceEntry] = {}
         self.generations: dict[int, int] = {}
-        # Slices of one node; slices with counters, which upstream shows to every node; and slices to be asked.
-        # ``common`` are the last two, in their order of arrival.
+        # Slices of one node; slices with counters, which upstream shows to every node; and slices whose
+        # selector has to be evaluated. ``common`` has the last two, in order of arrival.
         self.by_node: dict[str, dict[SliceEntry, None]] = {}
         self.for_all: dict[SliceEntry, None] = {}
         self.selective: set[SliceEntry] = set()
@@ -35,7 +35,7 @@ class _PoolSlices:
         self._views: dict[tuple[SliceEntry, ...], Pool | None] = {}
 
     def add(self, key: object, entry: SliceEntry, features: Features) -> None:
-        """A slice has come."""
+        """Add a slice."""
         self._views.clear()
         self.entries[key] = entry
         self.generations[entry.generation] = self.generations.get(entry.generation, 0) + 1
@@ -56,7 +56,7 @@ class _PoolSlices:
             self.common[entry] = None
 
     def remove(self, key: object) -> None:
-        """A slice has gone."""
+        """Remove a slice."""
         self._views.clear()
         entry = self.entries.pop(key)
         self.generations[entry.generation] -= 1
@@ -72,11 +72,11 @@ class _PoolSlices:
                 del self.by_node[name]
 
     def counting(self) -> Iterable[SliceEntry]:
-        """Those that the pool's counters depend on."""
+        """Return the slices that the pool's counters depend on."""
         return self._counting
 
     def view(self, pool_id: PoolID, relevant: Sequence[SliceEntry], features: Features) -> Pool | None:
-        """The pool as nodes see it that can reach just these slices; those nodes share the object."""
+        """Return the pool for nodes that can reach exactly these slices. Those nodes share the object."""
         key = tuple(relevant)
         if key not in self._views:
             self._views[key] = view_pool(pool_id, relevant, self, features)
@@ -84,7 +84,7 @@ class _PoolSlices:
 
 
 class _NodeView:
-    """What one node sees, as long as nothing changes."""
+    """The pools of one node, valid until a version changes."""
 
     __slots__ = ("local_version", "node", "shared_version", "view")
 
@@ -96,9 +96,10 @@ class _NodeView:
 
 
 class Snapshot:
-    """The resource slices of a cluster, changed one at a time.
+    """The resource slices of a cluster, updated one at a time.
 
-    Only what depends on a changed slice is worked out again: pools of one node leave every other node's view alone.
+    Only the views that depend on a changed slice are computed again. A change to a pool of one node does not
+    affect the views of other nodes.
     """
 
     def __init__(self, features: Features, slices: Iterable[ResourceSlice] = ()) -> None:
@@ -106,50 +107,50 @@ class Snapshot:
         self._pools: dict[PoolID, _PoolSlices] = {}
         self._where: dict[object, PoolID] = {}
         self._local: dict[str, dict[PoolID, None]] = {}
-        # Pools that more than one node may see; and, of the pools that other nodes only see the counters of, those
-        # which another node finds incomplete or invalid.
+        # Pools that more than one node may see. And, among pools of which other nodes only see the counters,
+        # those that another node finds incomplete or invalid.
         self._shared: dict[PoolID, None] = {}
         self._troubled: dict[PoolID, Pool] = {}
         self._node_versions: dict[str, int] = {}
         self._shared_version = 0
         self._clock = 0
         self._node_views: dict[str, _NodeView] = {}
-        # Nodes that see the same pools share one view.
+        # Nodes with the same pools share one view.
         self._shared_views: WeakValueDictionary[tuple[Pool, ...], View] = WeakValueDictionary()
         for number, slice_ in enumerate(slices):
-            # Not by name: a bare list may have duplicates, which must make their pool invalid.
+            # Do not key by name alone: a list may contain duplicates, which must make their pool invalid.
             self._put((slice_.metadata.name, number), slice_)
 
     def set_slice(self, slice_: ResourceSlice) -> None:
-        """A slice is new or has changed."""
+        """Add or replace a slice."""
         self._put(slice_.metadata.name, slice_)
 
     def delete_slice(self, name: str) -> None:
-        """A slice is gone; one that isn't known is no error."""
+        """Remove a slice. Ignored if it does not exist."""
         self._remove(name)
 
     def slices(self) -> Iterator[ResourceSlice]:
-        """All slices."""
+        """Return all slices."""
         return (entry.slice for pool in self._pools.values() for entry in pool.entries.values())
 
     def devices(self) -> Iterator[PoolDevice]:
-        """Yield the devices of all slices, whatever their generation."""
+        """Yield the devices of all slices of all generations."""
         for pool in self._pools.values():
             for entry in pool.entries.values():
                 yield from entry.devices
 
     def slices_of(self, pool_id: PoolID) -> Iterator[ResourceSlice]:
-        """Yield the slices of one pool, whatever their generation and node."""
+        """Yield the slices of one pool, of all generations and nodes."""
         pool = self._pools.get(pool_id)
         return (entry.slice for entry in pool.entries.values()) if pool is not None else iter(())
 
     def slices_for(self, node_name: str) -> Iterator[ResourceSlice]:
-        """The slices of all pools that the node may see anything of."""
+        """Return the slices of all pools of which the node may see any part."""
         for pool_id in {**self._local.get(node_name, {}), **self._shared, **dict.fromkeys(self._troubled)}:
             yield from (entry.slice for entry in self._pools[pool_id].entries.values())
 
     def newest(self, pool_id: PoolID) -> list[SliceEntry]:
-        """The slices of the pool's newest generation, whichever nodes they are for; none if there is no such pool."""
+        """Return the slices of the pool's newest generation, for any node. Empty if the pool does not exist."""
         pool = self._pools.get(pool_id)
         if pool is None:
             return []
@@ -157,7 +158,7 @@ class Snapshot:
         return [entry for entry in pool.entries.values() if entry.generation == generation]
 
     def invalid_reason(self, pool_id: PoolID) -> str | None:
-        """Why the pool as a whole contradicts itself; None if it does not."""
+        """Return the reason why the whole pool is inconsistent, or None."""
         pool = self._pools.get(pool_id)
         entries = self.newest(pool_id)
         if pool is None or len(entries) != entries[0].slice.spec.pool.resource_slice_count:
@@ -166,11 +167,11 @@ class Snapshot:
         return view.invalid_reason if view is not None else None
 
     def pools(self, node: Node) -> tuple[Pool, ...]:
-        """What the node sees, in allocation order; raises as :meth:`view`."""
+        """Return the pools of the node, in allocation order. Raises like :meth:`view`."""
         return self.view(node).pools
 
     def view(self, node: Node) -> View:
-        """What the node sees, as an object that stays the same as long as that does.
+        """Return the view of the node. The object is the same as long as its contents are.
 
         Raises:
             AllocationError: a slice's node selector cannot be evaluated.
@@ -194,22 +195,22 @@ class Snapshot:
 
     @property
     def shared_version(self) -> int:
-        """Grows with each change that any node may see, other than those that a slice names."""
+        """A version that grows with each change that any node may see, except for slices that name a node."""
         return self._shared_version
 
     def stamp(self, node_name: str) -> tuple[int, int]:
-        """Changes whenever what the node sees may have changed."""
+        """Return a value that changes whenever the node's view may have changed."""
         return self._local_version(node_name), self._shared_version
 
     def known_pools(self, node_name: str) -> tuple[Pool, ...] | None:
-        """What :meth:`pools` last found for the node, if that still holds."""
+        """Return the last result of :meth:`pools` for the node if it is still valid, or None."""
         view = self._node_views.get(node_name)
         if view is None or (view.local_version, view.shared_version) != self.stamp(node_name):
             return None
         return view.view.pools
 
     def forget_node(self, node_name: str) -> None:
-        """Drops what is remembered about a node that is gone."""
+        """Drop the cached view of a node that was deleted."""
         self._node_views.pop(node_name, None)
 
     def _put(self, key: object, slice_: ResourceSlice) -> None:
@@ -247,7 +248,7 @@ class Snapshot:
             self._refresh(pool_id, {name}, was_selective)
 
     def _refresh(self, pool_id: PoolID, node_names: set[str | None], was_selective: bool) -> None:
-        """Brings the indexes up to date after a slice of the pool, perhaps those nodes' own, came or went."""
+        """Update the indexes after a slice of the pool was added or removed. ``node_names`` are the slice's nodes."""
         self._clock += 1
         pool = self._pools[pool_id]
         pool.version = self._clock
@@ -274,7 +275,7 @@ class Snapshot:
             del self._pools[pool_id]
 
     def _local_version(self, node_name: str) -> int:
-        """Grows with each change to the pools that have slices of that node."""
+        """Return a version that grows with each change to a pool that has slices of that node."""
         newest = self._node_versions.get(node_name, 0)
         for pool_id in self._local.get(node_name, ()):
             newest = max(newest, self._pools[pool_id].version)
@@ -298,7 +299,7 @@ class Snapshot:
 
 
 def _trouble(pool: Pool | None) -> tuple[object, ...] | None:
-    """What a node sees of a pool whose devices it can't use."""
+    """Return the properties that a node sees of a pool whose devices it cannot use."""
     if pool is None:
         return None
     return pool.generation, pool.incomplete, pool.slices_known, pool.slices_wanted, pool.invalid_reason

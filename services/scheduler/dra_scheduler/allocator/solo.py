@@ -1,6 +1,6 @@
-"""The verdict on each device for each request by itself, for explanations.
+"""Verdicts on each device for each request considered alone, for explanations.
 
-A search ends with its first solution, so it says nothing of the devices and alternatives that come after it.
+A search ends with its first solution, so it gives no verdict on later devices and alternatives.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +21,12 @@ class _FirstReason:
         self.reason: Reason | None = None
 
     def take(self) -> Reason | None:
-        """Return the reason, and start over."""
+        """Return the reason and reset it."""
         reason, self.reason = self.reason, None
         return reason
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
-        """Keep the reason if there is none yet."""
+        """Keep the reason if it is the first."""
         self.reason = self.reason or reason
 
 
@@ -36,7 +36,7 @@ def judge(
     candidates: Callable[[Request], Sequence[Candidate]],
     new_picks: Callable[[Recorder], Picks],
 ) -> None:
-    """Count the devices that each request could have by itself, and record why it could not have the others."""
+    """Record the devices that each request could have by itself, and the reasons against the others."""
     for request in requests:
         recorder = _FirstReason()
         picks = new_picks(recorder)
@@ -50,7 +50,8 @@ def judge(
             if reason is not None:
                 trace.not_reached(request, device, reason)
             if picks.leaks != leaks:
-                # What upstream leaves behind must not count against the next device.
+                # Use new picks for each device: state that upstream leaks must not count against the next
+                # device.
                 picks = new_picks(recorder)
 
 

@@ -9,7 +9,7 @@ from dra_scheduler.allocator.amounts import amount
 
 
 class DeviceID(NamedTuple):
-    """A device in the cluster."""
+    """The identity of a device in the cluster."""
 
     driver: str
     pool: str
@@ -23,9 +23,9 @@ PoolID = tuple[str, str]
 
 
 class Holding(NamedTuple):
-    """What one claim holds of one device: all of it, or the share ``share`` with so many billionths of capacities.
+    """The part of a device that one claim holds: all of it, or a share with the consumed capacity in billionths.
 
-    Amounts are values: how the quantities were spelled makes no difference.
+    Amounts are compared by value, not by notation.
     """
 
     device: DeviceID
@@ -34,7 +34,7 @@ class Holding(NamedTuple):
 
 
 def holdings(allocation: AllocationResult | None, *, shares: bool = True) -> tuple[Holding, ...]:
-    """What the allocation holds, devices with admin access aside; ``shares`` off: whole devices only."""
+    """Return the holdings of an allocation, without admin access. With ``shares`` off, every device counts as whole."""
     if allocation is None:
         return ()
     found = []
@@ -51,40 +51,41 @@ def holdings(allocation: AllocationResult | None, *, shares: bool = True) -> tup
 
 
 class AllocatedState:
-    """Devices in use (upstream's AllocatedState), changed one claim at a time.
+    """Devices in use (upstream's AllocatedState), updated one claim at a time.
 
-    Not to be changed while an allocation runs over it. ``consumable_capacity`` off makes shares count as whole devices,
-    as upstream does while that gate is off.
+    Must not be changed during an allocation. With ``consumable_capacity`` off, shares count as whole
+    devices, as they do upstream while that gate is off.
     """
 
     def __init__(self, *, consumable_capacity: bool = True) -> None:
         self._shares_known = consumable_capacity
         self._claims: dict[str, tuple[Holding, ...]] = {}
-        # Keys of the holders; races may leave a device with more than one.
+        # Keys of the holders. After a race, a device can have more than one.
         self.dedicated: dict[DeviceID, tuple[str, ...]] = {}
         self.shared: dict[DeviceID, tuple[str, ...]] = {}
-        # Consumed capacity a device, in billionths; an entry with nothing but zeros goes away, as upstream.
+        # Consumed capacity of each device, in billionths. As upstream, an entry is removed once all its
+        # amounts are zero.
         self.consumed: dict[DeviceID, dict[str, int]] = {}
         self._versions: dict[PoolID, int] = {}
         self._held_of: dict[PoolID, int] = {}
         self.version = 0
 
     def add(self, claim: ResourceClaim) -> None:
-        """Counts the claim's allocation, in place of what it held before; one without allocation holds nothing."""
+        """Record the claim's allocation and replace the previous one. A claim without allocation holds nothing."""
         self.hold(claim.key, claim.status.allocation)
 
     def remove(self, claim: ResourceClaim) -> None:
-        """Forgets the claim; one that isn't known is no error."""
+        """Remove the claim. Ignored if it is unknown."""
         self.hold(claim.key, None)
 
     def hold(self, key: str, allocation: AllocationResult | None) -> None:
-        """As :meth:`add`, for an allocation that isn't stored in a claim yet."""
+        """Record an allocation that is not stored in a claim yet."""
         self._replace(key, holdings(allocation, shares=self._shares_known))
 
     def hold_devices(
         self, key: str, devices: Iterable[tuple[DeviceID, str | None, Mapping[str, int]]]
     ) -> None:
-        """As :meth:`add`, with the devices spelled out: (device, share id or None, consumed billionths)."""
+        """Record a claim's devices given as (device, share id or None, consumed billionths)."""
         self._replace(
             key, tuple(Holding(d, share, tuple(consumed.items())) for d, share, consumed in devices)
         )
@@ -135,33 +136,33 @@ class AllocatedState:
         self._versions[device[:2]] = self.version
 
     def holdings(self, key: str) -> tuple[Holding, ...]:
-        """What the claim holds."""
+        """Return the devices and shares that the claim holds."""
         return self._claims.get(key, ())
 
     def pool_version(self, pool: PoolID) -> int:
-        """Grows with each change to what is in use of the pool."""
+        """Return a version that grows with each change to the pool's devices in use."""
         return self._versions.get(pool, 0)
 
     def held_of(self, pool: PoolID) -> int:
-        """How many devices of the pool, or shares of them, claims hold."""
+        """Return the number of devices of the pool, or shares of them, that claims hold."""
         return self._held_of.get(pool, 0)
 
     def in_use(self, device: DeviceID) -> bool:
-        """Whether a claim holds the device or a share of it."""
+        """True if a claim holds the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
     def owner(self, device: DeviceID) -> tuple[str, ...]:
-        """The keys of the claims that hold the device or a share of it."""
+        """Return the keys of the claims that hold the device or a share of it."""
         return self.dedicated.get(device, ()) + self.shared.get(device, ())
 
     def holders(self, pool: PoolID) -> tuple[str, ...]:
-        """The keys of the claims that hold devices of the pool, or shares of them."""
+        """Return the keys of the claims that hold devices of the pool or shares of them."""
         return tuple(
             key for key, held in self._claims.items() if any(item.device[:2] == pool for item in held)
         )
 
     def copy(self) -> "AllocatedState":
-        """An independent copy."""
+        """Return an independent copy."""
         other = AllocatedState(consumable_capacity=self._shares_known)
         other._claims = dict(self._claims)
         other.dedicated = dict(self.dedicated)

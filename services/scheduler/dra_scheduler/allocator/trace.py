@@ -1,4 +1,4 @@
-"""A trace of an allocation: which devices the search looked at and why it rejected them; recorded on request."""
+"""A trace of an allocation: the devices that the search considered, and the reasons against them."""
 
 from dataclasses import dataclass, field
 
@@ -10,24 +10,26 @@ from dra_scheduler.allocator.reasons import BindingUnsupported, Reason, Selector
 from dra_scheduler.allocator.requests import Attempt, Request
 from dra_scheduler.allocator.state import DeviceID
 
-# A device can fail in as many ways as there are combinations of others; at most so many are recorded.
+# A device can be rejected once for each combination of other devices. At most this many reasons are recorded.
 _MAX_REASONS = 8
 
 
 @dataclass(slots=True)
 class RequestTrace:
-    """One request or subrequest of a claim: each device that was rejected, and why.
+    """The rejected devices of a request or subrequest, with the reasons.
 
-    A device that different branches of the search rejected for different reasons has several. A device that the search
-    did not reach has the reason why the request could not have it by itself.
-    ``suitable`` are the devices that the request could have by itself. ``reached`` is false if the search never tried
-    the request: an earlier alternative was taken, or an earlier request could not be satisfied.
+    A device has several reasons if branches of the search rejected it for different reasons. A device that
+    the search did not reach has the reason why the request could not have it by itself.
+
+    ``suitable`` are the devices that the request could have by itself. ``reached`` is false if the search
+    never tried the request, because an earlier alternative was taken or an earlier request could not be
+    satisfied.
     """
 
     claim: str
     request: str
     device_class: str
-    # How many devices are asked for; 0: all.
+    # The number of requested devices. 0: all.
     count: int = 0
     devices: dict[DeviceID, list[Reason]] = field(default_factory=dict)
     suitable: list[DeviceID] = field(default_factory=list)
@@ -36,13 +38,13 @@ class RequestTrace:
 
 @dataclass(slots=True)
 class PoolTrace:
-    """One pool that the node sees."""
+    """A pool that the node can see."""
 
     driver: str
     pool: str
     generation: int
     devices: int
-    # Only where devices are not taken from the pool: it lacks slices, or contradicts itself.
+    # Set only if the pool's devices cannot be allocated, because it is incomplete or inconsistent.
     slices_known: int = 0
     slices_wanted: int = 0
     incomplete: bool = False
@@ -50,9 +52,10 @@ class PoolTrace:
 
 
 class Trace:
-    """Hand one to ``Allocator.allocate`` and read it afterwards; a trace is for one call.
+    """Pass a trace to ``Allocator.allocate`` and read it afterwards. Use a new one for each call.
 
-    ``alone``: it also gets the verdict on every device for every request by itself, which takes longer.
+    With ``alone``, it also gets a verdict on every device for every request considered alone, which takes
+    longer.
     """
 
     def __init__(self, *, alone: bool = True) -> None:
@@ -66,7 +69,7 @@ class Trace:
         self._pools_done: set[tuple[int, Pool]] = set()
 
     def begin(self, node: Node, pools: tuple[Pool, ...], attempt: Attempt) -> None:
-        """The search is about to start with these pools and claims."""
+        """Record that the search starts with these pools and claims."""
         self.node = node.metadata.name
         self.claims = attempt.claims
         for pool in pools:
@@ -94,33 +97,33 @@ class Trace:
             )
 
     def end(self, results: tuple[AllocationResult, ...]) -> None:
-        """The search has found a solution."""
+        """Record the solution."""
         self.results = results
 
     def fail(self, error: str) -> None:
-        """The search has met an error."""
+        """Record the error that ended the search."""
         self.error = error
 
     def started(self, request: Request) -> None:
-        """The search begins to look for the request's devices."""
+        """Record that the search for the request's devices begins."""
         self.requests[request.number].reached = True
 
     def suits(self, request: Request, device: PoolDevice) -> None:
-        """The request could have the device by itself."""
+        """Record that the request could have the device by itself."""
         self.requests[request.number].suitable.append(device.id)
 
     def not_reached(self, request: Request, device: PoolDevice, reason: Reason) -> None:
-        """The request could not have the device by itself; recorded unless the search has rejected the device."""
+        """Record why the request could not have the device by itself, unless the search has already rejected it."""
         self.requests[request.number].devices.setdefault(device.id, [reason])
 
     def turned_away(self, request: Request, pool: Pool, device: PoolDevice, reason: Reason) -> None:
-        """The device was looked at for the request, and not taken."""
+        """Record that the search considered the device for the request and rejected it."""
         reasons = self.requests[request.number].devices.setdefault(device.id, [])
         if len(reasons) < _MAX_REASONS and reason not in reasons:
             reasons.append(reason)
 
     def selectors_applied(self, request: Request, pool: Pool) -> None:
-        """The pool's devices are being narrowed down to those that the selectors accept."""
+        """Record the devices of the pool that the selectors reject."""
         if (request.number, pool) in self._pools_done:
             return
         self._pools_done.add((request.number, pool))

@@ -1,4 +1,4 @@
-"""Views: the pools of one node, and which of their devices are worth trying, cached until something changes."""
+"""Views: the pools of one node and the devices worth trying, cached until something changes."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +13,12 @@ from dra_scheduler.allocator.pools import Pool, PoolDevice
 from dra_scheduler.allocator.selectors import Candidate, Selection
 from dra_scheduler.allocator.state import AllocatedState
 
-# How many different needs' answers are kept, by each pool, view and allocator, before it starts over.
+# The maximum number of different needs that a pool, view or allocator caches.
 _MAX_NEEDS = 64
 
 
 class Need:
-    """What a request without admin access asks of each single device. The same object for equal requests."""
+    """The conditions of a request without admin access for a single device. Equal requests share the object."""
 
     __slots__ = ("_capacity", "_features", "_tolerations", "selection")
 
@@ -35,10 +35,11 @@ class Need:
         self._tolerations = tolerations
 
     def plausible(self, pool: Pool, state: AllocatedState, count_counters: bool) -> tuple[Candidate, ...]:
-        """The selection's candidates without those that what is allocated already rules out.
+        """Return the selection's candidates, except devices that existing allocations already rule out.
 
-        Only what the search would pass over without a trace: one whose selector fails stops the search and stays, and
-        so does one whose counters upstream would reserve before it finds the taint.
+        Only candidates that the search would skip without a side effect are left out. Two kinds stay: a
+        candidate whose selector fails, because it ends the search, and one whose counters upstream reserves
+        before it finds the taint.
         """
         version = state.pool_version(pool.id)
         known = pool.plausible.get(self)
@@ -84,7 +85,7 @@ class Need:
 
 
 class Needs:
-    """Makes needs, the same object for the same need."""
+    """Creates needs, and returns the same object for equal requests."""
 
     def __init__(self, features: Features) -> None:
         self._features = features
@@ -93,7 +94,7 @@ class Needs:
     def need(
         self, selection: Selection, capacity: Mapping[str, str], tolerations: tuple[DeviceToleration, ...]
     ) -> Need:
-        """The need of a request."""
+        """Return the need of a request."""
         key = (selection, tuple(sorted(capacity.items())), tolerations)
         known = self._known.get(key)
         if known is None:
@@ -104,7 +105,7 @@ class Needs:
 
 
 class View:
-    """The pools that a node sees, in allocation order. Nodes that see the same share it."""
+    """The pools that a node can see, in allocation order. Nodes that see the same pools share a view."""
 
     __slots__ = (
         "__weakref__",
@@ -122,15 +123,15 @@ class View:
         self.any_invalid = any(pool.invalid_reason is not None for pool in pools)
         self.any_per_device = any(pool.per_device for pool in pools)
         self.any_unparsable = any(pool.unparsable for pool in pools)
-        # Whether getting to some device may end the search with an error.
+        # True if reaching some device may end the search with an error.
         self.needs_care = self.any_unparsable or any(pool.barrier is not None for pool in pools)
-        # Until 1.36 upstream counts for pools of one name together, whatever their drivers.
+        # Until 1.36 upstream adds up the counters of pools with the same name, even of different drivers.
         names = [pool.id[1] for pool in pools if pool.counters]
         self._shared_names = len(set(names)) < len(names) and not features.counters_have_drivers
         self._candidates: dict[Need, tuple[AllocatedState, int, Sequence[Candidate]]] = {}
 
     def candidates(self, need: Need, state: AllocatedState) -> Sequence[Candidate]:
-        """The devices worth trying, in order."""
+        """Return the devices that are worth trying, in order."""
         known = self._candidates.get(need)
         if known is not None and known[0] is state and known[1] == state.version:
             return known[2]

@@ -1,1 +1,1 @@
-"""KubeSchedulerConfiguration, the file of ``--config``: decoded, defaulted, checked (``pkg/scheduler/apis/config``)."""
+"""KubeSchedulerConfiguration, the file of ``--config`` (``pkg/scheduler/apis/config``)."""

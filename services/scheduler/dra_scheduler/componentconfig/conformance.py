@@ -1,4 +1,4 @@
-"""Answers in the form of the reference vectors, for comparison with the recorded answers of the real scheduler."""
+"""Our answers in the form of the reference vectors, to compare them with recorded answers of the real scheduler."""
 
 import copy
 import dataclasses
@@ -24,12 +24,12 @@ from dra_scheduler.componentconfig.types import (
 )
 from dra_scheduler.componentconfig.validation import validate
 
-# Texts of Go's decoder, its YAML library and its TLS: that there is an error is what counts.
+# Texts of Go's decoder, YAML library and TLS. For these, only the presence of an error is compared.
 _FOREIGN = ("json: ", "yaml: ", "illegal base64", "couldn't build extenders", "couldn't get version/kind")
 
 
 def answer(case: Mapping[str, Any]) -> dict[str, Any]:
-    """What comes of a file: the object with its defaults, what is wrong with it, and its effective profiles."""
+    """Return the result for a file: the object with defaults, the validation errors, and the effective profiles."""
     version = Version.parse(case.get("kubernetesVersion", str(RECORDED)))
     gates = FeatureGates(version, **(case.get("featureGates") or {}))
     try:
@@ -49,7 +49,7 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def agrees(ours: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
-    """Whether our answer is the recorded one, in all that is compared."""
+    """True if our answer equals the recorded one in everything that is compared."""
     for key in ("decodeError", "schedulerError"):
         if (key in ours) != (key in recorded):
             return False
@@ -62,7 +62,7 @@ def agrees(ours: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
 
 
 def _same_text(ours: str, recorded: str) -> bool:
-    # Around a nested error stands where it was found.
+    # A nested error has its position as a prefix.
     foreign = any(text in recorded for text in _FOREIGN) and not recorded.startswith(
         "strict decoding error: unknown"
     )
@@ -70,7 +70,7 @@ def _same_text(ours: str, recorded: str) -> bool:
 
 
 def encode(config: KubeSchedulerConfiguration) -> dict[str, Any]:
-    """The object as kube-scheduler writes it with ``--write-config-to``."""
+    """Encode the object as kube-scheduler does with ``--write-config-to``."""
     shown = copy.deepcopy(config)
     shown.kind, shown.api_version = KIND, API_VERSION
     for profile in shown.profiles or ():

@@ -1,6 +1,6 @@
-"""From the file's text to the configuration with its plugins' arguments (``pkg/scheduler/apis/config/scheme``).
+"""Decode the file's text into the configuration and its plugins' arguments (``pkg/scheduler/apis/config/scheme``).
 
-Upstream decodes strictly: a field that a type lacks, or a key that stands there twice, is an error like a wrong type.
+Upstream decodes strictly: an unknown field or a duplicate key is an error, just like a wrong type.
 """
 
 import json
@@ -31,7 +31,7 @@ _META = (
 
 
 class _StrictError(DecodeError):
-    """What only a strict reader minds, all of it in one text."""
+    """All problems that only strict decoding reports, in one text."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(f"strict decoding error: {', '.join(problems)}")
@@ -54,10 +54,10 @@ class _Type:
 
 
 def decode(text: str) -> KubeSchedulerConfiguration:
-    """The configuration as the text has it, without defaults.
+    """Decode the text into a configuration without defaults.
 
     Raises:
-        DecodeError: the text is no such configuration.
+        DecodeError: the text is not a configuration of a supported version.
     """
     value, strict = _parse(text)
     found = _type_of(value, None)
@@ -78,12 +78,12 @@ def decode(text: str) -> KubeSchedulerConfiguration:
 
 
 def _parse(text: str) -> tuple[Any, list[str]]:
-    """The JSON value, and which of its keys occur again in YAML; in JSON the objects themselves say so."""
+    """Parse the text. Return the value, and the duplicate keys of YAML. JSON objects record their own."""
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text, object_pairs_hook=_pairs), []
         except ValueError:
-            pass  # YAML in flow style, perhaps
+            pass  # It may be YAML in flow style.
     try:
         document = yamltext.load(text)
     except yamltext.YamlError as problem:
@@ -99,7 +99,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _as_json(value: Any) -> Any:
-    """As Go writes YAML's values in JSON: keys in order, whole numbers without a fraction."""
+    """Convert a YAML value as Go writes it in JSON: with sorted keys, and whole numbers without a fraction."""
     if isinstance(value, dict):
         return {key: _as_json(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -144,7 +144,7 @@ def _registered(found: _Type) -> type[TypeMeta]:
 
 
 def _decode_args(config: KubeSchedulerConfiguration) -> list[str]:
-    """Decode the arguments of every plugin that takes some; what only a strict reader minds."""
+    """Decode the arguments of every plugin that has some. Return the problems that only strict decoding reports."""
     strict = []
     for i, profile in enumerate(config.profiles or ()):
         for j, plugin in enumerate(profile.plugin_config or ()):

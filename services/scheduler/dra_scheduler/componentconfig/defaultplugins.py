@@ -1,4 +1,4 @@
-"""The default plugins, and what a profile makes of them (``pkg/scheduler/apis/config/v1/default_plugins.go``)."""
+"""The default plugins, and their merge with a profile (``pkg/scheduler/apis/config/v1/default_plugins.go``)."""
 
 import dataclasses
 
@@ -41,7 +41,7 @@ _GATES = {
 
 
 def default_plugins(gates: FeatureGates) -> Plugins:
-    """What is on by default with these gates, all of it through multiPoint."""
+    """Return the plugins that are enabled by default with these gates, all of them through multiPoint."""
     names = [(n, weight) for n, weight in _DEFAULTS if _is_on(n, gates)]
     return Plugins(multi_point=PluginSet([Plugin(name, weight or None) for name, weight in names]))
 
@@ -53,7 +53,7 @@ def _is_on(name: str, gates: FeatureGates) -> bool:
 
 
 def merge_plugins(defaults: Plugins, custom: Plugins | None) -> Plugins:
-    """The defaults, with what the profile says of every extension point."""
+    """Merge the profile's plugins into the defaults for every extension point."""
     if custom is None:
         return defaults
     points = [point.name for point in dataclasses.fields(Plugins)]
@@ -61,11 +61,11 @@ def merge_plugins(defaults: Plugins, custom: Plugins | None) -> Plugins:
 
 
 def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
-    """Defaults that are not off, each as the profile sets it again, then the profile's others, duplicates included."""
+    """Return the defaults that are not disabled, with the profile's weights, then the profile's other plugins."""
     disabled = [Plugin(plugin.name) for plugin in (*(custom.disabled or ()), *(defaults.disabled or ()))]
     off = {plugin.name for plugin in disabled}
     given = custom.enabled or []
-    # Of a name that the profile has twice, the last one replaces the default.
+    # If the profile names a plugin twice, the last entry replaces the default.
     last = {plugin.name: index for index, plugin in enumerate(given)}
     merged: list[Plugin] = []
     used: set[int] = set()
@@ -82,6 +82,6 @@ def _merge(defaults: PluginSet, custom: PluginSet) -> PluginSet:
 
 
 def enabled_names(plugins: Plugins) -> list[str]:
-    """All that is on at any extension point, in order of the names."""
+    """Return the sorted names of plugins that are enabled at any extension point."""
     points = dataclasses.fields(Plugins)
     return sorted({plugin.name for point in points for plugin in getattr(plugins, point.name).enabled or ()})

@@ -30,10 +30,10 @@ DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
 
 def set_defaults(config: KubeSchedulerConfiguration, gates: FeatureGates) -> None:
-    """Fill in what the file leaves open."""
+    """Fill in the defaults of fields that the file does not set."""
     config.parallelism = _either(config.parallelism, 16)
     config.profiles = config.profiles or [KubeSchedulerProfile()]
-    # With several profiles every one needs a name of its own, which validation asks for.
+    # With several profiles each needs its own name. Validation reports a missing one.
     if len(config.profiles) == 1:
         config.profiles[0].scheduler_name = _either(config.profiles[0].scheduler_name, DEFAULT_SCHEDULER_NAME)
     for profile in config.profiles:
@@ -47,7 +47,7 @@ def set_defaults(config: KubeSchedulerConfiguration, gates: FeatureGates) -> Non
     config.pod_initial_backoff_seconds = _either(config.pod_initial_backoff_seconds, 1)
     config.pod_max_backoff_seconds = _either(config.pod_max_backoff_seconds, 10)
     config.enable_profiling = _either(config.enable_profiling, True)
-    # Without profiling upstream sets no default, and its internal type makes false of that.
+    # Without profiling upstream sets no default, and the conversion to its internal type yields false.
     config.enable_contention_profiling = _either(config.enable_contention_profiling, config.enable_profiling)
 
 

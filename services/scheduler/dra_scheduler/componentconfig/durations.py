@@ -1,4 +1,4 @@
-"""Durations as Go writes and reads them (``time.ParseDuration``, ``time.Duration.String``)."""
+"""Durations in Go's notation (``time.ParseDuration``, ``time.Duration.String``)."""
 
 import re
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>[^0-9.]*)"
 
 @dataclass(frozen=True, order=True, slots=True)
 class Duration:
-    """A time span in nanoseconds (``metav1.Duration``)."""
+    """A duration in nanoseconds (``metav1.Duration``)."""
 
     nanoseconds: int = 0
 
@@ -40,15 +40,15 @@ ZERO = Duration()
 
 
 def seconds(count: int) -> Duration:
-    """So many seconds."""
+    """Return a duration of ``count`` seconds."""
     return Duration(count * _UNITS["s"])
 
 
 def parse(text: str) -> Duration:
-    """The duration that the text says, such as ``1h2m3.5s``.
+    """Parse a duration such as ``1h2m3.5s``.
 
     Raises:
-        ValueError: it says none; the message is Go's.
+        ValueError: the text is not a duration; the message is Go's.
     """
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("-", "+") else text

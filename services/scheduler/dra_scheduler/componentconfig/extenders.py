@@ -1,6 +1,6 @@
-"""HTTP extenders, as far as a scheduler is built with them (``pkg/scheduler/extender.go``, ``buildExtenders``).
+"""HTTP extenders: the checks when a scheduler is built (``pkg/scheduler/extender.go``, ``buildExtenders``).
 
-Their certificates are read, and the resources that they take over are left to them.
+The certificates are read, and the scheduler ignores resources that extenders manage.
 """
 
 import re
@@ -20,7 +20,7 @@ _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----.*?-----END \1-----", re.DOTALL
 
 
 def build_extenders(extenders: Sequence[Extender], profiles: Sequence[KubeSchedulerProfile]) -> None:
-    """Check what the extenders need, and have NodeResourcesFit ignore what they take over.
+    """Check the extenders' certificates, and make NodeResourcesFit ignore the resources that extenders manage.
 
     Raises:
         ProfileError: a certificate can't be used; the message is upstream's.
@@ -53,7 +53,7 @@ def _ignore(profile: KubeSchedulerProfile, names: list[str]) -> None:
 
 @dataclass(frozen=True)
 class Certificates:
-    """What TLS with an extender needs, as PEM: its authority, empty for those of the system, and our own identity."""
+    """The PEM data for TLS with an extender: CA (empty for the system's), client certificate and key."""
 
     authority: bytes
     certificate: bytes
@@ -62,7 +62,7 @@ class Certificates:
 
 
 def certificates(extender: Extender) -> Certificates:
-    """The certificates that the extender's configuration has or names; with HTTPS and no authority any is trusted.
+    """Return the certificates of an extender's configuration. With HTTPS and no CA, any server is trusted.
 
     Raises:
         OSError: a file can't be read.

@@ -1,4 +1,4 @@
-"""Errors of fields, in the words of apimachinery's ``util/validation/field``."""
+"""Field errors with the messages of apimachinery's ``util/validation/field``."""
 
 import dataclasses
 import json
@@ -33,7 +33,7 @@ def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
 
 
 def aggregate(errors: Iterable[str]) -> str:
-    """Several errors as one text (``utilerrors.Aggregate``)."""
+    """Join errors into one text (``utilerrors.Aggregate``)."""
     texts = list(dict.fromkeys(errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
@@ -47,7 +47,7 @@ def _shown(value: Any) -> str:
 
 
 def _go_fields(value: Any) -> Any:
-    """As Go encodes the internal types, whose fields have no names for JSON."""
+    """Convert a value as Go encodes its internal types, whose fields have no JSON names."""
     if isinstance(value, Unknown):
         return value.value
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

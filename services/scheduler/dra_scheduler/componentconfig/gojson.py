@@ -1,6 +1,6 @@
-"""Strict decoding of JSON into the types, and encoding, as ``sigs.k8s.io/json`` does both for Go structs.
+"""Strict JSON decoding into the configuration types, and encoding, like ``sigs.k8s.io/json`` for Go structs.
 
-A wrong type is an error at once; fields that a type lacks are collected, as is the same key twice.
+A wrong type is an error at once. Unknown fields and duplicate keys are collected.
 """
 
 import base64
@@ -26,11 +26,11 @@ _GO_NAMES: dict[Any, str] = {str: "string", bool: "bool", float: "float32", Dura
 
 
 class DecodeError(ValueError):
-    """JSON of another form than the type has; the message is Go's."""
+    """JSON that does not match the type. The message is Go's."""
 
 
 class _Field(NamedTuple):
-    """A field: its name in JSON and in errors, its type without ``| None``, and whether that was there."""
+    """A field: its names in Python, JSON and errors, its type without ``| None``, and whether it is a pointer."""
 
     attribute: str
     json: str
@@ -41,7 +41,7 @@ class _Field(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a value stands: the innermost struct, the path as Go's errors have it, and as those of strictness do."""
+    """The position of a value: the innermost struct, its path in Go's errors, and its path in strict errors."""
 
     struct: str
     go: str
@@ -57,10 +57,10 @@ class _Place(NamedTuple):
 
 
 def decode(cls: type[T], value: Any) -> tuple[T, list[str]]:
-    """The value as ``cls``, and what a strict reader finds wrong with it.
+    """Decode the value as ``cls``. Return it with the problems that only strict decoding reports.
 
     Raises:
-        DecodeError: a value is of the wrong type.
+        DecodeError: a value has the wrong type.
     """
     strict: list[str] = []
     decoded = _value(cls, value, _Place("", "", ""), strict)
@@ -68,7 +68,7 @@ def decode(cls: type[T], value: Any) -> tuple[T, list[str]]:
 
 
 def encode(value: Any) -> Any:
-    """The JSON value that Go writes."""
+    """Return the JSON value that Go would write."""
     if isinstance(value, Duration):
         return str(value)
     if dataclasses.is_dataclass(value):
@@ -88,7 +88,7 @@ def encode(value: Any) -> Any:
 
 
 def _is_empty(value: Any, pointer: bool) -> bool:
-    """What ``omitempty`` leaves out: no struct, and no pointer, whatever it points to."""
+    """True if ``omitempty`` omits the value. Structs and pointers that are set are never omitted."""
     if value is None or (isinstance(value, list | dict | bytes) and not value):
         return True
     return not pointer and value in ("", 0, False)
@@ -138,7 +138,7 @@ def _value(kind: Any, value: Any, place: _Place, strict: list[str]) -> Any:
 
 
 def _item(kind: Any, value: Any, place: _Place, strict: list[str]) -> Any:
-    """A member of a list or map, where null is the type's zero value."""
+    """Decode a member of a list or map. A null becomes the type's zero value."""
     if value is None:
         return cast("type", kind)() if dataclasses.is_dataclass(kind) else ""
     return _value(kind, value, place, strict)

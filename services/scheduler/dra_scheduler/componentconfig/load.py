@@ -1,4 +1,4 @@
-"""From the file to what a scheduler is built of, step by step as kube-scheduler starts (``cmd/kube-scheduler/app``)."""
+"""Load the configuration file in the steps of kube-scheduler's start (``cmd/kube-scheduler/app``)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,17 +16,17 @@ from dra_scheduler.componentconfig.validation import validate
 
 @dataclass(frozen=True)
 class Loaded:
-    """A valid configuration, and its profiles as they take effect."""
+    """A valid configuration and its effective profiles."""
 
     config: KubeSchedulerConfiguration
     profiles: Sequence[Profile]
 
 
 def load(text: str, gates: FeatureGates) -> Loaded:
-    """The configuration that the text has.
+    """Decode, default and validate the configuration in the text.
 
     Raises:
-        ValueError: it has none, or no valid one; the message is kube-scheduler's.
+        ValueError: it is invalid; the message is kube-scheduler's.
     """
     config = decode(text)
     set_defaults(config, gates)
@@ -37,14 +37,14 @@ def load(text: str, gates: FeatureGates) -> Loaded:
 
 
 def default_profile(gates: FeatureGates) -> Profile:
-    """The profile of a scheduler without a configuration."""
+    """Return the profile of a scheduler without a configuration file."""
     config = KubeSchedulerConfiguration()
     set_defaults(config, gates)
     return build(config)[0]
 
 
 def build(config: KubeSchedulerConfiguration) -> list[Profile]:
-    """The profiles of a valid configuration.
+    """Return the effective profiles of a valid configuration.
 
     Raises:
         ProfileError: no scheduler can be built of them.

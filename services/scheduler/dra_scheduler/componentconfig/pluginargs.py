@@ -1,4 +1,4 @@
-"""What the arguments of plugins must be (``pkg/scheduler/apis/config/validation/validation_pluginargs.go``)."""
+"""Validation of plugins' arguments (``pkg/scheduler/apis/config/validation/validation_pluginargs.go``)."""
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -162,7 +162,7 @@ def _expression(path: str, requirement: NodeSelectorRequirement) -> list[str]:
         return [unsupported(f"{path}.operator", requirement.operator, tuple(_OPERATORS))]
     operator, values = _OPERATORS[requirement.operator], requirement.values or ()
     problems = requirement_problems(requirement.key, operator, values, path)
-    # An empty list is one for Go, and no null.
+    # Go prints an empty list as [] and not as null.
     empty = requirement.values is not None and not values
     return [p.replace("Invalid value: null", "Invalid value: []") if empty else p for p in problems]
 
@@ -189,7 +189,10 @@ def _volume_binding(path: str, args: VolumeBindingArgs, gates: FeatureGates) -> 
 
 
 def check_fit(args: NodeResourcesFitArgs) -> list[str]:
-    """NodeResourcesFit checks its own arguments: validation looks for them under another name and finds none."""
+    """Validate the arguments of NodeResourcesFit.
+
+    The plugin does this itself, because upstream's validation looks for them under a wrong name.
+    """
     errors: list[str] = []
     for index, name in enumerate(args.ignored_resources or ()):
         errors += _label_name(f"ignoredResources[{index}]", name)
@@ -228,7 +231,7 @@ def _weights(path: str, resources: Sequence[ResourceSpec]) -> list[str]:
 
 
 def _dynamic_resources(path: str, args: DynamicResourcesArgs, gates: FeatureGates) -> list[str]:
-    """Unlike in the API, a field that has no effect because its feature is off is an error."""
+    """Validate the arguments of DynamicResources. Unlike in the API, a field of a disabled feature is an error."""
     errors = []
     filtering, binding = args.filter_timeout, args.binding_timeout
     if filtering is not None:

@@ -1,6 +1,6 @@
-"""Which plugins run at which extension point of a profile (``pkg/scheduler/framework/runtime/framework.go``).
+"""The plugins of each extension point of a profile (``pkg/scheduler/framework/runtime/framework.go``).
 
-An extension point has the plugins that the profile names for it, and those of multiPoint that implement it.
+An extension point runs the plugins that the profile names for it, and those of multiPoint that implement it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ from dra_scheduler.componentconfig.types import (
     TypeMeta,
 )
 
-# Each extension point's field in the configuration, in the order in which upstream goes over them.
+# The configuration's field for each extension point, in upstream's order.
 _POINTS = {
     "preFilter": "pre_filter",
     "filter": "filter",
@@ -35,7 +35,7 @@ _POINTS = {
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
 }
-# What upstream's plugins implement.
+# The extension points that upstream's plugins implement.
 _IMPLEMENTS: Mapping[str, frozenset[str]] = {
     name: frozenset(points.split())
     for name, points in {
@@ -73,12 +73,12 @@ _OVERFLOWS = {
 
 
 class ProfileError(ValueError):
-    """No scheduler can be built of the profile; the message is upstream's."""
+    """No scheduler can be built from the profile. The message is upstream's."""
 
 
 @dataclass(frozen=True)
 class Profile:
-    """A profile as it takes effect: the names of the plugins of each extension point, in order, and their weights."""
+    """An effective profile: the plugins of each extension point, in order, and their weights."""
 
     scheduler_name: str
     points: Mapping[str, Sequence[str]]
@@ -88,17 +88,17 @@ class Profile:
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def args_of(self, plugin: str, kind: type[TypeMeta]) -> Any:
-        """The plugin's arguments, which are of that kind; without any, the kind's zero value."""
+        """Return the plugin's arguments. Without any, return the zero value of their type."""
         found = self.args.get(plugin)
         return found if isinstance(found, kind) else kind()
 
     def runs(self, plugin: str, point: str) -> bool:
-        """Whether the plugin is on at that extension point."""
+        """True if the plugin is enabled at that extension point."""
         return plugin in self.points.get(point, ())
 
 
 def effective(profile: KubeSchedulerProfile) -> Profile:
-    """The profile as it takes effect.
+    """Return the effective profile.
 
     Raises:
         ProfileError: a plugin doesn't exist, is on twice, or lacks; the message is upstream's.
@@ -129,7 +129,7 @@ def effective(profile: KubeSchedulerProfile) -> Profile:
 
 
 def _check_args(plugins: Plugins, args: Mapping[str, Any]) -> None:
-    """What plugins find wrong when they are made; only NodeResourcesFit was not asked before."""
+    """Raise the errors that plugins find when they are created. Only NodeResourcesFit has not been validated before."""
     fit = args.get("NodeResourcesFit")
     if not isinstance(fit, NodeResourcesFitArgs) or not _needed(plugins, "NodeResourcesFit"):
         return
@@ -148,7 +148,7 @@ def _type_name(point: str) -> str:
 
 
 def _named(point: str, enabled: Sequence[Plugin]) -> list[str]:
-    """The plugins that the profile names for the extension point."""
+    """Return the plugins that the profile names for the extension point."""
     names: list[str] = []
     for plugin in enabled:
         name = plugin.name
@@ -163,7 +163,7 @@ def _named(point: str, enabled: Sequence[Plugin]) -> list[str]:
 
 
 def _expanded(point: str, found: PluginSet, multi: Sequence[Plugin]) -> list[str]:
-    """With those of multiPoint: first what the profile sets again of them, then the others, then what it adds."""
+    """Return a point's plugins: those of multiPoint that it repeats, the rest of multiPoint, then its own."""
     named = [plugin.name for plugin in found.enabled or ()]
     disabled = {plugin.name for plugin in found.disabled or ()}
     if "*" in disabled:
@@ -196,7 +196,7 @@ def _weights(point: str, found: PluginSet, multi: Sequence[Plugin]) -> dict[str,
         if point not in _IMPLEMENTS[plugin.name] or plugin.name in weights:
             continue
         weights[plugin.name] = weight = plugin.weight or 1
-        # Go's arithmetic: a negative weight makes what is left wrap around.
+        # As in Go, a negative weight makes the remaining amount wrap around.
         left = (_INT64 - 1 - total + _INT64) % (2 * _INT64) - _INT64
         if weight * _MAX_NODE_SCORE > left:
             raise ProfileError(_OVERFLOWS[point])

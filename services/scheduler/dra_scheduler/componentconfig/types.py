@@ -1,7 +1,7 @@
-"""The kinds of kubescheduler.config.k8s.io/v1, field by field as Go has them.
+"""The kinds of kubescheduler.config.k8s.io/v1, with the same fields as in Go.
 
-Mirrors ``types.go`` and ``types_pluginargs.go`` of ``k8s.io/kube-scheduler/config/v1``, and
-``k8s.io/component-base/config/v1alpha1`` and ``k8s.io/api/core/v1`` as far as that uses them. ``| None`` stands for a
+Mirrors ``types.go`` and ``types_pluginargs.go`` of ``k8s.io/kube-scheduler/config/v1``, and the parts of
+``k8s.io/component-base/config/v1alpha1`` and ``k8s.io/api/core/v1`` that they use. ``| None`` stands for a
 Go pointer or an absent list.
 """
 
@@ -21,20 +21,20 @@ Int32 = Annotated[int, "int32"]
 Int64 = Annotated[int, "int64"]
 Float32 = Annotated[float, "float32"]
 
-# A field that Go writes although it is empty: it has no ``omitempty``.
+# A field without ``omitempty``: Go writes it even if it is empty.
 Always = Annotated[T, "always"]
 
 
 @dataclass(frozen=True)
 class Json:
-    """A field's name in JSON, where it does not follow from ours."""
+    """The JSON name of a field, if it is not the camel case of the Python name."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Embedded:
-    """The struct without a name in JSON that a field is in, which Go's errors name."""
+    """The embedded Go struct that contains the field. Go's errors name it."""
 
     struct: str
 
@@ -72,7 +72,7 @@ class Plugin:
 
 @dataclass
 class PluginSet:
-    """What an extension point has on beyond its default plugins, and which of those it has off."""
+    """The plugins that an extension point enables in addition to the defaults, and the defaults that it disables."""
 
     enabled: list[Plugin] | None = None
     disabled: list[Plugin] | None = None
@@ -80,7 +80,7 @@ class PluginSet:
 
 @dataclass
 class Plugins:
-    """The plugins of each extension point; ``multi_point`` is for all that a plugin implements."""
+    """The plugins of each extension point. ``multi_point`` applies to all points that a plugin implements."""
 
     pre_enqueue: PluginSet = field(default_factory=PluginSet)
     queue_sort: PluginSet = field(default_factory=PluginSet)
@@ -101,7 +101,7 @@ class Plugins:
 
 @dataclass
 class TypeMeta:
-    """What the arguments of plugins have in common."""
+    """The common fields of plugin arguments."""
 
     kind: str = ""
     api_version: str = ""
@@ -109,14 +109,14 @@ class TypeMeta:
 
 @dataclass
 class Unknown:
-    """Arguments of a plugin that takes none or isn't known: kept as they are."""
+    """The arguments of an unknown plugin, or of one without arguments. They are kept unchanged."""
 
     value: Any
 
 
 @dataclass
 class PluginConfig:
-    """A plugin's arguments: JSON until they are decoded as the plugin's own kind."""
+    """A plugin's arguments: JSON until they are decoded as the plugin's own type."""
 
     name: Always[str] = ""
     args: Always[Any] = None
@@ -124,7 +124,7 @@ class PluginConfig:
 
 @dataclass
 class KubeSchedulerProfile:
-    """What schedules the pods of one ``spec.schedulerName``."""
+    """The configuration for pods of one ``spec.schedulerName``."""
 
     scheduler_name: str | None = None
     percentage_of_nodes_to_score: Int32 | None = None

@@ -1,4 +1,4 @@
-"""What a configuration must be (``pkg/scheduler/apis/config/validation/validation.go``)."""
+"""Validation of a configuration (``pkg/scheduler/apis/config/validation/validation.go``)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,7 +21,8 @@ from dra_scheduler.componentconfig.types import (
 )
 
 _REMOVED = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
-# Upstream asks for NodeResourcesFit's arguments under a name that no plugin bears: here only the type is wrong.
+# Upstream validates the arguments of NodeResourcesFit under a name that no plugin has, so only a wrong type
+# is found.
 _MISNAMED = "NodeResourcesFitArgs"
 _POINTS = {
     "preEnqueue": "pre_enqueue",
@@ -41,7 +42,7 @@ _EXTENDED_PREFIX = "requests."
 
 
 def validate(config: KubeSchedulerConfiguration, gates: FeatureGates) -> list[str]:
-    """Everything that is wrong with a configuration that has its defaults."""
+    """Return all errors of a configuration that has its defaults."""
     errors = _check_client(config.client_connection)
     errors += _check_leader_election(config.leader_election)
     if (config.parallelism or 0) <= 0:
@@ -102,7 +103,7 @@ def _check_profiles(profiles: Sequence[KubeSchedulerProfile], gates: FeatureGate
         errors += _check_points(f"{path}.plugins", profile.plugins or Plugins())
         errors += _check_plugin_config(f"{path}.pluginConfig", profile.plugin_config or [], gates)
         if name in names:
-            # Upstream gives the path of the other one as the value, which is a struct without visible fields.
+            # Upstream reports the path of the other profile as the value: a struct without visible fields.
             errors.append(duplicate(f"{path}.schedulerName", {}))
         names.add(name)
     return errors + _check_queue_sort(profiles)
@@ -141,7 +142,7 @@ def _check_plugin_config(path: str, configs: Iterable[PluginConfig], gates: Feat
 
 
 def _check_queue_sort(profiles: Sequence[KubeSchedulerProfile]) -> list[str]:
-    """One queue for all profiles: they must sort it the same way."""
+    """Check that all profiles sort the queue in the same way, because they share one queue."""
     canon, *others = [_queue_sort(profile) for profile in profiles]
     enabled = canon.enabled or []
     errors = []

@@ -1,8 +1,8 @@
-"""ResourceClaims as the scheduler knows them, which may be newer than what the informer observed.
+"""The scheduler's state of ResourceClaims, which may be newer than the informer's.
 
-Mirrors the claim tracker in upstream's ``plugins/dynamicresources/dra_manager.go``. A claim has up to three states, the
-newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed* (written, not observed
-yet) and *observed*. Its devices in any of them are in use.
+Mirrors the claim tracker in upstream's ``plugins/dynamicresources/dra_manager.go``. A claim has up to three
+states, the newest first: *in flight* (allocated for a pod that is being bound, not written yet), *assumed*
+(written, not observed yet) and *observed*. Devices that it has in any of these states are in use.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,11 +18,11 @@ Pool = tuple[str, str]
 
 
 class ClaimNotFound(Exception):
-    """The informer knows no such claim (any more)."""
+    """The informer does not have the claim, or no longer."""
 
 
 class ClaimOutdated(Exception):
-    """The informer knows a newer state of the claim, or another claim of that name."""
+    """The informer has a newer version of the claim, or another claim with that name."""
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ class _Pending:
 
 
 class ClaimTracker:
-    """All claims, and through :attr:`state` all devices in use.
+    """All claims, and in :attr:`state` all devices in use.
 
-    ``on_use`` is called with the (driver, pool) of devices whenever they come into use or get free.
+    ``on_use`` is called with the (driver, pool) of devices whenever they become used or free.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class ClaimTracker:
         self._pending: dict[str, _Pending] = {}
         # The claims for extended resources, by the uid of the pod that owns them.
         self._extended: dict[str, str] = {}
-        # The revisions in which the informer's claims got the devices that they have.
+        # The resource version at which each of the informer's claims got its current devices.
         self._stored: dict[str, int] = {}
-        # By key of the holder: what it holds, and where.
+        # The current allocation of each holder, by the holder's key.
         self._held: dict[str, DeviceAllocationResult] = {}
         self._pools: dict[str, frozenset[Pool]] = {}
         self._watchers: dict[str, set[Callable[[], None]]] = {}
@@ -60,12 +60,12 @@ class ClaimTracker:
     # Reading
 
     def get(self, namespace: str, name: str) -> ResourceClaim | None:
-        """The claim in its newest state."""
+        """Return the newest state of the claim."""
         key = f"{namespace}/{name}"
         return self._assumed.get(key) or self._known.get(key)
 
     def __iter__(self) -> Iterator[ResourceClaim]:
-        """All claims in their newest state."""
+        """Iterate over the newest state of all claims."""
         return (self._assumed.get(key, claim) for key, claim in self._known.items())
 
     def __len__(self) -> int:
@@ -73,23 +73,23 @@ class ClaimTracker:
 
     @property
     def assumed(self) -> list[ResourceClaim]:
-        """The claims of which a newer state is known than the informer's."""
+        """The claims with a state that is newer than the informer's."""
         return list(self._assumed.values())
 
     @property
     def in_flight(self) -> list[ResourceClaim]:
-        """The claims that are being allocated, as they will be."""
+        """The claims that are being allocated, with the pending allocation."""
         return [pending.claim for pending in self._pending.values()]
 
     def for_extended_resources(self, pod_uid: str) -> ResourceClaim | None:
-        """The claim that was made for the extended resources of the pod, if one was."""
+        """Return the claim that was created for the extended resources of the pod, if there is one."""
         key = self._extended.get(pod_uid)
         return None if key is None else self._assumed.get(key) or self._known.get(key)
 
     # Informer events
 
     def set_claim(self, claim: ResourceClaim) -> None:
-        """A claim came or changed."""
+        """Add or update a claim that the informer observed."""
         key = claim.key
         self._note_stored(self._known.get(key), claim)
         self._known[key] = claim
@@ -104,7 +104,7 @@ class ClaimTracker:
         self._wake(key)
 
     def delete_claim(self, claim: ResourceClaim) -> None:
-        """A claim went."""
+        """Remove a claim that was deleted."""
         key = claim.key
         known = self._known.pop(key, None)
         self._assumed.pop(key, None)
@@ -115,15 +115,15 @@ class ClaimTracker:
         self._sync(key)
         self._wake(key)
 
-    # In which order allocations were stored, whichever scheduler made them
+    # The order in which allocations were stored, by any scheduler
 
     def known_version(self, key: str) -> int:
-        """The revision in which the informer knows the claim; 0 if it doesn't."""
+        """Return the resource version of the informer's claim. 0 if there is none."""
         claim = self._known.get(key)
         return revision(claim) if claim is not None else 0
 
     def stored_at(self, key: str) -> int:
-        """The revision in which the claim got the devices that the informer knows it to have; 0 if it has none."""
+        """Return the resource version at which the informer's claim got its devices. 0 if it has none."""
         return self._stored.get(key, 0)
 
     def _note_stored(self, old: ResourceClaim | None, new: ResourceClaim) -> None:
@@ -135,14 +135,14 @@ class ClaimTracker:
         if before is None or before.devices != allocation.devices:
             self._stored[key] = revision(new)
 
-    # What the scheduler knows better
+    # State that is newer than the informer's
 
     def assume(self, claim: ResourceClaim) -> None:
-        """The API server has stored ``claim``; the informer may not know yet.
+        """Record that the API server has stored ``claim``. The informer may not have observed it yet.
 
         Raises:
-            ClaimNotFound: the informer knows no such claim.
-            ClaimOutdated: what the informer knows is newer.
+            ClaimNotFound: the informer does not have the claim.
+            ClaimOutdated: the informer has a newer version.
         """
         key = claim.key
         known = self._known.get(key)
@@ -155,17 +155,17 @@ class ClaimTracker:
         self._sync(key)
 
     def restore(self, key: str) -> None:
-        """Go back to the state that the informer observed."""
+        """Return to the state that the informer observed."""
         if self._assumed.pop(key, None) is not None:
             self._sync(key)
 
     def pending_allocation(self, uid: str) -> AllocationResult | None:
-        """What is being allocated for the claim, if it is in flight."""
+        """Return the pending allocation of a claim that is in flight, or None."""
         pending = self._pending.get(uid)
         return pending.claim.status.allocation if pending is not None else None
 
     def signal_pending(self, claim: ResourceClaim) -> None:
-        """The claim is going to be stored with this allocation; once for each pod that shares it."""
+        """Mark the claim as in flight with this allocation. Called once for each pod that shares the claim."""
         uid = claim.metadata.uid
         pending = self._pending.get(uid)
         if pending is not None:
@@ -175,10 +175,10 @@ class ClaimTracker:
         self._sync_pending(claim, claim.status.allocation)
 
     def remove_pending(self, uid: str, *, stored: bool) -> bool:
-        """A pod no longer needs the pending allocation: it is stored, or given up.
+        """Release a pod's interest in the pending allocation, because it was stored or given up.
 
-        Returns:
-            Whether the claim is no longer in flight; one that is given up stays so while others share it.
+        Return True if the claim is no longer in flight. If it was given up, it stays in flight while other
+        pods share it.
         """
         pending = self._pending.get(uid)
         if pending is None:
@@ -190,7 +190,7 @@ class ClaimTracker:
         self._sync_pending(pending.claim, None)
         return True
 
-    # Waiting
+    # Watching
 
     def watch(self, key: str, wake: Callable[[], None]) -> Callable[[], None]:
         """Call ``wake`` whenever the claim changes, until the returned function is called."""
@@ -212,7 +212,7 @@ class ClaimTracker:
         claim = self._assumed.get(key) or self._known.get(key)
         allocation = None
         if claim is not None:
-            # Once the allocation is stored, that counts; counting both would count shares twice.
+            # A stored allocation replaces the pending one. Counting both would count shares twice.
             allocation = claim.status.allocation or self.pending_allocation(claim.metadata.uid)
         self._hold(key, allocation)
 
@@ -221,7 +221,8 @@ class ClaimTracker:
         if stored is not None and stored.metadata.uid == claim.metadata.uid:
             self._sync(claim.key)
             allocation = None
-        # One that isn't there as yet, or another than the one of that name, holds devices by itself.
+        # A pending claim that does not exist yet, or that has another uid than the one of that name, has its
+        # own entry.
         self._hold(f"{claim.key} {claim.metadata.uid}", allocation)
 
     def _hold(self, key: str, allocation: AllocationResult | None) -> None:
@@ -245,7 +246,7 @@ class ClaimTracker:
 
 
 def revision(claim: ResourceClaim) -> int:
-    """The claim's resource version as the number that it is; 0 where it isn't one."""
+    """Return the claim's resource version as a number, or 0 if it is not a number."""
     text = claim.metadata.resource_version
     return integer(text) if is_digits(text) else 0
 

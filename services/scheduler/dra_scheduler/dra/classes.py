@@ -1,4 +1,4 @@
-"""Device classes, by their names and by the extended resources that they stand for.
+"""Device classes, by name and by the extended resources that they provide.
 
 Mirrors upstream's ``plugins/dynamicresources/extended/extendedresourcecache``.
 """
@@ -11,7 +11,7 @@ IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 
 
 class ClassResolver:
-    """All device classes."""
+    """All device classes of the cluster."""
 
     def __init__(self) -> None:
         self._classes: dict[str, DeviceClass] = {}
@@ -38,15 +38,15 @@ class ClassResolver:
         self._changed()
 
     def get(self, name: str) -> DeviceClass | None:
-        """The device class of that name."""
+        """Return the device class with that name, or None."""
         return self._classes.get(name)
 
     def list(self) -> list[DeviceClass]:
-        """All device classes."""
+        """Return all device classes."""
         return [*self._classes.values()]
 
     def for_resource(self, resource: str) -> DeviceClass | None:
-        """The class behind the extended resource: the newest that claims the name, of equally old ones the first."""
+        """Return the class for the extended resource: the newest one that names it, then the first by name."""
         if resource.startswith(IMPLICIT_PREFIX):
             return self._classes.get(resource.removeprefix(IMPLICIT_PREFIX))
         if self._explicit is None:

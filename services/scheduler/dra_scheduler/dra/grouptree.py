@@ -1,7 +1,4 @@
-"""Trees of pod groups: the leaves have the pods, and composite pod groups are above them.
-
-Mirrors upstream's ``PodGroupInfo`` (``pkg/scheduler/framework``) and its hierarchies of Kubernetes 1.37.
-"""
+"""Trees of pod groups: the leaves have pods, and composite pod groups are above them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +8,7 @@ from dra_shared.api.scheduling import CompositePodGroup, PodGroup
 
 
 class GroupId(NamedTuple):
-    """``key`` is ``namespace/name``; a composite group may have the name of another one."""
+    """The identity of a group. ``key`` is ``namespace/name``. A composite group may have the name of a pod group."""
 
     key: str
     composite: bool = False
@@ -19,7 +16,7 @@ class GroupId(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupTree:
-    """A group and the groups below it, of which only a composite one has some."""
+    """A group and its child groups. Only a composite group has children."""
 
     group: PodGroup | CompositePodGroup
     children: tuple["GroupTree", ...] = ()
@@ -30,11 +27,11 @@ class GroupTree:
 
     @property
     def minimum(self) -> int:
-        """Of how many pods, or groups right below, there must be enough, or none is scheduled."""
+        """The minimum number of pods or child groups. With fewer, none is scheduled."""
         return minimum_of(self.group)
 
     def leaves(self) -> Iterator[tuple[GroupId, PodGroup]]:
-        """The groups that have pods."""
+        """Yield the groups that have pods."""
         if isinstance(self.group, PodGroup):
             yield self.id, self.group
         for child in self.children:
@@ -42,18 +39,18 @@ class GroupTree:
 
 
 def id_of(group: PodGroup | CompositePodGroup) -> GroupId:
-    """The group's identity."""
+    """Return the group's identity."""
     return GroupId(group.key, isinstance(group, CompositePodGroup))
 
 
 def parent_of(group: PodGroup | CompositePodGroup) -> GroupId | None:
-    """The composite group that the group names as its parent."""
+    """Return the composite group that the group names as its parent."""
     name = group.spec.parent_composite_pod_group_name
     return GroupId(f"{group.metadata.namespace}/{name}", True) if name else None
 
 
 def minimum_of(group: PodGroup | CompositePodGroup) -> int:
-    """How many pods, or groups right below it, the group needs; without a gang it is one."""
+    """Return the number of pods or child groups that the group needs. It is one without a gang policy."""
     if isinstance(group, PodGroup):
         gang = group.spec.scheduling_policy.gang
         return gang.min_count if gang is not None else 1

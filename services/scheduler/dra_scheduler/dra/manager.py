@@ -1,7 +1,7 @@
-"""The manager of DRA objects: claims, slices and classes as the scheduler knows them, and the allocator over them.
+"""The manager of DRA objects: the scheduler's claims, slices and classes, and the allocator over them.
 
-Mirrors upstream's ``plugins/dynamicresources/dra_manager.go``. It lives as long as the scheduler does; all scheduling
-attempts share it.
+Mirrors upstream's ``plugins/dynamicresources/dra_manager.go``. It lives as long as the scheduler, and all
+scheduling attempts share it.
 """
 
 import functools
@@ -19,14 +19,15 @@ from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.claimtracker import ClaimTracker, Pool
 from dra_scheduler.dra.classes import ClassResolver
 
-# None: all nodes.
+# Called with a node's name, or None for all nodes.
 OnNodes = Callable[[str | None], None]
 
 
 class DRAManager:
-    """Claims, slices (with taint rules folded in) and classes, and the allocator over them.
+    """Claims, slices (with device taint rules applied) and classes, and the allocator over them.
 
-    ``on_nodes`` is called with the name of the node whose devices changed in a way that could change a verdict.
+    ``on_nodes`` is called with the name of a node whenever its devices changed in a way that could change a
+    verdict.
     """
 
     def __init__(
@@ -51,7 +52,7 @@ class DRAManager:
         criteria = TaintCriteria(self.classes.get, compile_) if by_class else None
         self.slices = SliceTracker(rules_enabled=taint_rules, criteria=criteria)
         self.slices.add_listener(self._slice_changed)
-        # Claims of equal spec stand in for each other, so share ids can't be derived from claims.
+        # Claims with equal specs are interchangeable, so share ids cannot be derived from the claims.
         self.allocator = Allocator(
             features,
             self.claims.state,
@@ -61,25 +62,25 @@ class DRAManager:
         )
 
     def detached(self, node_name: str) -> Allocator:
-        """An allocator for that node alone, over copies: for another thread."""
+        """Return an allocator for that node over copies, which another thread may use."""
         classes = {device_class.metadata.name: device_class for device_class in self.classes.list()}
         slices = list(self.snapshot.slices_for(node_name))
         share_ids = self.allocator.share_ids
         return Allocator(self.features, self.claims.state.copy(), classes, slices, share_ids=share_ids)
 
     def set_class(self, device_class: DeviceClass) -> None:
-        """A class came or changed."""
+        """Add or update a class."""
         self.classes.set_class(device_class)
         self.slices.class_changed()
         self._on_nodes(None)
 
     def delete_class(self, name: str) -> None:
-        """A class went."""
+        """Remove a class."""
         self.classes.delete_class(name)
         self._on_nodes(None)
 
     def rival(self, key: str) -> str | None:
-        """The claim that leaves too little for the claim ``key`` of what both hold, and was stored before it."""
+        """Return an older claim that leaves too little of a device for the claim ``key``, or None."""
         stored_at = self.claims.stored_at
         mine = stored_at(key)
         return contender(
@@ -92,7 +93,7 @@ class DRAManager:
             pool = _pool(old)
             pools.add(pool)
             if new is None or _pool(new) != pool:
-                # Report its nodes now, while it is still known where it was.
+                # Report the nodes of the old slice before it is removed.
                 self._pools_changed((pool,))
                 slices = self._pool_nodes[pool]
                 slices.pop(old.metadata.name, None)
@@ -107,7 +108,8 @@ class DRAManager:
             self._pool_nodes.setdefault(_pool(new), {})[new.metadata.name] = new.spec.node_name or None
         shared, self._shared_version = self._shared_version, self.snapshot.shared_version
         if shared != self._shared_version:
-            # Nodes without a slice of the pool may depend on it: shared counters can become incomplete or invalid.
+            # Nodes without a slice of the pool may depend on it: its shared counters can become incomplete or
+            # invalid.
             self._on_nodes(None)
         else:
             self._pools_changed(pools)

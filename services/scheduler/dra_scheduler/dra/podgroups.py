@@ -11,9 +11,9 @@ from dra_scheduler.dra.grouptree import GroupId, GroupTree, id_of, minimum_of, p
 
 
 class PodGroups:
-    """The pod groups of the cluster, with the pods that name them, scheduled or not.
+    """The pod groups of the cluster, with the pods that name them, whether scheduled or not.
 
-    ``trees``: a group that names a parent is a part of it (gate CompositePodGroup).
+    With ``trees`` (gate CompositePodGroup), a group that names a parent is a part of it.
     """
 
     def __init__(self, *, trees: bool = False) -> None:
@@ -24,11 +24,11 @@ class PodGroups:
         self._placed: dict[str, set[str]] = {}
 
     def get(self, namespace: str, name: str) -> PodGroup | None:
-        """The group of that name."""
+        """Return the group with that name, or None."""
         return self._group(f"{namespace}/{name}")
 
     def of(self, pod: Pod) -> PodGroup | None:
-        """The group that the pod is a member of, if it exists."""
+        """Return the group that the pod is a member of, or None if it does not exist."""
         key = group_key(pod)
         return None if key is None else self._group(key)
 
@@ -37,7 +37,7 @@ class PodGroups:
         return group if isinstance(group, PodGroup) else None
 
     def set_group(self, group: PodGroup | CompositePodGroup) -> None:
-        """A group came or changed."""
+        """Add or update a group."""
         own = id_of(group)
         self._forget_parent(own)
         self._groups[own] = group
@@ -46,7 +46,7 @@ class PodGroups:
             self._children.setdefault(parent, {})[own] = None
 
     def delete_group(self, group: PodGroup | CompositePodGroup) -> None:
-        """A group went."""
+        """Remove a group."""
         own = id_of(group)
         self._forget_parent(own)
         self._groups.pop(own, None)
@@ -62,7 +62,7 @@ class PodGroups:
     # Trees
 
     def root_of(self, group: GroupId) -> GroupId | None:
-        """The group at the top of the tree that this one is in; None: one on the way there doesn't exist."""
+        """Return the root of the group's tree, or None if a group on the way does not exist."""
         seen: set[GroupId] = set()
         while group not in seen:
             seen.add(group)
@@ -76,7 +76,7 @@ class PodGroups:
         return None
 
     def above(self, key: str) -> list[PodGroup | CompositePodGroup]:
-        """The pod group of that key, if it exists, and those above it that do."""
+        """Return the pod group with that key and its ancestors, as far as they exist."""
         found: list[PodGroup | CompositePodGroup] = []
         group = self._groups.get(GroupId(key))
         while group is not None and group not in found:
@@ -86,7 +86,7 @@ class PodGroups:
         return found
 
     def tree(self, root: GroupId) -> GroupTree | None:
-        """The group with all that are below it, if it exists."""
+        """Return the group with all its descendants, or None if it does not exist."""
         group = self._groups.get(root)
         if group is None:
             return None
@@ -94,7 +94,7 @@ class PodGroups:
         return GroupTree(group, tuple(child for child in below if child is not None))
 
     def is_ready(self, group: GroupId) -> bool:
-        """Whether so many pods exist, or groups right below that are ready, that it can be tried."""
+        """True if the group has enough pods, or enough child groups that are ready, to be tried."""
         known = self._groups.get(group)
         if known is None:
             return False
@@ -107,7 +107,7 @@ class PodGroups:
     # Members
 
     def set_pod(self, pod: Pod, *, placed: bool) -> None:
-        """A member came or changed; ``placed``: it has a node, or is assumed to."""
+        """Add or update a member. ``placed`` says whether it has a node or is assumed to have one."""
         key = group_key(pod)
         if key is None:
             return
@@ -119,11 +119,11 @@ class PodGroups:
             places.discard(pod.metadata.uid)
 
     def displace(self, pod: Pod) -> None:
-        """A member is no longer assumed to have a node."""
+        """Record that a member is no longer assumed to have a node."""
         self._placed.get(group_key(pod) or "", set()).discard(pod.metadata.uid)
 
     def delete_pod(self, pod: Pod) -> None:
-        """A member went."""
+        """Remove a member."""
         key = group_key(pod)
         if key is None or key not in self._members:
             return
@@ -133,24 +133,24 @@ class PodGroups:
             del self._members[key], self._placed[key]
 
     def members(self, key: str) -> list[Pod]:
-        """The group's pods."""
+        """Return the group's pods."""
         return list(self._members.get(key, {}).values())
 
     def placed(self, key: str) -> int:
-        """How many of the group's pods have a node, or are assumed to."""
+        """Return the number of the group's pods that have a node or are assumed to have one."""
         return len(self._placed.get(key, ()))
 
     def others_placed(self, pod: Pod) -> bool:
-        """Whether another pod of the pod's group has a node, or is assumed to."""
+        """True if another pod of the pod's group has a node or is assumed to have one."""
         return bool(self._placed.get(group_key(pod) or "", set()) - {pod.metadata.uid})
 
     def placed_pods(self, key: str) -> list[Pod]:
-        """The group's pods that have a node, or are assumed to."""
+        """Return the group's pods that have a node or are assumed to have one."""
         members = self._members.get(key, {})
         return [members[uid] for uid in self._placed.get(key, ()) if uid in members]
 
 
 def group_key(pod: Pod) -> str | None:
-    """``namespace/name`` of the group that the pod is a member of."""
+    """Return ``namespace/name`` of the group that the pod is a member of."""
     name = pod_group_name(pod)
     return None if name is None else f"{pod.metadata.namespace}/{name}"

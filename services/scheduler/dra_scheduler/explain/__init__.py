@@ -1,1 +1,1 @@
-"""Explains why a pod is pending or where it is, with the allocator's own trace."""
+"""Explains why a pod is pending or placed, with the allocator's own trace."""

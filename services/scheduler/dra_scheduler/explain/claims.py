@@ -31,7 +31,7 @@ def claims_of(manager: DRAManager, pod: Pod) -> list[ResourceClaim]:
 
 
 def claim_report(manager: DRAManager, claim: ResourceClaim) -> ClaimReport:
-    """Return the claim's devices, also those that are not stored yet."""
+    """Return a claim's report, including devices that are allocated but not stored yet."""
     pending = manager.claims.pending_allocation(claim.metadata.uid)
     return ClaimReport(
         claim=claim.key,
@@ -42,7 +42,7 @@ def claim_report(manager: DRAManager, claim: ResourceClaim) -> ClaimReport:
 
 
 def allocated_elsewhere(manager: DRAManager, pod: Pod, node: NodeInfo) -> list[Obstacle]:
-    """Return the pod's claims whose devices the node cannot use, as their node selectors have it."""
+    """Return the pod's claims whose node selectors exclude the node."""
     found = []
     for claim in claims_of(manager, pod):
         allocation = claim.status.allocation or manager.claims.pending_allocation(claim.metadata.uid)
@@ -56,7 +56,7 @@ def allocated_elsewhere(manager: DRAManager, pod: Pod, node: NodeInfo) -> list[O
 
 
 def without_node(claims: Iterable[ResourceClaim], nodes: Sequence[Node]) -> Iterator[str]:
-    """Yield the claims that are allocated for nodes of which none exists."""
+    """Yield a message for each claim that is allocated for nodes that do not exist."""
     for claim in claims:
         selector = claim.status.allocation.node_selector if claim.status.allocation is not None else None
         if selector is not None and not any(matches(selector, node) for node in nodes):

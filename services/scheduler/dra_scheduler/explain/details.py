@@ -1,4 +1,4 @@
-"""The parts of an allocator's reason for the report: one function a reason."""
+"""The fields of an allocator's reason for the report: one function for each reason."""
 
 from collections.abc import Sequence
 from functools import singledispatch
@@ -18,7 +18,7 @@ from dra_scheduler.explain.report import ReasonReport
 
 
 def detail(reason: Reason, claims: Sequence[str], pods: Sequence[str]) -> ReasonReport:
-    """The parts of the reason; ``claims`` are those that it names, as ``namespace/name``, ``pods`` their users."""
+    """Convert a reason. ``claims`` are the claims that it names, as ``namespace/name``, and ``pods`` their users."""
     kind = type(reason).__name__
     return _detail(reason, kind[0].lower() + kind[1:], tuple(claims), tuple(pods))
 

@@ -1,4 +1,4 @@
-"""The explainer: tries a pod again with the allocator's trace on, and reports what happened.
+"""The explainer: tries a pod again with the allocator's trace on, and reports the result.
 
 Upstream has no counterpart. Nothing is reserved or written.
 """
@@ -47,20 +47,21 @@ from dra_scheduler.queue.scheduling import SchedulingQueue
 
 _DYNAMIC_RESOURCES = "DynamicResources"
 _INTER_POD_AFFINITY = "InterPodAffinity"
-# For one explanation altogether, in seconds: nothing else is scheduled meanwhile.
+# The time limit of an explanation, in seconds. Nothing is scheduled meanwhile.
 _TIME_LIMIT = 2.0
-# How much of that a trial of the pod's gang may take.
+# The part of that time that a trial of the pod's gang may take.
 _TRIAL_LIMIT = 1.0
-# For how many of the closest nodes single changes are tried.
+# The number of closest nodes on which single changes are tried.
 _CHANGE_NODES = 3
-# For the short form: how many nodes are looked at, those with the most devices left first, and for how many seconds.
+# For the hint: the number of nodes that are examined, those with the most free devices first, and the time
+# limit in seconds.
 _HINT_NODES = 4
 _HINT_TIME = 0.02
 
 
 @dataclass(slots=True)
 class _Examined:
-    """A node that the pod was tried on."""
+    """A node on which the pod was tried."""
 
     report: NodeReport
     trace: Trace
@@ -68,7 +69,7 @@ class _Examined:
 
 
 class Explainer:
-    """Explains what the scheduler that it is given the parts of would do now, and why."""
+    """Explains what the scheduler with the given parts would do now, and why."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class Explainer:
         self._has_template = has_template
 
     def pod(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
-        """Why the pod is where it is; None if there is no such pod. ``most_nodes`` limits the nodes reported."""
+        """Explain the state of the pod, or return None if it does not exist. ``most_nodes`` limits the nodes."""
         pod = self._find_pod(f"{namespace}/{name}")
         if pod is None:
             return None
@@ -109,7 +110,7 @@ class Explainer:
         return self._pending(pod, claims, most_nodes)
 
     def claim(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
-        """As :meth:`pod`, for the pod that the claim is reserved for or waits with; None if there is no such claim."""
+        """Explain the pod that uses the claim or waits with it, or return None if the claim does not exist."""
         claim = self._manager.claims.get(namespace, name)
         if claim is None:
             return None
@@ -129,20 +130,20 @@ class Explainer:
         )
 
     def device_class(self, name: str) -> ClassReport | None:
-        """What the class selects, and what keeps it from selecting anything; None if there is no such class."""
+        """Report the devices that the class selects and why it selects no others, or None if it does not exist."""
         return self._shortfalls.device_class(name)
 
     def shortfalls(self, pod: Pod) -> str:
-        """In a few words, what the pod's selectors ask for and no device has; empty if it is nothing."""
+        """Describe briefly what the pod's selectors require and no device has. Empty if there is nothing."""
         found = self._shortfalls.of_pod(pod, self._claims(pod))
         return f"[{'; '.join(found)}]" if found else ""
 
     def hint(self, pod: Pod, node_names: Iterable[str]) -> str:
-        """In a few words, what of the closest node's devices turned the pod away; empty if that wasn't it."""
+        """Describe briefly why the closest node's devices were rejected. Empty if devices were not the reason."""
         state = self._begin(pod)[0]
         if state is None:
             return ""
-        # Of nodes with the same number of devices, and of free ones among them, one is enough.
+        # Of the nodes with the same numbers of devices and of free devices, one is enough.
         sorts: dict[tuple[int, int], str] = {}
         for name in node_names:
             left = self._devices_left(name)
@@ -162,7 +163,7 @@ class Explainer:
         return self._frameworks[pod.spec.scheduler_name]
 
     def _devices_left(self, node_name: str) -> tuple[int, int]:
-        """How many devices that the node can reach are free, about, and how many there are."""
+        """Return the approximate number of free devices that the node can reach, and the number of all."""
         pools = self._manager.snapshot.known_pools(node_name) or ()
         devices = sum(len(pool.devices) for pool in pools)
         return devices - sum(self._manager.claims.state.held_of(pool.id) for pool in pools), devices
@@ -222,7 +223,7 @@ class Explainer:
             report = msgspec.structs.replace(report, shortfalls=self._lacking(pod))
             if entry is None or entry.gated or not message:
                 return msgspec.structs.replace(report, message=gate.message, change=change)
-            # It was tried before, and nothing has happened since that would have it tried again.
+            # It was tried before, and no event has happened since that would cause a retry.
             change = change or Change(node="", kind="gate", text=f"until this changes: {gate.message}")
             return msgspec.structs.replace(report, change=change)
         started = self._clock.monotonic()
@@ -244,7 +245,7 @@ class Explainer:
         most_nodes: int,
         in_time: Callable[[], bool],
     ) -> PodReport:
-        """Complete the report with the nodes, after the other pods of a gang have got theirs in the trial."""
+        """Add the nodes to the report, after the trial has placed the other pods of the gang."""
         state, status = self._begin(pod, trial.state if trial is not None else None)
         if state is None:
             change: Change | None = self._missing(pod) or Change(
@@ -258,11 +259,11 @@ class Explainer:
             )
         examined = self._examine(state, pod, trial, in_time)
         unknown = trial is not None and not trial.complete
-        # A node that only the rest of the gang keeps the pod from is closer than any that is lacking.
+        # A node that only the rest of the gang keeps the pod from is closer than nodes that lack something.
         examined.sort(
             key=lambda each: (not waits_for_gang(each.report, unknown), distance(each.report)),
         )
-        # Explaining what is behind the objections takes long, so only the closest nodes get it.
+        # Obstacles take long to find, so only the closest nodes get them.
         for each in examined[: max(most_nodes, _CHANGE_NODES)]:
             each.report = self._with_obstacles(each.report, state, pod, each.node)
         change = missing_driver(self._manager, self._claims(pod))
@@ -270,7 +271,7 @@ class Explainer:
             change = change or waiting_for(report.group, trial.whole if trial is not None else "")
         change = change or self._change(pod, examined, trial)
         if change is not None and change.node:
-            # No node is closer than one that a single change would do for.
+            # A node that a single change suffices for is the closest of all.
             best = change.node
             examined.sort(key=lambda each: each.report.node != best)
         entry = self._queue.get(pod.metadata.uid)
@@ -294,7 +295,7 @@ class Explainer:
         )
 
     def _lacking(self, pod: Pod) -> tuple[str, ...]:
-        """Return what the pod requests and neither nodes nor devices have."""
+        """Return the pod's requirements that neither nodes nor devices of the cluster satisfy."""
         nodes, claims = self._cache.node_objects(), self._claims(pod)
         of_nodes = (*label_shortfalls(pod, nodes), *without_node(claims, nodes))
         return (*of_nodes, *self._shortfalls.of_pod(pod, claims))
@@ -302,7 +303,7 @@ class Explainer:
     def _examine(
         self, state: CycleState, pod: Pod, trial: Trial | None, in_time: Callable[[], bool]
     ) -> list["_Examined"]:
-        """Try the pod on each node, those with the most free devices first, until time is up."""
+        """Try the pod on each node until the time is up. Nodes with the most free devices are first."""
         nodes = sorted(self._cache.nodes(), key=lambda node: self._devices_left(node.name), reverse=True)
         problem = trial.problem(pod.metadata.uid, fits=True) if trial is not None else ""
         examined: list[_Examined] = []
@@ -317,7 +318,7 @@ class Explainer:
         return examined
 
     def _begin(self, pod: Pod, group: CycleState | None = None) -> tuple[CycleState | None, str]:
-        """What to try the pod on nodes with; None, and why, if no node is in question."""
+        """Run PreFilter. Return its state, or None and the reason if the pod fits no node at all."""
         state = CycleState(group)
         _, status = self._framework(pod).pre_filter(state, pod)
         return (state, "") if status is None else (None, status.message)

@@ -1,4 +1,4 @@
-"""Free devices: what the allocator could still allocate, by class and shape, in the cluster and on each node."""
+"""Free devices: those that the allocator could still allocate, by class and shape, per cluster and per node."""
 
 import asyncio
 import contextlib
@@ -40,10 +40,10 @@ _SHAPE_ATTRIBUTES = ("profile", "productName", "model", "product", "type")
 class Usage(Struct):
     """Devices of one class and shape: ``devices`` = ``free`` + ``used`` + ``blocked``.
 
-    ``free``: no claim holds them, and as many claims for one of them each would get one; ``used``: a claim holds them
-    or a share of them; ``blocked``: neither, ``why`` says how many for what reason. ``shares`` are those that claims
-    hold, ``more_shares`` how many more claims that name no amounts could have one (None: any number), both None
-    where devices are not shared.
+    ``free``: no claim holds them, and that many claims for one device each would get one. ``used``: a claim
+    holds them or a share of them. ``blocked``: neither; ``why`` counts them by reason. ``shares`` is the
+    number of shares that claims hold, ``more_shares`` the number of further claims without amounts that
+    could get one (None: no limit). Both are None if the devices are not shared.
     """
 
     device_class: str = field(name="class")
@@ -58,7 +58,7 @@ class Usage(Struct):
 
 
 class NodeUsage(Struct):
-    """What a node can reach; ``problem``: why the allocator gives nothing there."""
+    """The devices that a node can reach. ``problem`` is the reason why the allocator gives it none."""
 
     node: str
     usage: tuple[Usage, ...] = ()
@@ -66,17 +66,17 @@ class NodeUsage(Struct):
 
 
 class Level(Struct):
-    """A counter of a pool, or a capacity of a device that is shared."""
+    """The total and free amount of a pool's counter, or of the capacity of a shared device."""
 
     total: str = "0"
     free: str = "0"
 
 
 class PoolUsage(Struct):
-    """One pool; ``counters`` by ``set/counter``, ``capacity`` by ``device/capacity`` for devices in shared use.
+    """A pool. ``counters`` are keyed by ``set/counter``, ``capacity`` of shared devices by ``device/capacity``.
 
     ``partitions`` and ``shareable`` are the summaries of a ResourcePoolStatusRequest. ``in_use_by`` and
-    ``admin_access`` have the claims by device; admin access takes no device away.
+    ``admin_access`` are claims by device. Admin access does not use up a device.
     """
 
     driver: str
@@ -94,7 +94,7 @@ class PoolUsage(Struct):
 
 
 class Free(Struct):
-    """The cluster. ``unpublished`` are devices that claims hold and no ResourceSlice publishes any more."""
+    """The free devices of the cluster. ``unpublished`` are devices that claims hold but no ResourceSlice publishes."""
 
     classes: tuple[Usage, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
@@ -104,7 +104,7 @@ class Free(Struct):
 
 @dataclass(slots=True)
 class _Found:
-    """A device of a class as a node sees it; ``room``: for how many more claims it has a share, None: any number."""
+    """A device of a class from the point of view of a node. ``room`` is the number of further shares, None for any."""
 
     used: bool
     refusal: str
@@ -117,12 +117,12 @@ class _Found:
         return not self.used and not self.refusal
 
 
-# By class, shape and device.
+# By class and shape, then by device.
 _Table = dict[tuple[str, str], dict[DeviceID, _Found]]
 
 
 async def free(manager: DRAManager, nodes: Iterable[Node]) -> Free:
-    """What is free now. Other work gets its turn between any two nodes."""
+    """Return the devices that are free now. Other tasks can run after each node."""
     names = sorted(device_class.metadata.name for device_class in manager.classes.list())
     everywhere: _Table = {}
     reports = []
@@ -200,7 +200,7 @@ def _why(offer: Offer) -> str:
 
 
 def shape_of(device: PoolDevice) -> str:
-    """What sort of device it is: what the driver says, or else its name without numbers."""
+    """Return the model of a device: an attribute of its driver, or its name without the number."""
     for name in _SHAPE_ATTRIBUTES:
         attribute = device.spec.attributes.get(name) or device.spec.attributes.get(
             f"{device.id.driver}/{name}"
@@ -260,12 +260,12 @@ def _pool(
     nodes: set[str],
     admins: dict[DeviceID, tuple[str, ...]],
 ) -> PoolUsage:
-    """Only slices of the newest generation count."""
+    """Report one pool. Only slices of the newest generation count."""
     state = manager.claims.state
     generation = max(piece.spec.pool.generation for piece in pieces)
     pieces = [piece for piece in pieces if piece.spec.pool.generation == generation]
     spec = pieces[0].spec
-    # Nodes may publish devices of the same names: then they are the same to the allocator.
+    # Nodes may publish devices with the same names. To the allocator, they are the same device.
     known = {device.id: device for device in (PoolDevice(p, d) for p in pieces for d in p.spec.devices)}
     devices = list(known.values())
     used = [device for device in devices if state.in_use(device.id)]
@@ -312,7 +312,7 @@ def _pool(
 def _summaries(
     manager: DRAManager, pieces: Sequence[ResourceSlice], used: Iterable[PoolDevice]
 ) -> tuple[tuple[PartitionTypeStatus, ...], ShareableSummaryStatus | None]:
-    """Its partitions and shared devices; without those that a pool status request gives an error for."""
+    """Return the pool's partitions and shared devices. Empty if a pool status request would report an error."""
     spec, consumed = pieces[0].spec, dict[str, Quantity]()
     for device in used:
         for name, value in manager.claims.state.consumed.get(device.id, {}).items():
@@ -328,7 +328,7 @@ def _summaries(
 
 
 def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes: set[str]) -> str:
-    """Why none of the pool's devices are given, or why they are not what they seem, for the pool as a whole."""
+    """Return the reason why the whole pool's devices cannot be allocated or are misleading, or an empty string."""
     spec = pieces[0].spec
     wanted = spec.pool.resource_slice_count
     twice = published_twice(manager, (spec.driver, spec.pool.name))
@@ -342,7 +342,7 @@ def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes:
 
 
 def _is_per_node(pieces: Sequence[ResourceSlice], wanted: int) -> bool:
-    """True if each node that has slices of the pool has as many as the pool should have, and so can use it."""
+    """True if each node that has slices of the pool has a complete set, so that it can use the pool."""
     counts = Counter(piece.spec.node_name for piece in pieces)
     return all(name and count == wanted for name, count in counts.items())
 

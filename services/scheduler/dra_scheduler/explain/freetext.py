@@ -10,7 +10,7 @@ _SHARES = ("SHARES", "MORE SHARES")
 
 
 def render_free(report: Free) -> str:
-    """All tables with rows; of counters and capacities, the rows of which something is used."""
+    """Return all tables that have rows. Counters and capacities have a row only if some of it is used."""
     tables = [_classes(report.classes), _nodes(report.nodes), _pools(report.pools)]
     for title, part in (("COUNTER", "counters"), ("CAPACITY", "capacity")):
         rows = [
@@ -34,7 +34,7 @@ def _classes(classes: Sequence[Usage]) -> list[tuple[str, ...]]:
 
 
 def _nodes(nodes: Sequence[NodeUsage]) -> list[tuple[str, ...]]:
-    """Nodes together that have the same to offer."""
+    """Return rows in which nodes with equal devices are merged."""
     same: dict[str, list[NodeUsage]] = {}
     for node in nodes:
         same.setdefault(repr(node.usage), []).append(node)
@@ -90,7 +90,7 @@ def _partitions(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
 
 
 def _shared(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
-    """The capacity of shared devices, pool by pool, where some of it is used."""
+    """Return the capacity of shared devices of each pool, if some of it is used."""
     rows = [
         (f"{pool.driver}/{pool.pool}/{entry.name}", entry.available or "", entry.total or "")
         for pool in pools

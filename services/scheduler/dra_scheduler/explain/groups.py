@@ -12,7 +12,7 @@ GANG_SCHEDULING = "GangScheduling"
 
 
 class GroupExplainer:
-    """Reports pods' groups; ``gangs``: a gang's pods get nodes together or not at all."""
+    """Reports pods' groups. With ``gangs``, a gang's pods get nodes together or not at all."""
 
     def __init__(self, groups: PodGroups, queue: SchedulingQueue, cache: Cache, *, gangs: bool) -> None:
         self._groups = groups
@@ -21,7 +21,7 @@ class GroupExplainer:
         self._gangs = gangs
 
     def report(self, pod: Pod) -> GroupReport | None:
-        """The pod's group and its other pods; None: it names no group that exists."""
+        """Report the pod's group and its other pods, or None if the group does not exist."""
         key, group = group_key(pod), self._groups.of(pod)
         if key is None or group is None:
             return None
@@ -46,17 +46,17 @@ class GroupExplainer:
 
 
 def queue_state(queue: SchedulingQueue, entry: QueuedPod) -> tuple[str, str]:
-    """Return where the pod waits, and the message of its last attempt."""
+    """Return the queue that the pod waits in, and the message of its last attempt."""
     if not entry.gated:
         return entry.place.value, entry.message
-    # What kept it out may be gone: then another pod of its gang brings it along.
+    # The cause may have disappeared. In that case another pod of its gang takes the pod along.
     return ("gated", entry.message) if queue.is_gated(entry) else (Place.ACTIVE.value, "")
 
 
 def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
-    """Return what keeps a pod waiting that could have a node, None if it is not its group.
+    """Return the change that a pod which could have a node waits for, or None if its group is not the reason.
 
-    ``whole`` is the composite pod group at the top that the group is a part of.
+    ``whole`` is the root composite pod group of the group.
     """
     if whole:
         text = f"until enough groups of composite pod group {whole} can have nodes together"
@@ -68,5 +68,5 @@ def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
 
 
 def waits_for_gang(report: NodeReport, unknown: bool) -> bool:
-    """True if nothing but the rest of the gang keeps the pod from the node, or if that is ``unknown``."""
+    """True if only the rest of the gang keeps the pod from the node, or if this is ``unknown``."""
     return report.objections.keys() == {GANG_SCHEDULING} or (unknown and report.fits)

@@ -1,23 +1,23 @@
-"""The hint: one node's reasons in one line, for the FailedScheduling event."""
+"""The hint: the reasons of one node in one line, for the FailedScheduling event."""
 
 from collections.abc import Sequence
 
 from dra_scheduler.explain.report import NodeReport
 from dra_scheduler.explain.text import gists, of_other_class, values_of
 
-# How many reasons of a request, and how many altogether, a short explanation gives; and their length.
+# The maximum numbers of reasons for a request and in total, and the maximum length of a reason.
 _GROUPS = 2
 _PARTS = 3
 _LENGTH = 120
 
 
 def summarize(report: NodeReport, shortfalls: Sequence[str] = ()) -> str:
-    """Why the devices of one node were turned away, in one line: those that were nearest to success.
+    """Summarize in one line why the devices of a node were rejected, those closest to success first.
 
-    ``shortfalls``, what no device of the cluster has, come last.
+    ``shortfalls``, the requirements that no device of the cluster meets, come last.
     """
     found: list[str] = []
-    # What the search did not reach did not decide.
+    # Requests that the search did not reach did not decide the outcome.
     reached = [request for request in report.requests if request.reached]
     for request in reached or report.requests:
         if request.suitable < request.count != 1:

@@ -1,4 +1,4 @@
-"""Compares what a selector or constraint reads with what a set of devices has."""
+"""Compares the values that a selector or constraint reads with those of a set of devices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -11,7 +11,7 @@ from dra_shared.quoting import go_quote
 from dra_scheduler.allocator.selectors import attribute_text
 from dra_scheduler.explain.near import nearest, plain, seen
 
-# A device with its driver.
+# The driver's name and the device.
 Entry = tuple[str, Device]
 _Values = Mapping[str, Any]
 
@@ -19,7 +19,7 @@ _MOST_NAMES = 5
 
 
 def shortfalls(expression: str, devices: Sequence[Entry], what: str) -> list[str]:
-    """Return what the expression asks for and none of the devices has; ``what`` names such a device."""
+    """Return the requirements of the expression that none of the devices meets. ``what`` is a name for the devices."""
     return list(_shortfalls(expression, devices, what))
 
 
@@ -54,13 +54,13 @@ def _shortfalls(expression: str, devices: Sequence[Entry], what: str) -> Iterato
 
 
 def lacks_attribute(qualified: str, devices: Sequence[Entry], what: str) -> str:
-    """Return that no device has the fully qualified attribute; empty if one has it or there are no devices."""
+    """Return a message if no device has the fully qualified attribute. Empty if there are no devices."""
     domain, _, name = qualified.partition("/")
     return _lacks("attribute", domain, name, devices, what)
 
 
 def lacks_capacity(name: str, devices: Sequence[Entry], what: str) -> str:
-    """Return that no device has the capacity that a request names; empty if one has it or there are no devices.
+    """Return a message if no device has the capacity that a request names. Empty if there are no devices.
 
     The request has to spell the name as the device does, with or without the driver's domain.
     """

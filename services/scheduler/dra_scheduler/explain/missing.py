@@ -1,4 +1,4 @@
-"""What a pod needs and does not exist: claims, templates, classes, drivers."""
+"""Objects that a pod needs but that do not exist: claims, templates, classes, drivers."""
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator
@@ -20,9 +20,9 @@ def missing(
     claims: Iterable[ResourceClaim],
     has_template: Callable[[str], bool] | None = None,
 ) -> Change | None:
-    """Return what must exist first: a claim, a class that a claim requests, the end of a scheduling gate.
+    """Return the change that must happen first: a claim or class must be created, or a scheduling gate removed.
 
-    ``has_template`` tells whether a ResourceClaimTemplate exists; a live scheduler does not know.
+    ``has_template`` says whether a ResourceClaimTemplate exists; a live scheduler does not know.
     """
     for entry in pod.spec.resource_claims:
         try:
@@ -46,7 +46,7 @@ def missing(
 
 
 def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Change | None:
-    """Return a driver that a class selects and that has published nothing, unless another class would do."""
+    """Return the driver that a class needs and that publishes no devices, unless an alternative class would do."""
     drivers = {piece.spec.driver for piece in manager.slices.list()}
     for alternatives in _classes(claims):
         named = [named_drivers(manager.classes.get(name)) for name in alternatives]
@@ -59,7 +59,7 @@ def missing_driver(manager: DRAManager, claims: Iterable[ResourceClaim]) -> Chan
 
 
 def retry(place: Place) -> Change | None:
-    """Return when a pod is tried again that a node can take now; None if it is about to be tried."""
+    """Return when the pod will be tried again although a node can take it. None if it is tried next."""
     if place is Place.BACKOFF:
         text = "until its back-off ends: a node can take it now"
     elif place is Place.WAITING:
@@ -70,7 +70,7 @@ def retry(place: Place) -> Change | None:
 
 
 def _classes(claims: Iterable[ResourceClaim]) -> Iterator[tuple[str, ...]]:
-    """The classes of each request: one, or those of its alternatives."""
+    """Yield the classes of each request: one, or those of its alternatives."""
     for claim in claims:
         for request in claim.spec.devices.requests:
             parts = request.first_available if request.exactly is None else (request.exactly,)

@@ -1,13 +1,13 @@
-"""The name most similar to one that does not exist."""
+"""The existing name that is most similar to one that does not exist."""
 
 import difflib
 from collections.abc import Iterable
 
 from dra_shared.quoting import go_quote
 
-# How similar a name has to be to be called near.
+# The minimum similarity.
 _SIMILAR = 0.5
-# The same for names that many have a part of, such as a top-level domain, in common.
+# The minimum similarity of names that often share a part, such as a top-level domain.
 _SAME = 0.75
 _MOST_NAMES = 5
 
@@ -29,7 +29,7 @@ def nearest(wanted: str, seen: Iterable[str], least: float = _SIMILAR) -> str:
 
 
 def seen(wanted: str, names: Iterable[str], *, others: bool = True) -> str:
-    """Return the part of a hint with the name near to the wanted one or, with ``others``, else with all names."""
+    """Return the end of a hint: the most similar name or, with ``others``, all names if none is similar."""
     known = sorted(set(filter(None, names)))
     near = nearest(plain(wanted), map(plain, known), least=_SAME)
     spelled = next((each for each in known if plain(each) == near), "")
@@ -42,5 +42,5 @@ def seen(wanted: str, names: Iterable[str], *, others: bool = True) -> str:
 
 
 def plain(name: str) -> str:
-    """Return the name with dots for the separators that CEL users often write instead."""
+    """Replace the separators that CEL users often write by dots."""
     return name.replace("_", ".").replace("-", ".")

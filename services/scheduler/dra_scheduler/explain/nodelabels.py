@@ -1,4 +1,4 @@
-"""Node labels and values that a pod requires and no node has, with the nearest one."""
+"""Node labels that a pod requires but no node has, with the most similar label."""
 
 from collections.abc import Iterator, Sequence
 
@@ -10,7 +10,7 @@ from dra_scheduler.explain.near import seen
 
 
 def label_shortfalls(pod: Pod, nodes: Sequence[Node]) -> list[str]:
-    """Return the labels that the pod's nodeSelector, required affinities or spreading need and no node has."""
+    """Return the labels of the pod's nodeSelector, required affinity or spreading that no node has."""
     found: list[str] = []
     if not nodes:
         return []
@@ -36,7 +36,7 @@ def _unmet(requirement: NodeSelectorRequirement, nodes: Sequence[Node]) -> Itera
 
 
 def _lacking(what: str, key: str, values: Sequence[str], nodes: Sequence[Node]) -> Iterator[str]:
-    """Return a sentence if no node has the label with one of the values; without values any value will do."""
+    """Yield a message if no node has the label with one of the values. Without values any value suffices."""
     labels = [node.metadata.labels for node in nodes]
     known = {each[key] for each in labels if key in each}
     if not known:

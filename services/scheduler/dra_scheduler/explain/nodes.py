@@ -15,7 +15,7 @@ from dra_scheduler.explain.whatif import claim_key
 
 
 class NodeReporter:
-    """Puts traces into words."""
+    """Converts traces to reports."""
 
     def __init__(self, manager: DRAManager) -> None:
         self._manager = manager
@@ -23,7 +23,7 @@ class NodeReporter:
     def report(
         self, name: str, fits: bool, objections: dict[str, tuple[str, ...]], trace: Trace
     ) -> NodeReport:
-        """The report of one node, from the trace of an attempt on it."""
+        """Return the report of one node from the trace of an attempt on it."""
         keys = dict.fromkeys(request.claim for request in trace.requests)
         taken = taken_by(dict(zip(keys, trace.results or (), strict=False)))
         pools = []
@@ -72,7 +72,7 @@ class NodeReporter:
         )
 
     def _text(self, reason: Reason) -> str:
-        """The reason in words, and which pods the claims are for that stand in the way."""
+        """Return the reason as text, with the pods that use the claims in the way."""
         users = self._users(reason.claims) if isinstance(reason, InUse) else []
         return f"{reason} ({', '.join(users)})" if users else str(reason)
 
@@ -85,13 +85,13 @@ class NodeReporter:
         return detail(reason, [*map(claim_key, keys)], self._users(keys))
 
     def _users(self, keys: Sequence[str]) -> list[str]:
-        """The pods that the claims are reserved for, or being allocated for."""
+        """Return the pods that the claims are reserved for or are being allocated for."""
         users: list[str] = []
         for key in keys:
             namespace, _, name = claim_key(key).partition("/")
             claim = self._manager.claims.get(namespace, name)
             if claim is None:
-                # The claim for extended resources is not created before its pod is bound.
+                # A claim for extended resources is created only when its pod is bound.
                 uid = key.rpartition(" ")[2]
                 claim = next(
                     (each for each in self._manager.claims.in_flight if each.metadata.uid == uid), None
@@ -114,7 +114,7 @@ def taken_by(allocations: Mapping[str, AllocationResult | None]) -> Counter[tupl
 
 
 def devices_of(allocation: AllocationResult | None) -> tuple[str, ...]:
-    """The devices of the allocation as ``driver/pool/device``, with the share where it is one."""
+    """Return the allocation's devices as ``driver/pool/device``, with the share id if there is one."""
     if allocation is None:
         return ()
     return tuple(

@@ -1,4 +1,4 @@
-"""Nodes that keep room for pods for which preemption has made it."""
+"""Nodes that reserve room for nominated pods after preemption."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ from dra_scheduler.framework.state import CycleState
 
 
 def nominated_ahead(cache: Cache, pod: Pod, node_name: str) -> list[Pod]:
-    """Return the node's nominated pods that the pod must leave room for, without those that are assumed already."""
+    """Return the node's nominated pods that take precedence over the pod, except those that are already assumed."""
     ahead = cache.nominations.ahead_of(pod, node_name)
     return [other for other in ahead if cache.place_of(other.metadata.uid) is None]
 
@@ -26,7 +26,7 @@ def with_nominated(
     node: NodeInfo,
     others: Sequence[Pod],
 ) -> NodeReport:
-    """Return the report of a node that fits with the objections to it once the nominated ``others`` are there."""
+    """Return the report of a fitting node, with the objections that arise from the nominated ``others``."""
     filters = framework.filters(state)
     status = framework.filter_with_nominated_pods(filters, state, pod, node, others) if others else None
     if status is None:

@@ -1,4 +1,4 @@
-"""Obstacles: the fields of pod and node behind a plugin's rejection, and what would remove them."""
+"""Obstacles: the fields of pod and node that caused a plugin's rejection, and the changes that would help."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -17,21 +17,21 @@ from dra_scheduler.plugins.nodeports import conflict
 from dra_scheduler.plugins.tainttoleration import untolerated
 
 _INSUFFICIENT = "Insufficient "
-# How many pods are tried, one after the other, for being in the way.
+# The maximum number of pods that are tried as the obstacle, one after the other.
 _MOST_PODS = 200
 _HOSTNAME = "kubernetes.io/hostname"
 
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What the plugin saw, and the change after which it would not object any more; empty: none is known."""
+    """The facts that the plugin saw, and a change after which it would not object. ``remedy`` may be empty."""
 
     saw: str
     remedy: str = ""
 
 
 def obstacles(plugin: str, reasons: Sequence[str], pod: Pod, node: NodeInfo) -> list[Obstacle]:
-    """The fields behind the plugin's reasons, where they add something to the reasons."""
+    """Return the fields behind the plugin's reasons, if they add information."""
     find = _FINDERS.get(plugin)
     return [] if find is None or node.node is None else find(reasons, pod, node, node.node)
 
@@ -70,7 +70,7 @@ def _affinity(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> l
     found = [
         Obstacle(
             f"nodeSelector {key}={value}: {_label(key, labels)}",
-            # A node's hostname is its own.
+            # Each node has its own hostname.
             f"if the pod had no nodeSelector {key}"
             if key == _HOSTNAME
             else f"if node {info.name} had the label {key}={value}",
@@ -102,13 +102,13 @@ def _affinity(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> l
 
 
 def requirement_text(requirement: NodeSelectorRequirement) -> str:
-    """The requirement in a few words."""
+    """Format a requirement for people."""
     values = f" [{', '.join(requirement.values)}]" if requirement.values else ""
     return f"{requirement.key} {requirement.operator}{values}"
 
 
 def selector_text(selector: NodeSelector) -> str:
-    """The selector in a few words."""
+    """Format a selector for people."""
     return " or ".join(
         ", ".join(map(requirement_text, (*term.match_fields, *term.match_expressions)))
         for term in selector.node_selector_terms
@@ -157,7 +157,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[str], Pod, NodeInfo, Node], list[Obsta
 def in_the_way(
     framework: Framework, nodes: Sequence[NodeInfo], state: CycleState, pod: Pod, node: NodeInfo, plugin: str
 ) -> list[Obstacle]:
-    """Return the pod, of those tried, without which the plugin would not object to the node."""
+    """Return the pod without which the plugin would not object to the node, if one of those tried is."""
     judges = [each for each in framework.filters(state) if each.name == plugin]
     others = ((other, info) for info in nodes for other in list(info.pods.values()))
     for other, info in itertools.islice(others, _MOST_PODS):

@@ -7,10 +7,11 @@ from dra_scheduler.explain.text import of_other_class
 
 
 def distance(report: NodeReport) -> tuple[int | str, ...]:
-    """Return a key that sorts nodes by how far they are from taking the pod.
+    """Return a sort key for the distance of a node from taking the pod.
 
-    By objections, then devices of the right class that are missing, then such that are there but won't do; a pool that
-    waits for slices may yet have some, and devices that no claim holds are closer than others.
+    The key compares the objections, then the number of missing devices of the right class, then the devices
+    that exist but are unsuitable. A pool that waits for slices may still get devices, and free devices are
+    closer than used ones.
     """
     if not report.requests:
         return len(report.objections), 1 << 30, 0, 0, 0, report.node
@@ -28,7 +29,7 @@ def distance(report: NodeReport) -> tuple[int | str, ...]:
 
 
 def summary(reports: Iterable[NodeReport]) -> tuple[NodeSummary, ...]:
-    """Return the nodes by their objections, the most common first."""
+    """Group the nodes by their objections, the most common first."""
     found: dict[tuple[str, ...], list[str]] = {}
     for report in reports:
         objections = tuple(f"{plugin}: {', '.join(why)}" for plugin, why in report.objections.items())

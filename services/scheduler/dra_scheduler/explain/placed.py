@@ -1,4 +1,4 @@
-"""The report of the node of a pod that has one: what its claims have, and what else would have suited."""
+"""The report for the node of a placed pod: the devices of its claims, and the alternatives."""
 
 from collections.abc import Callable, Sequence
 
@@ -21,7 +21,7 @@ def placed_report(
     claims: Sequence[ResourceClaim],
     check: Callable[[], None],
 ) -> NodeReport:
-    """Return what the allocator would see on the node now if the allocated claims had nothing yet."""
+    """Return the node's current report as if the allocated claims did not hold devices yet."""
     free = manager.claims.state.copy()
     for claim in claims:
         free.hold(claim.key, None)
@@ -33,7 +33,7 @@ def placed_report(
     except AllocationError:
         trace.results = None
     report = reporter.report(node.metadata.name, True, {}, trace)
-    # The claims have what was free when they were allocated, which may be another alternative.
+    # The claims hold devices that were free at allocation time, maybe for another alternative.
     taken = taken_by({claim.key: claim.status.allocation for claim in claims})
     requests = tuple(_replace(each, taken=taken[each.claim, each.request]) for each in report.requests)
     devices = tuple(device for claim in claims for device in devices_of(claim.status.allocation))

@@ -1,4 +1,4 @@
-"""Pools and devices whose ResourceSlices do not agree with each other, or with what claims hold."""
+"""Pools and devices whose ResourceSlices contradict each other, or the devices that claims hold."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ _BOTH = "a claim that holds such a device holds it on all of them"
 
 
 def with_warnings(manager: DRAManager, node: NodeReport) -> NodeReport:
-    """Return the report with a warning at each pool that other nodes publish with devices of the same names."""
+    """Add a warning to each pool that other nodes publish with the same device names."""
     pools = tuple(_replace(pool, warning=_warning(manager, node.node, pool)) for pool in node.pools)
     return _replace(node, pools=pools)
 
@@ -30,7 +30,7 @@ def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
     names = _by_audience(manager, (pool.driver, pool.pool))
     own = names.pop(f"node {node_name}", None)
     if own is None:
-        # The node sees slices for several nodes: which they share with others, depends on their selectors.
+        # The node sees slices for several nodes. Whether nodes share a slice depends on their selectors.
         twice = "" if pool.problem else published_twice(manager, (pool.driver, pool.pool))
         return f"{twice}: {_BOTH}" if twice else ""
     shared = {audience: each & own for audience, each in names.items() if each & own}
@@ -52,7 +52,7 @@ def published_twice(manager: DRAManager, pool: PoolID) -> str:
 
 
 def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
-    """The names of the devices by the nodes that they are published for."""
+    """Return the device names by the nodes that they are published for."""
     found: dict[str, set[str]] = {}
     slices = list(manager.snapshot.slices_of(pool))
     newest = max((piece.spec.pool.generation for piece in slices), default=0)
@@ -61,7 +61,7 @@ def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
         if spec.node_name:
             audience = f"node {spec.node_name}"
         elif spec.node_selector is not None and spec.pool.generation == newest:
-            # An update may change the selector: older slices are about to go.
+            # An update may change the selector. Older slices are about to be deleted.
             audience = f"nodes with {selector_text(spec.node_selector)}"
         else:
             continue
@@ -78,9 +78,9 @@ def _listed(audiences: Iterable[str]) -> str:
 def unpublished(
     manager: DRAManager, claims: Iterable[ResourceClaim], *, others: bool
 ) -> tuple[HeldReport, ...]:
-    """Return the devices that claims hold and no ResourceSlice publishes any more.
+    """Return the devices that claims hold but no ResourceSlice publishes.
 
-    Those of the given claims, and with ``others`` of all claims, as far as the requests might select the driver.
+    Covers the given claims and, with ``others``, all claims whose driver the requests might select.
     """
     claims = list(claims)
     own = {claim.key for claim in claims}
@@ -108,7 +108,7 @@ def unpublished(
 
 
 def _drivers(manager: DRAManager, requests: Iterable[DeviceRequest]) -> frozenset[str] | None:
-    """The drivers whose devices the requests might select; None: any."""
+    """Return the drivers that the requests might select, or None for any driver."""
     found: set[str] = set()
     for request in requests:
         for _, part in parts_of(request):
@@ -121,7 +121,7 @@ def _drivers(manager: DRAManager, requests: Iterable[DeviceRequest]) -> frozense
 
 
 def _users(manager: DRAManager, keys: Iterable[str]) -> tuple[str, ...]:
-    """The pods that the claims are reserved for."""
+    """Return the names of the pods that the claims are reserved for."""
     users: list[str] = []
     for key in keys:
         namespace, _, name = claim_key(key).partition("/")

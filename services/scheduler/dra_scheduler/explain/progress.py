@@ -1,4 +1,4 @@
-"""What a pod that has a node still waits for."""
+"""The reasons why a pod that has a node does not run yet."""
 
 from collections.abc import Iterable, Iterator
 
@@ -8,7 +8,7 @@ from dra_shared.api.resource import ResourceClaim
 
 
 def waits_for(pod: Pod, node: Node | None) -> tuple[str, ...]:
-    """Why the pod does not run, as far as its status and its node show; empty: it runs, or has run."""
+    """Return the reasons why the pod does not run, from its status and its node. Empty if it runs or has run."""
     if pod.status.phase not in ("", "Pending"):
         return ()
     return tuple(dict.fromkeys(_reasons(pod, node)))
@@ -36,7 +36,7 @@ def _reasons(pod: Pod, node: Node | None) -> Iterator[str]:
 
 
 def binding_waits(claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
-    """Return the binding conditions of allocated devices that are not true, and the failure conditions that are."""
+    """Return the binding conditions that are not true yet, and the failure conditions that are true."""
     return tuple(text for claim in claims for text in _conditions(claim))
 
 

@@ -1,4 +1,4 @@
-"""Devices of a class that are published, but for no node of the cluster."""
+"""Published devices of a class that no node of the cluster can reach."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,7 +14,7 @@ _MOST_POOLS = 3
 
 
 def out_of_reach(manager: DRAManager, examined: Sequence[NodeReport], nodes: Iterable[Node]) -> list[str]:
-    """Return which classes of requests have devices that none of the nodes, all of which were examined, can reach."""
+    """Return the classes of requests whose devices no node can reach. All of the nodes were examined."""
     selecting = selecting_requests(examined)
     seen = {(pool.driver, pool.pool) for node in examined for pool in node.pools}
     requests = {(each.claim, each.request): each for node in examined for each in node.requests}

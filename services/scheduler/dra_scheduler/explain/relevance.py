@@ -1,4 +1,4 @@
-"""Leaves out pools and devices that no class of the pod's requests can select."""
+"""Removes pools and devices that no class of the pod's requests can select."""
 
 import functools
 from collections import Counter
@@ -21,7 +21,8 @@ def without_foreign(
 ) -> list[NodeReport]:
     """Return the shown reports without the pools that no request's class can select.
 
-    If a class selects no device of any examined node, the pools of its driver stay: their devices show why.
+    If a class selects no device on any examined node, the pools of its driver are kept, because their
+    devices show the reason.
     """
     selecting = selecting_requests(examined)
     is_foreign = functools.cache(functools.partial(_is_foreign, manager))
@@ -35,7 +36,7 @@ def without_foreign(
 
 
 def _silent(manager: DRAManager, node: NodeReport) -> tuple[str, ...]:
-    """The drivers that the requests' classes name and that publish no pool for the node, if they publish any."""
+    """Return the drivers that the requests' classes name and that publish pools, but none for this node."""
     named = {
         driver for each in node.requests for driver in named_drivers(manager.classes.get(each.device_class))
     }
@@ -45,7 +46,7 @@ def _silent(manager: DRAManager, node: NodeReport) -> tuple[str, ...]:
 
 
 def selecting_requests(examined: Iterable[NodeReport]) -> set[tuple[str, str]]:
-    """Return the requests, by claim and name, whose class selects a device of some node."""
+    """Return the (claim, request) pairs whose class selects a device of some node."""
     return {
         (request.claim, request.request)
         for node in examined
@@ -78,12 +79,12 @@ def _trim(node: NodeReport, is_relevant: _IsRelevant) -> NodeReport:
 
 
 def _selects(request: RequestReport, pool: PoolReport) -> bool:
-    """True if the request's class does not reject every device of the pool."""
+    """True if the request's class accepts some device of the pool."""
     return _rejected(request)[f"{pool.driver}/{pool.pool}"] < pool.devices
 
 
 def _rejected(request: RequestReport) -> Counter[str]:
-    """Count the devices that the class rejects, by pool; a selector that fails may yet select them."""
+    """Count the devices that the class rejects, by pool. A selector that fails does not count as a rejection."""
     return Counter(
         device.device.rpartition("/")[0]
         for device in request.devices
@@ -92,7 +93,7 @@ def _rejected(request: RequestReport) -> Counter[str]:
 
 
 def _is_foreign(manager: DRAManager, class_name: str, driver: str) -> bool:
-    """True if the class names other drivers only and rejects a device of this driver."""
+    """True if the class names only other drivers and rejects a device of this driver."""
     device_class = manager.classes.get(class_name)
     named = named_drivers(device_class)
     if not named or driver in named:

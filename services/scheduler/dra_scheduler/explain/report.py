@@ -1,4 +1,4 @@
-"""The parts of an explanation, as the JSON of ``/explain`` has them."""
+"""The parts of an explanation, as the JSON of ``/explain``."""
 
 from dra_shared.api.meta import Struct
 from dra_shared.api.resource import DeviceTaint
@@ -6,9 +6,9 @@ from msgspec import field
 
 
 class ReasonReport(Struct):
-    """What turned a device away, in parts; only those that apply to its ``kind`` are there.
+    """The reason why a device was rejected. Only the fields that apply to its ``kind`` are set.
 
-    ``gist`` and ``values`` are the reason in words: what it is, and what of it is the device's own.
+    ``gist`` and ``values`` are the reason as text: the general part, and the part specific to the device.
     """
 
     kind: str
@@ -34,7 +34,7 @@ class ReasonReport(Struct):
 
 
 class DeviceReport(Struct):
-    """A device that was looked at, and what turned it away: in words, and part by part."""
+    """A device that was rejected, with the reasons as text and as structured details."""
 
     device: str
     reasons: tuple[str, ...] = ()
@@ -42,11 +42,11 @@ class DeviceReport(Struct):
 
 
 class RequestReport(Struct):
-    """A claim's request on one node, and why it was not given each of the ``devices``.
+    """A claim's request on one node, and the reasons why it did not get each of the ``devices``.
 
-    It asks for ``count`` devices (0: for all). It could have any one of ``suitable`` devices if the claims needed
-    nothing else, and has got ``taken``. If ``reached`` is false the search did not try it: an earlier alternative was
-    taken, or an earlier request could not be satisfied.
+    The request is for ``count`` devices (0: all). It could have any one of ``suitable`` devices if the
+    claims needed nothing else, and it got ``taken``. If ``reached`` is false, the search did not try it,
+    because an earlier alternative was taken or an earlier request could not be satisfied.
     """
 
     claim: str
@@ -62,7 +62,8 @@ class RequestReport(Struct):
 class PoolReport(Struct):
     """A pool that the node sees and from which a request's class might select devices.
 
-    ``problem`` is why no devices are taken from it; ``warning`` is what is wrong with a pool that can be used.
+    ``problem`` is the reason why none of its devices can be allocated. ``warning`` describes a problem of a
+    usable pool.
     """
 
     driver: str
@@ -74,10 +75,11 @@ class PoolReport(Struct):
 
 
 class NodeReport(Struct):
-    """A node: whether it can take the pod, each plugin's objections, and what the allocator saw there.
+    """A node: whether it can take the pod, each plugin's objections, and the allocator's results.
 
-    ``saw`` is what is behind the objections, by plugin; ``remedies`` are the changes that together would take all away.
-    ``silent_drivers`` are those that classes of the pod's requests name and that publish no pool for the node.
+    ``saw`` are the facts behind the objections, by plugin. ``remedies`` are the changes that together would
+    remove all of them. ``silent_drivers`` are drivers that the requests' classes name and that publish no
+    pool for the node.
     """
 
     node: str
@@ -92,7 +94,7 @@ class NodeReport(Struct):
 
 
 class NodeSummary(Struct):
-    """Nodes with the same objections; without objections, they can take the pod."""
+    """Nodes with the same objections. Without objections, they can take the pod."""
 
     count: int
     objections: tuple[str, ...] = ()
@@ -100,9 +102,9 @@ class NodeSummary(Struct):
 
 
 class Change(Struct):
-    """One change after which the node would take the pod; tried with the allocator before it is reported.
+    """A change after which the node would take the pod. It was tried with the allocator.
 
-    Without a node it is something that is missing, without which nothing can be tried.
+    Without a node, it is a missing object without which nothing can be tried.
     """
 
     node: str
@@ -111,7 +113,7 @@ class Change(Struct):
 
 
 class ClaimReport(Struct):
-    """A claim of the pod, its devices and whom it is reserved for."""
+    """A claim of the pod, its devices and its users."""
 
     claim: str
     devices: tuple[str, ...] = ()
@@ -120,7 +122,7 @@ class ClaimReport(Struct):
 
 
 class HeldReport(Struct):
-    """A device that ``claims`` hold and no ResourceSlice publishes any more, and the pods they are reserved for."""
+    """A device that ``claims`` hold but no ResourceSlice publishes, and the pods they are reserved for."""
 
     device: str
     claims: tuple[str, ...] = ()
@@ -128,7 +130,7 @@ class HeldReport(Struct):
 
 
 class MemberReport(Struct):
-    """A pod of the group: where it is, or in what state it waits, with the message of its last attempt."""
+    """A pod of the group: its node, or its state in the queue and the message of its last attempt."""
 
     pod: str
     state: str
@@ -137,9 +139,9 @@ class MemberReport(Struct):
 
 
 class PlaceReport(Struct):
-    """A pod of a gang in a trial: the node and devices that it would get, or why it would get none.
+    """A pod of a gang in a trial: the node and devices that it would get, or the reason why not.
 
-    Without a node and a message there was no time left to try it.
+    Without a node and a message, there was no time left to try it.
     """
 
     pod: str
@@ -149,9 +151,9 @@ class PlaceReport(Struct):
 
 
 class GroupReport(Struct):
-    """The group that the pod is scheduled with. Without ``min_count`` its pods need not wait for each other.
+    """The group that the pod is scheduled with. Without ``min_count``, its pods do not wait for each other.
 
-    ``together`` is a trial of the pods of a gang that wait, by priority and age.
+    ``together`` is a trial of the gang's waiting pods, by priority and age.
     """
 
     group: str
@@ -162,9 +164,9 @@ class GroupReport(Struct):
 
 
 class SelectorReport(Struct):
-    """One of a class's selectors: how many devices it is true for, and fails for with which error.
+    """A selector of a class: the number of devices that it selects, and that it fails for by error.
 
-    ``shortfalls`` are what it asks for and no device has.
+    ``shortfalls`` are its requirements that no device meets.
     """
 
     expression: str
@@ -174,7 +176,7 @@ class SelectorReport(Struct):
 
 
 class ClassReport(Struct):
-    """A device class: how many of all ``devices`` all of its selectors are true for."""
+    """A device class: the number of all ``devices``, and of those that all of its selectors accept."""
 
     device_class: str
     devices: int = 0
@@ -183,11 +185,12 @@ class ClassReport(Struct):
 
 
 class PodReport(Struct):
-    """Why a pod is where it is, or nowhere; ``waits_for`` is why one that has a node does not run.
+    """The state of a pod and the reasons for it. ``waits_for`` is why a pod that has a node does not run.
 
-    ``shortfalls`` are what its claims and extended resources ask for and nothing in the cluster has; ``unpublished``
-    the devices that claims hold and no ResourceSlice publishes any more. ``not_examined`` counts the nodes for which
-    there was no time, ``not_asked`` names the scheduler extenders that might reject nodes.
+    ``shortfalls`` are requirements of its claims and extended resources that nothing in the cluster meets.
+    ``unpublished`` are the devices that claims hold but no ResourceSlice publishes. ``not_examined`` counts
+    the nodes for which there was no time. ``not_asked`` names the scheduler extenders that might reject
+    nodes.
     """
 
     pod: str

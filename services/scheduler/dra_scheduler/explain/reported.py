@@ -1,4 +1,4 @@
-"""The report of a pod of a dump, whose own scheduler has left its verdict in the pod's status."""
+"""The report of a pod from a dump, with the verdict that its own scheduler left in the pod's status."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ _PENDING = "pending: "
 
 
 def as_reported(report: PodReport, pods: Mapping[str, Pod]) -> PodReport:
-    """Return the report with what the condition PodScheduled says of the pod and of those of its group."""
+    """Return the report with the PodScheduled conditions of the pod and of its group's pods."""
     if report.group is not None:
         report = _replace(report, group=_group(report.group, pods))
     state, message = _verdict(report.state.removeprefix("pending: "), report.message, pods.get(report.pod))
@@ -32,7 +32,7 @@ def _group(group: GroupReport, pods: Mapping[str, Pod]) -> GroupReport:
 
 
 def _verdict(state: str, message: str, pod: Pod | None) -> tuple[str, str]:
-    """The state and message of a pod that waits, as reported."""
+    """Return the state and message of a waiting pod from its condition."""
     conditions = pod.status.conditions if pod is not None else ()
     reported = next((each for each in conditions if each.type == "PodScheduled"), None)
     if reported is None or reported.status != "False":

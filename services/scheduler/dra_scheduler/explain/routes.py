@@ -23,11 +23,11 @@ _MOST_NODES = 20
 def routes(
     explainer: Explainer, manager: DRAManager, nodes: Callable[[], Iterable[Node]]
 ) -> dict[str, Callable[[Any], Awaitable[Any]]]:
-    """Paths and what answers them.
+    """Return the handlers by path.
 
-    ``/explain/pod/{namespace}/{name}``, ``/explain/claim/{namespace}/{name}`` and ``/explain/class/{name}`` answer in
-    JSON, or as a tree with ``?format=text``; ``?nodes=N`` limits the nodes in the report. ``/free`` answers in JSON, or
-    as tables with ``?format=text``. ``nodes`` gives all nodes.
+    ``/explain/pod/{namespace}/{name}``, ``/explain/claim/{namespace}/{name}`` and ``/explain/class/{name}``
+    return JSON, or a tree with ``?format=text``. ``?nodes=N`` limits the nodes in the report. ``/free``
+    returns JSON, or tables with ``?format=text``. ``nodes`` returns all nodes.
     """
 
     async def pod(request: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Questions about CEL selectors that need no device: their expressions and the drivers that they name."""
+"""Facts about CEL selectors that need no device: their expressions and the drivers that they name."""
 
 import functools
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ def expressions(selectors: Iterable[DeviceSelector]) -> list[str]:
 
 
 def class_expressions(device_class: DeviceClass | None) -> list[str]:
-    """Return the CEL expressions of the class; none if there is no class."""
+    """Return the CEL expressions of the class. Empty if there is no class."""
     return expressions(device_class.spec.selectors) if device_class is not None else []
 
 

@@ -1,6 +1,7 @@
-"""Attributes, values, capacities and names that a pod asks for and nothing in the cluster has, with the nearest one.
+"""Attributes, values, capacities and names that a pod requires but nothing in the cluster has.
 
-Upstream has no counterpart. A class that was written for ``NVIDIA A100`` selects no ``NVIDIA A100-SXM4-40GB``.
+The most similar existing one is named. Upstream has no counterpart. Example: a class written for ``NVIDIA
+A100`` does not select ``NVIDIA A100-SXM4-40GB``.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,10 +29,10 @@ _Part = ExactDeviceRequest | DeviceSubRequest
 
 
 class Shortfalls:
-    """Looks for them among all devices that are published; what it found holds until slices or classes change.
+    """Finds shortfalls among all published devices. Results are cached until slices or classes change.
 
-    ``offered`` returns the resources that nodes offer. ``extended``: device classes stand for extended resources (gate
-    DRAExtendedResource).
+    ``offered`` returns the resources that nodes offer. With ``extended`` (gate DRAExtendedResource), device
+    classes provide extended resources.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Shortfalls:
         self._published = None
 
     def of_pod(self, pod: Pod, claims: Iterable[ResourceClaim]) -> tuple[str, ...]:
-        """Return those of the claims' classes, requests and constraints, and of extended resources."""
+        """Return the shortfalls of the claims' classes, requests and constraints, and of extended resources."""
         found: dict[str, None] = {}
         for resource in extended_requests(pod):
             found |= dict.fromkeys(self._of_resource(resource))
@@ -73,7 +74,7 @@ class Shortfalls:
         return tuple(found)
 
     def _of_resource(self, resource: str) -> Iterator[str]:
-        """The class behind an extended resource, or that there is none."""
+        """Yield the shortfalls of the class behind an extended resource, or a message if there is no class."""
         device_class = self._manager.classes.for_resource(resource)
         offered = set(self._offered())
         if device_class is not None and self._extended:
@@ -114,7 +115,7 @@ class Shortfalls:
                 yield f"request {name}: {text}"
 
     def _of_constraint(self, claim: ResourceClaim, index: int, constraint: DeviceConstraint) -> Iterator[str]:
-        """Requests none of whose devices has the attribute that the constraint compares."""
+        """Yield a message for each request none of whose devices has the constraint's attribute."""
         attribute = constraint.match_attribute or constraint.distinct_attribute
         if attribute is None:
             return
@@ -135,7 +136,7 @@ class Shortfalls:
                 yield f"constraint #{index} of claim {claim.key}: {text}"
 
     def device_class(self, name: str) -> ClassReport | None:
-        """Return what the class selects, and why it selects nothing; None if there is no such class."""
+        """Return the devices that the class selects and why it selects no others, or None if it does not exist."""
         device_class = self._manager.classes.get(name)
         if device_class is None:
             return None
@@ -157,7 +158,7 @@ class Shortfalls:
         )
 
     def _chosen(self, expression: str) -> tuple[set[int], dict[str, int]]:
-        """The devices that the selector is true for, by number, and how many it fails for with which error."""
+        """Return the numbers of the devices that the selector accepts, and how many it fails for, by error."""
         chosen: set[int] = set()
         errors: dict[str, int] = {}
         devices = self._devices()
@@ -186,14 +187,14 @@ class Shortfalls:
         return self._published
 
     def _of_class(self, class_name: str) -> list[Entry]:
-        """The devices of the class."""
+        """Return the devices of the class."""
         if class_name not in self._members:
             devices = self._manager.allocator.devices_of(class_name)
             self._members[class_name] = [(device.id.driver, device.spec) for device in devices]
         return self._members[class_name]
 
     def _of(self, class_name: str, selectors: Iterable[str]) -> tuple[str, ...]:
-        """The shortfalls of a request's selectors; of a class's own if ``class_name`` is empty."""
+        """Return the shortfalls of a request's selectors, or of a class's own if ``class_name`` is empty."""
         found: list[str] = []
         for text in selectors:
             key = class_name, text

@@ -1,4 +1,4 @@
-"""An explanation as text: a summary of the nodes first, then one node of each kind in detail."""
+"""An explanation as text: a summary of the nodes, then one node of each kind in detail."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ _NUMBERED = re.compile(r"(.*?)(\d+)$")
 
 
 def render(report: PodReport) -> str:
-    """The whole report."""
+    """Render the whole report."""
     title = f"pod {report.pod}" if report.pod else "no pod"
     lines = [f"{title}: {report.state}" + (f" on {report.node}" if report.node else "")]
     lines += [f"  does not run yet: {reason}" for reason in report.waits_for]
@@ -62,13 +62,13 @@ def render(report: PodReport) -> str:
 
 
 def _indented(line: str) -> str:
-    """The line with what follows a line break in it, such as a compiler's message, as far to the right."""
+    """Indent the text after line breaks, such as a compiler's message, like the line itself."""
     indent = line[: len(line) - len(line.lstrip())]
     return line.replace("\n", f"\n{indent}  ")
 
 
 def render_class(report: ClassReport) -> str:
-    """What a class selects."""
+    """Render the devices that a class selects."""
     lines = [f"class {report.device_class}: selects {report.selected} of {_count(report.devices)}"]
     for index, selector in enumerate(report.selectors):
         expression = " ".join(selector.expression.split())
@@ -102,7 +102,7 @@ def _place(place: PlaceReport) -> str:
 
 
 def held_lines(devices: Sequence[HeldReport]) -> Iterator[str]:
-    """Yield a line for each device that claims hold and no ResourceSlice publishes any more."""
+    """Yield a line for each device that claims hold but no ResourceSlice publishes."""
     for held in devices[:_MOST_PLACES]:
         pods = f" ({', '.join(held.pods)})" if held.pods else ""
         claims = f"claim{'s' if len(held.claims) > 1 else ''} {', '.join(held.claims)}"
@@ -124,7 +124,7 @@ def _summary(part: NodeSummary) -> str:
 
 
 def _sorts(nodes: Sequence[NodeReport]) -> list[list[NodeReport]]:
-    """Nodes grouped by what is reported of them, apart from values."""
+    """Group the nodes by their reports, ignoring the values of single devices."""
     found: dict[tuple[object, ...], list[NodeReport]] = {}
     for node in nodes:
         requests = tuple(
@@ -182,7 +182,7 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
 def _not_searched(
     request: RequestReport, before: Sequence[RequestReport], requests: Sequence[RequestReport], usable: bool
 ) -> str:
-    """Why the request got no device or was not tried; empty if its devices say so."""
+    """Return why the request got no device or was not tried. Empty if its devices show the reason."""
     parent, slash, _ = request.request.partition("/")
     for other in requests if slash and not request.taken else ():
         if other.taken and other.claim == request.claim and other.request.startswith(f"{parent}/"):
@@ -206,21 +206,21 @@ def _request(request: RequestReport, why: str) -> Iterable[str]:
         yield f"  {why}"
     for group, devices in gists(request.devices).items():
         parts = [gist + _values(_verb(devices[0], gist), values_of(devices, gist)) for gist in group]
-        # A selector is asked once for all tries.
+        # A selector is evaluated only once for all tries.
         once = any(part.kind == "selectorRejected" for part in devices[0].details)
         yield f"  {_count(len(devices))}: {('; ' if once else _OTHERWISE).join(parts)}"
         yield f"    {names_text(_short([device.device for device in devices]))}"
 
 
 def is_for_extended_resources(claim: str) -> bool:
-    """True for the key of the claim for extended resources, which has no valid name before it is created."""
+    """True for the key of a claim for extended resources, which gets a valid name only when it is created."""
     return claim.partition("/")[2].startswith("<")
 
 
 def gists(devices: Iterable[DeviceReport]) -> dict[tuple[str, ...], list[DeviceReport]]:
-    """Devices by what turned them away, what is nearest to success first.
+    """Group devices by the reasons against them, those closest to success first.
 
-    Of several reasons each comes from another try, with other devices picked before.
+    Each of several reasons comes from another try, with other devices picked before.
     """
     found: dict[tuple[str, ...], list[DeviceReport]] = {}
     for device in devices:
@@ -232,7 +232,7 @@ def gists(devices: Iterable[DeviceReport]) -> dict[tuple[str, ...], list[DeviceR
 
 
 def values_of(devices: Iterable[DeviceReport], gist: str) -> list[str]:
-    """What differs between devices turned away for that gist, each of it once."""
+    """Return the distinct values of the devices that were rejected for that reason."""
     parts = (part for device in devices for part in device.details if part.gist == gist)
     return list(dict.fromkeys(part.values for part in parts if part.values))
 
@@ -242,7 +242,7 @@ def _verb(device: DeviceReport, gist: str) -> str:
 
 
 def of_other_class(device: DeviceReport) -> bool:
-    """Whether it is a selector of the class that isn't for the device."""
+    """True if a selector of the class rejected the device."""
     return any(part.device_class for part in device.details)
 
 
@@ -259,13 +259,13 @@ def _values(saw: str, values: Sequence[str]) -> str:
 
 
 def _short(devices: Sequence[str]) -> list[str]:
-    """Device names without their driver and pool, where all share those."""
+    """Return device names without driver and pool if all devices have the same."""
     pools = {device.rpartition("/")[0] for device in devices}
     return [device.rpartition("/")[2] for device in devices] if len(pools) == 1 else list(devices)
 
 
 def names_text(names: Sequence[str]) -> str:
-    """Names with runs of numbers pulled together, and only the first few."""
+    """Format names with consecutive numbers as ranges, up to a maximum number of parts."""
     parts: list[str] = []
     covered = 0
     runs = _runs(names)

@@ -1,7 +1,8 @@
-"""A trial of a gang: where its waiting pods would go together now. Nothing is written, and all is taken back.
+"""A trial of a gang: the nodes that its waiting pods would get together now. Nothing is written, all is undone.
 
-Follows the pod group cycle of upstream's ``pkg/scheduler/schedule_one_podgroup.go``: the pods are tried one after the
-other, each with those before it assumed. Of equally good nodes the first is taken, where the scheduler picks at random.
+Follows the pod group cycle of upstream's ``pkg/scheduler/schedule_one_podgroup.go``: the pods are tried one
+after the other, each with the earlier ones assumed. Of equally good nodes the first is taken, while the
+scheduler picks at random.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,15 +27,15 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import Status
 
 _replace = msgspec.structs.replace
-# By uid of a pod that is assumed on its node.
+# By the uid of a pod that is assumed on its node.
 _Held = dict[str, tuple[Framework, CycleState]]
-# So many nodes are enough to choose among (upstream's minFeasibleNodesToFind).
+# This many nodes are enough to choose among (upstream's minFeasibleNodesToFind).
 _ENOUGH = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The node of a pod of the gang, or the reason for none. With neither, the time was up before its turn."""
+    """The node of a gang's pod, or the reason why it has none. If both are empty, the time was up before its turn."""
 
     pod: Pod
     group: str
@@ -45,10 +46,10 @@ class Place:
 
 @dataclass(slots=True)
 class Trial:
-    """The outcome for the waiting pods of a gang, or of the tree of groups that it is in.
+    """The outcome for the waiting pods of a gang, or of the tree of groups that it belongs to.
 
-    ``own`` is the group of the explained pod. ``placed`` counts the pods of each group that have nodes already, and
-    ``states`` has the state of each group's attempt.
+    ``own`` is the group of the explained pod. ``placed`` counts the pods of each group that already have
+    nodes. ``states`` has the state of each group's attempt.
     """
 
     tree: GroupTree
@@ -64,7 +65,7 @@ class Trial:
 
     @property
     def whole(self) -> str:
-        """The composite pod group that all groups of the trial are a part of; empty if there is none."""
+        """The root composite pod group of all groups in the trial. Empty if there is none."""
         return self.tree.id.key if self.tree.id.composite else ""
 
     @property
@@ -73,9 +74,9 @@ class Trial:
         return all(place.node or place.message for place in self.places)
 
     def problem(self, uid: str, *, fits: bool) -> str:
-        """Return why the gang has too few nodes although the pod ``uid`` fits or not; empty if it has enough.
+        """Return why the gang has too few nodes, given whether the pod ``uid`` fits. Empty if it has enough.
 
-        Upstream's text of the plugin GangScheduling.
+        The text is that of upstream's GangScheduling plugin.
         """
         if not self.complete:
             return ""
@@ -86,7 +87,7 @@ class Trial:
         return _shortage(self.tree, counts, self.own)
 
     def report(self) -> tuple[PlaceReport, ...]:
-        """Return the places for an explanation."""
+        """Return the places in the form of an explanation."""
         return tuple(
             PlaceReport(pod=each.pod.key, node=each.node, devices=each.devices, message=each.message)
             for each in self.places
@@ -97,13 +98,13 @@ class Trial:
         for place in self.places:
             if place.pod.metadata.uid != uid:
                 yield from (claim.key for claim in claims_of(manager, place.pod))
-        # What the trial allocates, also for extended resources, whose claims don't exist yet.
+        # Include allocations of the trial for extended resources, whose claims do not exist yet.
         for claim in manager.claims.in_flight:
             yield from (claim.key, f"{claim.key} {claim.metadata.uid}")
 
 
 class GangTrials:
-    """Tries gangs; ``gangs``: a gang's pods get nodes together or not at all."""
+    """Tries gangs. With ``gangs``, a gang's pods get nodes together or not at all."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class GangTrials:
 
     @contextmanager
     def around(self, pod: Pod, in_time: Callable[[], bool]) -> Iterator[Trial | None]:
-        """Try the pod's gang. Within the context its other pods are assumed on their nodes; None without a gang."""
+        """Try the pod's gang. Inside the context its other pods are assumed. Yield None without a gang."""
         tree = self._tree(pod)
         key = group_key(pod)
         if tree is None or key is None:
@@ -141,7 +142,7 @@ class GangTrials:
                 self._take_back(uid, held)
 
     def _tree(self, pod: Pod) -> GroupTree | None:
-        """The gang of the pod, with all groups that need each other; None if it may be scheduled by itself."""
+        """Return the tree of the pod's gang, or None if the pod may be scheduled alone."""
         key, group = group_key(pod), self._groups.of(pod)
         root = self._groups.root_of(GroupId(key)) if key is not None and group is not None else None
         tree = self._groups.tree(root) if root is not None and self._gangs else None
@@ -152,7 +153,7 @@ class GangTrials:
     def _try_group(
         self, key: str, minimum: int, trial: Trial, held: _Held, in_time: Callable[[], bool]
     ) -> None:
-        """Place the waiting pods of one group; a group that has too few gives its nodes to those after it."""
+        """Place the waiting pods of one group. If too few fit, free their nodes for the next groups."""
         places = [self._place(member, key, trial, held, in_time) for member in self._waiting(key)]
         trial.places += places
         if key != trial.own and trial.placed[key] + sum(bool(each.node) for each in places) < minimum:
@@ -160,7 +161,7 @@ class GangTrials:
                 self._take_back(place.pod.metadata.uid, held)
 
     def _waiting(self, key: str) -> Sequence[Pod]:
-        """The pods that the scheduler would try, by priority and age: the same order on a cluster and on its dump."""
+        """Return the pods that the scheduler would try, by priority and age, which is the same order on a dump."""
         waiting = []
         for pod in self._groups.members(key):
             framework = self._frameworks.get(pod.spec.scheduler_name)
@@ -219,7 +220,7 @@ class GangTrials:
                 break
             if allowed is not None and node.name not in allowed:
                 continue
-            # With a trace a search on one node has a time limit that suits explanations.
+            # With a trace, a search on one node has the time limit for explanations.
             state.trace = Trace(alone=False)
             ahead = nominated_ahead(self._cache, pod, node.name)
             status = framework.filter_with_nominated_pods(filters, state, pod, node, ahead)
@@ -237,7 +238,7 @@ class GangTrials:
 
 
 def _shortage(tree: GroupTree, counts: Mapping[str, int], own: str) -> str:
-    """Why the own group has too few nodes, or else a group above it; empty if all have enough."""
+    """Return why the group ``own`` or a group above it has too few nodes. Empty if all have enough."""
     for group in _path(tree, own):
         if _enough(group, counts):
             continue
@@ -250,7 +251,7 @@ def _shortage(tree: GroupTree, counts: Mapping[str, int], own: str) -> str:
 
 
 def _path(tree: GroupTree, own: str) -> list[GroupTree]:
-    """The own group and those above it, the lowest first; none if it is not in the tree."""
+    """Return the group ``own`` and the groups above it, the lowest first. Empty if it is not in the tree."""
     if not tree.id.composite:
         return [tree] if tree.id.key == own else []
     for child in tree.children:
@@ -271,7 +272,7 @@ def _turn(pod: Pod) -> tuple[int, str, str]:
 
 
 def _best(framework: Framework, state: CycleState, pod: Pod, nodes: Sequence[NodeInfo]) -> str:
-    """The node with the highest score, the first of several."""
+    """Return the node with the highest score, the first one of several."""
     scorers = framework.scorers(state, pod)
     if len(nodes) == 1 or not scorers or framework.score_problem:
         return nodes[0].name

@@ -1,4 +1,4 @@
-"""What-if: which single change would make a pod fit; candidates from the trace, each tried with the allocator."""
+"""What-if: the single change that would make a pod fit. Candidates come from the trace and are tried."""
 
 import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -41,27 +41,27 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What an allocation depends on, with one thing changed."""
+    """The input of an allocation, with one thing changed."""
 
     claims: tuple[ResourceClaim, ...]
     state: AllocatedState
     classes: Callable[[str], DeviceClass | None]
-    slices: tuple[ResourceSlice, ...] | None = None  # None: those that there are
+    slices: tuple[ResourceSlice, ...] | None = None  # None: the published slices
 
     def allocator(self, manager: DRAManager) -> Allocator:
-        """An allocator in that world."""
+        """Return an allocator for that world."""
         slices = manager.snapshot if self.slices is None else self.slices
         return Allocator(manager.features, self.state, self.classes, slices)
 
 
-# What kind of change, what it is in words, and the world with it.
+# The kind of change, its text, and a function that returns the changed world.
 _Candidate = tuple[str, str, Callable[[], World]]
 
 
 class WhatIf:
-    """Tries changes out on copies; what it is given stays as it is.
+    """Tries changes on copies. The originals are not modified.
 
-    ``keep`` are the keys of claims that must not give their devices back: those of the other pods of a gang.
+    ``keep`` are the keys of claims that must keep their devices: those of the other pods of a gang.
     """
 
     def __init__(self, manager: DRAManager, check: Callable[[], None], keep: Iterable[str] = ()) -> None:
@@ -70,7 +70,7 @@ class WhatIf:
         self._keep = frozenset(keep)
 
     def single_change(self, node: Node, trace: Trace) -> Change | None:
-        """The first change that makes the claims of the trace fit on its node."""
+        """Return the first change that makes the claims of the trace fit on its node."""
         base = self._base(trace.claims)
         tried: set[tuple[str, str]] = set()
         for kind, text, world in self._candidates(base, trace):
@@ -84,10 +84,10 @@ class WhatIf:
         return None
 
     def without_reason(self, claims: Sequence[ResourceClaim], request: RequestTrace, reason: Reason) -> World:
-        """The world in which that reason does not stand.
+        """Return a world in which the reason does not apply.
 
         Raises:
-            ValueError: no single change takes such a reason away.
+            ValueError: no single change removes the reason.
         """
         candidate = _candidate(self._base(claims), request, reason)
         if candidate is None:
@@ -104,7 +104,7 @@ class WhatIf:
             return False
 
     def _candidates(self, base: World, trace: Trace) -> Iterator[_Candidate]:
-        # Devices with a single reason against them first: they are the likeliest to do.
+        # Try devices with a single reason first, because they are the most likely to succeed.
         looked_at = [
             (len(reasons), request, reason)
             for request in trace.requests
@@ -114,9 +114,9 @@ class WhatIf:
         ]
         looked_at.sort(key=lambda entry: entry[0])
         pairs = [entry[1:] for entry in looked_at]
-        # What a selector asks for is what the pod is for: other changes come before it.
+        # Selectors express the purpose of the pod, so try all other changes first.
         yield from _each(base, (pair for pair in pairs if not isinstance(pair[1], SelectorRejected)))
-        # What is short may be short because of others, who hold a part of it.
+        # The shortage may be caused by other claims that hold a part.
         holders = [
             _freed(base, (key,))
             for pool in trace.pools
@@ -133,7 +133,7 @@ class WhatIf:
         for request in trace.requests:
             for count in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, count)
-        # A class that some device of the cluster is of is as it should be.
+        # A class that selects some device of the cluster needs no change.
         names = dict.fromkeys(request.device_class for request in trace.requests)
         bad = {name for name in names if not self._manager.allocator.devices_of(name)}
         yield from _each(base, (p for p in pairs if _of_class(p[1]) and p[0].device_class in bad))
@@ -182,7 +182,7 @@ def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
 
 
 def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
-    """Replace the requested capacity by the capacity that is left."""
+    """Return the candidate that reduces the requested capacity to the capacity that is left."""
     left, needed = display(short.left), display(short.needed)
     text = f"if {_where(request)} asked for {left} of capacity {short.name} instead of {needed}"
 
@@ -200,7 +200,7 @@ def _where(request: RequestTrace) -> str:
 
 
 def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate | None:
-    """The change that would take this reason away."""
+    """Return the candidate that would remove the reason."""
     where = _where(request)
     edit = functools.partial(_edited, base, request.claim, request.request)
     if isinstance(reason, InUse):
@@ -238,7 +238,7 @@ def _drop_selector(index: int, request: Any) -> Any:
 
 
 def claim_key(key: str) -> str:
-    """``namespace/name`` of the claim that holds devices under that key."""
+    """Return ``namespace/name`` of the claim that holds devices under that key."""
     return key.partition(" ")[0]
 
 
@@ -271,7 +271,7 @@ def _unconstrained(base: World, key: str, index: int) -> World:
 
 
 def _edited(base: World, key: str, name: str, edit: Callable[[Any], Any]) -> World:
-    """The world with the (sub)request of that name edited."""
+    """Return the world with the request or subrequest of that name edited."""
     parent, _, child = name.partition("/")
 
     def edit_request(request: DeviceRequest) -> DeviceRequest:

@@ -1,1 +1,1 @@
-"""HTTP extenders: servers of other people's that have a say in where pods go."""
+"""HTTP extenders: external servers that take part in the choice of nodes."""

@@ -1,7 +1,7 @@
 """Decode the answers of extenders as Go's encoding/json decodes them into the types of ``extender/v1``.
 
-Fields are named in any case, unknown ones are ignored, and null leaves a field as it is. A value of another type is an
-error, with Go's words.
+Field names match in any case, unknown fields are ignored, and null leaves a field unchanged. A value of a
+wrong type is an error with Go's message.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ _INT64 = 1 << 63
 
 
 class AnswerError(Exception):
-    """An answer of another type; the message is Go's."""
+    """An answer of a wrong type. The message is Go's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A Go type: `go` is its name, and `name` that of a struct. It has `fields`, or `items`, or is a single value."""
+    """A Go type with its name `go`. A struct has a `name` and `fields`, a list or map has `items`."""
 
     go: str
     name: str = ""
@@ -58,10 +58,10 @@ PREEMPTION = _struct(
 
 
 def read(kind: Type, value: Any) -> Any:
-    """Return the value with its fields called as in Go, without unknown fields and nulls.
+    """Decode the value: use Go's field names, and drop unknown fields and nulls.
 
     Raises:
-        AnswerError: it is not of the type.
+        AnswerError: the value has a wrong type.
     """
     if value is None:
         return {} if kind.fields is not None else []

@@ -1,4 +1,4 @@
-"""All extenders of a configuration, in the order in which they are asked.
+"""All extenders of a configuration, in the order in which they are called.
 
 Mirrors ``findNodesThatPassExtenders``, ``prioritizeNodes`` and ``extendersBinding`` in upstream's
 ``pkg/scheduler/schedule_one.go``, and ``callExtenders`` in ``pkg/scheduler/framework/preemption/preemption.go``.
@@ -19,10 +19,10 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.status import Status, error, unresolvable, unschedulable
 
 EXTENDER = "Extender"
-"""The name by which a pod that extenders turned away is known: any change in the cluster has it tried again."""
+"""The plugin name for pods that extenders rejected. Any change in the cluster causes a retry."""
 INTERESTS = tuple(Interest(kind, Action.ADD | Action.UPDATE | Action.DELETE) for kind in Kind)
 
-# Extenders give at most 10, plugins 100.
+# An extender's scores are at most 10, a plugin's at most 100.
 _SCALE = 10
 
 _log = logger(__name__)
@@ -30,14 +30,14 @@ _log = logger(__name__)
 
 @dataclass(slots=True)
 class Passed:
-    """The nodes that all extenders leave, and why others don't do."""
+    """The nodes that all extenders accept, and the reasons against the others."""
 
     names: list[str]
     statuses: dict[str, Status] = field(default_factory=dict)
 
 
 class Extenders:
-    """The extenders; those that may be ignored are asked last."""
+    """The extenders. Ignorable extenders are called last."""
 
     def __init__(self, configs: Sequence[Extender] = ()) -> None:
         every = [HTTPExtender(config) for config in configs]
@@ -47,18 +47,18 @@ class Extenders:
         return bool(self._all)
 
     def prioritizes(self, pod: Pod) -> bool:
-        """Whether one of them scores nodes for the pod."""
+        """True if an extender scores nodes for the pod."""
         return any(extender.prioritizes and extender.is_interested(pod) for extender in self._all)
 
     def filtering(self, pod: Pod) -> tuple[str, ...]:
-        """Return the names of those that would be asked which nodes will do for the pod."""
+        """Return the names of the extenders that would filter nodes for the pod."""
         return tuple(each.name for each in self._all if each.filters and each.is_interested(pod))
 
     async def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> Passed:
-        """Ask one after the other which of the nodes are left.
+        """Call one extender after the other to filter the nodes.
 
         Raises:
-            ExtenderError: one that may not be ignored failed.
+            ExtenderError: an extender that is not ignorable failed.
         """
         by_name = {node.name: node for node in nodes}
         passed = Passed(list(by_name))
@@ -82,7 +82,7 @@ class Extenders:
         return passed
 
     async def scores(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """The sum of their scores for each node, on the scale of score plugins; one that fails gives none."""
+        """Return the sum of the extenders' scores for each node, on the plugins' scale. Failures count as 0."""
         asked = [one for one in self._all if one.prioritizes and one.is_interested(pod)]
         answers = await asyncio.gather(*(self._scores(extender, pod, nodes) for extender in asked))
         totals: dict[str, int] = {}
@@ -99,7 +99,7 @@ class Extenders:
             return {}
 
     async def bind(self, pod: Pod, node_name: str) -> tuple[bool, Status | None]:
-        """Whether an extender took it upon itself to bind the pod, and what went wrong."""
+        """Return True if an extender is responsible for binding the pod, and the error if it failed."""
         for extender in self._all:
             if not extender.binds or not extender.is_interested(pod):
                 continue
@@ -116,10 +116,10 @@ class Extenders:
     async def preempt(
         self, pod: Pod, victims: Mapping[str, Victims], nodes: Mapping[str, NodeInfo]
     ) -> dict[str, Victims]:
-        """Ask one after the other which nodes may be made free, and of whom.
+        """Call one extender after the other to choose among the nodes and victims.
 
         Raises:
-            ExtenderError: one that may not be ignored failed, or named a node without a pod that goes.
+            ExtenderError: an extender that is not ignorable failed or named a node without a victim.
         """
         left = dict(victims)
         for extender in self._all:

@@ -1,7 +1,7 @@
-"""One extender, and the requests that it answers.
+"""One extender and its requests.
 
-Mirrors ``HTTPExtender`` in upstream's ``pkg/scheduler/extender.go``; the bodies are those of
-``k8s.io/kube-scheduler/extender/v1``, whose fields are called as in Go.
+Mirrors ``HTTPExtender`` in upstream's ``pkg/scheduler/extender.go``. The bodies are those of
+``k8s.io/kube-scheduler/extender/v1``, whose fields have Go's names.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ _TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting h
 
 
 class ExtenderError(Exception):
-    """The extender did not answer, or reports a problem."""
+    """The extender did not answer or reported a problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Filtered:
-    """The nodes that an extender leaves; why others failed, and on which of those no eviction helps."""
+    """The nodes that an extender accepts, and the reasons against others. Evictions do not help on ``unresolvable``."""
 
     names: Sequence[str]
     failed: Mapping[str, str]
@@ -40,7 +40,7 @@ class Filtered:
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """The pods that would have to leave a node, and how many of them budgets protect."""
+    """The pods that would be evicted from a node, and the number that violate a disruption budget."""
 
     pods: Sequence[Pod]
     violations: int
@@ -56,36 +56,36 @@ class HTTPExtender:
 
     @property
     def name(self) -> str:
-        """The start of its URLs."""
+        """The prefix of its URLs."""
         return self._config.url_prefix
 
     @property
     def ignorable(self) -> bool:
-        """Whether pods are scheduled without it while it doesn't answer."""
+        """True if pods are scheduled without it while it fails."""
         return self._config.ignorable
 
     @property
     def filters(self) -> bool:
-        """Whether it is asked which nodes will do."""
+        """True if it filters nodes."""
         return bool(self._config.filter_verb)
 
     @property
     def prioritizes(self) -> bool:
-        """Whether it is asked which nodes are best."""
+        """True if it scores nodes."""
         return bool(self._config.prioritize_verb)
 
     @property
     def binds(self) -> bool:
-        """Whether it binds pods itself."""
+        """True if it binds pods."""
         return bool(self._config.bind_verb)
 
     @property
     def preempts(self) -> bool:
-        """Whether it has a say in which pods are evicted."""
+        """True if it takes part in the choice of victims."""
         return bool(self._config.preempt_verb)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Whether a container names a resource that it manages; without such resources it is, in every pod."""
+        """True if a container requests a resource that it manages, or if it manages none."""
         if not self._managed:
             return True
         return any(
@@ -94,10 +94,10 @@ class HTTPExtender:
         )
 
     async def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> Filtered:
-        """The nodes that will do.
+        """Return the nodes that the extender accepts.
 
         Raises:
-            ExtenderError: it did not answer, or not sensibly.
+            ExtenderError: it did not answer, or the answer is invalid.
         """
         config = self._config
         answer = await self._send(config.filter_verb, self._arguments(pod, nodes), answers.FILTER)
@@ -119,10 +119,10 @@ class HTTPExtender:
         return Filtered(names, answer.get("FailedNodes", {}), answer.get("FailedAndUnresolvableNodes", {}))
 
     async def prioritize(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """A score for each node, times the extender's weight.
+        """Return a score for each node, multiplied by the extender's weight.
 
         Raises:
-            ExtenderError: it did not answer, or not sensibly.
+            ExtenderError: it did not answer, or the answer is invalid.
         """
         arguments = self._arguments(pod, nodes)
         scores: dict[str, int] = {}
@@ -132,10 +132,10 @@ class HTTPExtender:
         return scores
 
     async def bind(self, pod: Pod, node_name: str) -> None:
-        """Have the extender bind the pod.
+        """Let the extender bind the pod.
 
         Raises:
-            ExtenderError: it did not.
+            ExtenderError: it failed.
         """
         meta = pod.metadata
         arguments = {
@@ -151,10 +151,10 @@ class HTTPExtender:
     async def preempt(
         self, pod: Pod, victims: Mapping[str, Victims], nodes: Mapping[str, NodeInfo]
     ) -> dict[str, Victims]:
-        """The nodes that may be made free for the pod, by which victims.
+        """Return the nodes that may be freed for the pod, with their victims.
 
         Raises:
-            ExtenderError: it did not answer, or named a node or a pod that is not there.
+            ExtenderError: it did not answer, or named a node or pod that does not exist.
         """
         arguments: JsonObject = {"Pod": msgspec.to_builtins(pod)}
         if self._config.node_cache_capable:
@@ -192,7 +192,7 @@ class HTTPExtender:
         return Victims(pods, found.get("NumPDBViolations", 0))
 
     def _arguments(self, pod: Pod, nodes: Sequence[NodeInfo]) -> JsonObject:
-        """ExtenderArgs: names for an extender that knows the nodes, or else the nodes themselves."""
+        """Build ExtenderArgs with node names if the extender caches nodes, or else with the nodes themselves."""
         arguments: JsonObject = {"Pod": msgspec.to_builtins(pod), "Nodes": None, "NodeNames": None}
         if self._config.node_cache_capable:
             arguments["NodeNames"] = [node.name for node in nodes]
@@ -202,7 +202,7 @@ class HTTPExtender:
         return arguments
 
     async def _send(self, action: str, arguments: JsonObject, kind: answers.Type) -> Any:
-        """Return the body of the answer to a POST, which is of this type."""
+        """Send a POST and decode the answer as this type."""
         url = f"{self._config.url_prefix.rstrip('/')}/{action}"
         body = msgspec.json.encode(arguments)
         try:

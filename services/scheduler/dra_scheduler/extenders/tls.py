@@ -9,10 +9,10 @@ from dra_scheduler.componentconfig.types import Extender
 
 
 def tls_context(extender: Extender) -> ssl.SSLContext:
-    """Whom to trust, and who we are.
+    """Build the TLS context from the extender's configuration.
 
     Raises:
-        OSError: a certificate can't be read, or is none.
+        OSError: a certificate cannot be read or is invalid.
     """
     found = certificates(extender)
     context = ssl.create_default_context(cadata=found.authority.decode() if found.authority else None)

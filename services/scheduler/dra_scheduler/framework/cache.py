@@ -1,7 +1,8 @@
-"""The cache: every node with its pods, including pods that are assumed there.
+"""The cache: every node with its pods, including assumed pods.
 
-A pod that was given a node is *assumed* there at once, before the API server knows; the informer's news confirms it.
-What changes is written to a log of node names, so that the equivalence cache re-examines just those nodes.
+A pod that was given a node is *assumed* there at once, before the API server knows. The informer's event
+confirms it. Changed nodes are written to a log of names, so that the equivalence cache examines only those
+nodes again.
 """
 
 import itertools
@@ -19,69 +20,69 @@ _LOG_LENGTH = 1 << 16
 
 
 class Cache:
-    """Nodes and their pods. Not a copy: what an attempt reads between two awaits does not change."""
+    """Nodes and their pods. This is not a copy: the data that an attempt reads changes only at an await."""
 
     def __init__(self) -> None:
         self._infos: dict[str, NodeInfo] = {}
         self._places: dict[str, str] = {}
         self._assumed: set[str] = set()
-        # Pods that count as gone for now.
+        # Pods that are treated as deleted for now.
         self._hidden: dict[str, Pod] = {}
         self._log: list[str] = []
         self._start = 0
         self._epoch = 0
         self._generations = itertools.count(1)
-        # Pods, anywhere, that have affinities to or against others.
+        # The number of pods with pod affinity or anti-affinity.
         self.affine_pods = 0
-        # How many nodes have an image of that name.
+        # The number of nodes that have each image.
         self.images: Counter[str] = Counter()
-        # Nodes with PreferNoSchedule taints.
+        # The number of nodes with PreferNoSchedule taints.
         self.soft_taints = 0
         self._nodes: list[NodeInfo] | None = None
         self.nominations = Nominations(self.touch)
 
     def nodes(self) -> list[NodeInfo]:
-        """All nodes, in the order in which they came."""
+        """Return all nodes in the order in which they were added."""
         if self._nodes is None:
             self._nodes = [info for info in self._infos.values() if info.node is not None]
         return self._nodes
 
     def node(self, name: str) -> NodeInfo | None:
-        """The node of that name, if it exists."""
+        """Return the node with that name, or None."""
         info = self._infos.get(name)
         return info if info is not None and info.node is not None else None
 
     def node_objects(self) -> list[Node]:
-        """All nodes themselves."""
+        """Return all Node objects."""
         return [info.node for info in self.nodes() if info.node is not None]
 
     def node_object(self, name: str) -> Node | None:
-        """The Node itself."""
+        """Return the Node object with that name, or None."""
         info = self._infos.get(name)
         return info.node if info is not None else None
 
     def pods(self) -> Iterator[Pod]:
-        """All pods that have a node or are assumed to."""
+        """Return all pods that have a node or are assumed to have one."""
         for info in self._infos.values():
             yield from info.pods.values()
 
     def place_of(self, uid: str) -> str | None:
-        """The name of the node that the pod is on or assumed on."""
+        """Return the name of the node that the pod is on or assumed on."""
         return self._places.get(uid)
 
     def is_assumed(self, uid: str) -> bool:
-        """Whether the pod has a node only in the scheduler's opinion as yet."""
+        """True if the pod is assumed on a node, but not confirmed by the informer yet."""
         return uid in self._assumed
 
     @property
     def assumed(self) -> int:
-        """How many pods have a node only in the scheduler's opinion as yet."""
+        """The number of pods that are assumed on a node, but not confirmed by the informer yet."""
         return len(self._assumed)
 
     # Nodes
 
     def set_node(self, node: Node) -> None:
-        """A node came or changed."""
+        """Add or update a node."""
         info = self._info(node.metadata.name)
         old = info.node
         if old is None:
@@ -93,7 +94,7 @@ class Cache:
             self.touch(info.name)
 
     def remove_node(self, name: str) -> None:
-        """A node went; its pods are kept until their own events come."""
+        """Remove a node. Its pods are kept until their own delete events."""
         info = self._infos.get(name)
         if info is None:
             return
@@ -116,25 +117,25 @@ class Cache:
             if not self.images[image]:
                 del self.images[image]
         self.images.update(_image_names(after))
-        # What other nodes score by it changes a little, too: not worth looking at all of them again.
+        # The image scores of other nodes also change slightly. That is not worth examining all of them again.
         self.touch(name)
 
     # Pods
 
     def assume(self, pod: Pod, node_name: str) -> None:
-        """The pod is going to be bound to the node."""
+        """Record that the pod is going to be bound to the node."""
         self._assumed.add(pod.metadata.uid)
         self._place(pod, node_name)
 
     def forget(self, uid: str) -> Pod | None:
-        """The pod is not going to be bound after all; gives it as it was assumed, if it still was."""
+        """Record that the pod is not going to be bound. Return the assumed pod, or None if it was not assumed."""
         if uid not in self._assumed:
             return None
         self._assumed.discard(uid)
         return self._hidden.pop(uid, None) or self._displace(uid)
 
     def set_pod(self, pod: Pod) -> None:
-        """A pod that has a node came or changed."""
+        """Add or update a pod that has a node."""
         uid, node_name = pod.metadata.uid, pod.spec.node_name
         self._assumed.discard(uid)
         if uid in self._hidden:
@@ -150,20 +151,20 @@ class Cache:
         self._place(pod, node_name)
 
     def remove_pod(self, uid: str) -> None:
-        """A pod that had a node is gone, or done and no longer needs it."""
+        """Remove a pod that was deleted, or that finished and no longer needs its node."""
         self._assumed.discard(uid)
         self._hidden.pop(uid, None)
         self._displace(uid)
 
     def hide(self, uids: Iterable[str]) -> None:
-        """Go on as if these pods had left their nodes; news of them are kept."""
+        """Treat these pods as if they had left their nodes. Their events are still processed."""
         for uid in uids:
             pod = self._displace(uid)
             if pod is not None:
                 self._hidden[uid] = pod
 
     def reveal(self, uids: Iterable[str]) -> None:
-        """Have those of these pods back that are hidden, and have not gone meanwhile."""
+        """Undo :meth:`hide` for those of the pods that were not deleted in the meantime."""
         for uid in uids:
             pod = self._hidden.pop(uid, None)
             if pod is not None:
@@ -200,7 +201,7 @@ class Cache:
     # Changes
 
     def touch(self, node_name: str | None) -> None:
-        """Something changed that may change verdicts about the node; None: about any node."""
+        """Log a change that may affect verdicts about the node, or about any node if it is None."""
         if node_name is None:
             self._epoch += 1
             return
@@ -214,11 +215,11 @@ class Cache:
 
     @property
     def position(self) -> tuple[int, int]:
-        """Where the log of changes ends now."""
+        """The current end of the log of changes."""
         return self._epoch, self._start + len(self._log)
 
     def changed_since(self, position: tuple[int, int]) -> set[str] | None:
-        """The nodes that changed after ``position``; None: assume that all did."""
+        """Return the nodes that changed after ``position``, or None if all of them may have changed."""
         epoch, end = position
         if epoch != self._epoch or end < self._start:
             return None
@@ -241,7 +242,7 @@ def _has_soft_taint(node: Node) -> bool:
 
 
 def _same_for_scheduling(old: Node, new: Node) -> bool:
-    """Whether a changed node means the same to placement as before, as after a heartbeat."""
+    """True if both versions of the node are equal for scheduling, as after a heartbeat."""
     return (
         old.metadata.labels == new.metadata.labels
         and old.spec == new.spec
@@ -251,7 +252,7 @@ def _same_for_scheduling(old: Node, new: Node) -> bool:
 
 
 def _counts_the_same(old: Pod, new: Pod) -> bool:
-    """Whether a changed pod means the same to other pods' placement as before."""
+    """True if both versions of the pod are equal for the scheduling of other pods."""
     return (
         old.metadata.labels == new.metadata.labels
         and old.metadata.deletion_timestamp == new.metadata.deletion_timestamp

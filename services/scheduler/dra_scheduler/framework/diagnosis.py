@@ -1,4 +1,4 @@
-"""The diagnosis: why no node can take a pod, with the text of FailedScheduling events.
+"""The diagnosis: the reason why no node can take a pod, with the text of FailedScheduling events.
 
 Mirrors ``Diagnosis`` and ``FitError`` in upstream's ``pkg/scheduler/framework/types.go``.
 """
@@ -12,9 +12,9 @@ from dra_scheduler.framework.status import Status
 
 @dataclass(slots=True)
 class Diagnosis:
-    """Why the pod was rejected: each node's status, or PreFilter's message for all of them.
+    """The reason for a rejection: each node's status, or PreFilter's message for all nodes.
 
-    ``hint`` is a short explanation of our own, after upstream's words.
+    ``hint`` is a short explanation that we append to upstream's text.
     """
 
     nodes: int
@@ -42,11 +42,11 @@ class Diagnosis:
 
     @property
     def explained(self) -> str:
-        """The text with the explanation behind it."""
+        """The message followed by the hint."""
         return f"{self.message} {self.hint}" if self.hint else self.message
 
 
 def histogram(statuses: Mapping[str, Status]) -> str:
-    """How many nodes gave each reason, sorted by text."""
+    """Return the number of nodes for each reason, sorted by text."""
     counts = Counter(reason for status in statuses.values() for reason in status.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

@@ -1,7 +1,7 @@
-"""What metrics call cluster events, in each version of Kubernetes.
+"""The names of cluster events in metrics, for each version of Kubernetes.
 
-Mirrors ``ClusterEvent.Label`` in ``staging/src/k8s.io/kube-scheduler/framework/types.go``, and the special labels in
-``pkg/scheduler/framework/events.go``.
+Mirrors ``ClusterEvent.Label`` in ``staging/src/k8s.io/kube-scheduler/framework/types.go``, and the special
+labels in ``pkg/scheduler/framework/events.go``.
 """
 
 from typing import Final
@@ -30,7 +30,7 @@ _RESOURCES = {
     Kind.CSI_STORAGE_CAPACITY: "storage.k8s.io/CSIStorageCapacity",
     Kind.VOLUME_ATTACHMENT: "storage.k8s.io/VolumeAttachment",
 }
-# Upstream reports each part of a change as an event of its own, in this order.
+# Upstream reports each part of a change as a separate event, in this order.
 _ACTIONS = {
     Action.ADD: "Add",
     Action.DELETE: "Delete",
@@ -48,8 +48,8 @@ _ACTIONS = {
 
 
 def event_label(event: Event, kubernetes: Version) -> str:
-    """The label, such as ``NodeAdd``; the first part of a change with several names it."""
-    # A member that comes is what the other pods of its group wait for.
+    """Return the label, such as ``NodeAdd``. A change with several parts is named by the first part."""
+    # A new member is the event that the other pods of its group wait for.
     if event.kind is Kind.POD_GROUP and isinstance(event.new, Pod):
         return event_label(Event(Kind.TARGET_POD, Action.ADD), kubernetes)
     return _resource(event, kubernetes) + _action(event.action)

@@ -12,7 +12,7 @@ from dra_shared.api.pod import Pod
 
 
 class Kind(enum.StrEnum):
-    """What changed."""
+    """The kind of object that changed."""
 
     POD = "Pod"
     TARGET_POD = "TargetPod"
@@ -34,7 +34,7 @@ class Kind(enum.StrEnum):
 
 
 class Action(enum.Flag):
-    """How it changed."""
+    """The kind of change."""
 
     ADD = enum.auto()
     DELETE = enum.auto()
@@ -58,7 +58,7 @@ class Action(enum.Flag):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One change: ``old`` is None for something new, ``new`` for something gone."""
+    """A change. ``old`` is None for a new object, ``new`` for a deleted one."""
 
     kind: Kind
     action: Action
@@ -66,18 +66,18 @@ class Event:
     new: Any = None
 
 
-# Whether the event is worth another try for the pod that was rejected.
+# Returns True if the event is worth another attempt for the rejected pod.
 Hint = Callable[[Pod, Event], bool]
-# Under which names the pods are that the event may concern; None: all pods.
+# Returns the index names of the pods that the event may concern, or None for all pods.
 Keys = Callable[[Event], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """Events that may make a pod schedulable that a plugin rejected; without ``hint`` they always may.
+    """Events that may make a pod schedulable that a plugin rejected. Without ``hint`` they always may.
 
-    ``keys`` narrows an event to the pods that refer to a certain object: given the event, it returns the names under
-    which :meth:`~dra_scheduler.queue.scheduling.SchedulingQueue` has indexed such pods, or None for all of them.
+    ``keys`` limits an event to the pods that refer to a certain object. It returns the names under which
+    :meth:`~dra_scheduler.queue.scheduling.SchedulingQueue` has indexed such pods, or None for all of them.
     """
 
     kind: Kind
@@ -86,7 +86,7 @@ class Interest:
     keys: Keys | None = None
 
     def covers(self, event: Event) -> bool:
-        """Whether the event is among these."""
-        # The flags' plain values: an enumeration's own arithmetic makes an object of each result.
+        """True if the event is one of these."""
+        # Use the flags' plain values, because the enumeration's operators create an object for each result.
         actions = self.action._value_ & event.action._value_
         return (self.kind is event.kind and bool(actions)) or event.kind is Kind.ANYTHING

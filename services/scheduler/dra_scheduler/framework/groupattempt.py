@@ -1,4 +1,4 @@
-"""A group's attempt as PostFilter plugins see it (upstream's ``PodGroupInfo`` and ``PodGroupSchedulingFunc``, 1.37)."""
+"""A group's attempt in PostFilter (upstream's ``PodGroupInfo`` and ``PodGroupSchedulingFunc``, 1.37)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from dra_scheduler.framework.status import Status
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A pod that would get the node."""
+    """A pod and the node that it would get."""
 
     pod: Pod
     node_name: str
@@ -21,9 +21,9 @@ class Assignment:
 class GroupAttempt:
     """A tree of groups that did not get enough nodes.
 
-    ``kind`` and ``uid`` are of the group at its top, ``pods`` all that wait. ``preempts``: it may make others go.
-    ``state`` is that of the attempt, if the tree is one group. ``schedule`` tries again on the nodes as they are then,
-    and takes nothing.
+    ``kind`` and ``uid`` are those of the root group, ``pods`` all waiting pods. ``preempts``: it may preempt
+    other pods. ``state`` is the attempt's state if the tree is a single group. ``schedule`` tries the group
+    again on the current nodes without reserving anything.
     """
 
     kind: str

@@ -19,10 +19,10 @@ HostPort = tuple[str, str, int]
 
 
 class NodeInfo:
-    """A node with its pods; kept by :class:`~dra_scheduler.framework.cache.Cache`.
+    """A node with its pods, maintained by :class:`~dra_scheduler.framework.cache.Cache`.
 
-    ``requested`` is the sum of the pods' requests, ``comparable`` the same with the defaults that scoring uses.
-    ``generation`` is another number after every change.
+    ``requested`` is the sum of the pods' requests, ``comparable`` the same with the defaults for scoring.
+    ``generation`` changes with every change.
     """
 
     __slots__ = (
@@ -38,23 +38,23 @@ class NodeInfo:
         self.requested: Amounts = {}
         self.comparable: Amounts = {}
         self.ports: dict[HostPort, int] = {}
-        # Those that keep other pods away.
+        # Pods with required anti-affinity.
         self.anti_affine: dict[str, Pod] = {}
         self.generation = 0
         self._needs: dict[str, tuple[Amounts, Amounts]] = {}
 
     def set_node(self, node: Node) -> None:
-        """The node itself, new or changed."""
+        """Set the Node object."""
         self.node = node
         self.allocatable = amounts(node.status.allocatable)
 
     @property
     def pods_allowed(self) -> int:
-        """How many pods the node takes."""
+        """The maximum number of pods on the node."""
         return self.allocatable.get(PODS, 0)
 
     def add_pod(self, pod: Pod) -> None:
-        """Count the pod in."""
+        """Add the pod and its requests."""
         uid = pod.metadata.uid
         counted = as_resized(pod) if pod.status.container_statuses else pod
         needs, comparable = pod_requests(counted), scoring_requests(counted)
@@ -68,7 +68,7 @@ class NodeInfo:
             self.anti_affine[uid] = pod
 
     def remove_pod(self, uid: str) -> None:
-        """Count the pod out."""
+        """Remove the pod and its requests."""
         pod = self.pods.pop(uid, None)
         if pod is None:
             return
@@ -84,7 +84,7 @@ class NodeInfo:
         self.anti_affine.pop(uid, None)
 
     def copy(self) -> "NodeInfo":
-        """An independent copy, for asking what would be if."""
+        """Return an independent copy, for simulating changes."""
         other = NodeInfo(self.name)
         other.node, other.allocatable, other.generation = self.node, self.allocatable, self.generation
         other.pods, other._needs = dict(self.pods), dict(self._needs)
@@ -94,7 +94,7 @@ class NodeInfo:
 
 
 def host_ports(pod: Pod) -> list[HostPort]:
-    """The ports of the node that the pod's containers listen on; sidecars count, other init containers don't."""
+    """Return the host ports of the pod's containers and sidecars. Other init containers do not count."""
     return [
         (port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)
         for container in (
@@ -107,7 +107,7 @@ def host_ports(pod: Pod) -> list[HostPort]:
 
 
 def keeps_others_away(pod: Pod) -> bool:
-    """Whether the pod has required anti-affinity."""
+    """True if the pod has required anti-affinity."""
     affinity = pod.spec.affinity
     return (
         affinity is not None

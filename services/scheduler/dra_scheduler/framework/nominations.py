@@ -1,4 +1,4 @@
-"""Nominations: pods that wait for their victims to end, and the nodes that keep room for them.
+"""Nominations: pods that wait for their victims to terminate, and the nodes that reserve room for them.
 
 Mirrors upstream's ``pkg/scheduler/backend/queue/nominator.go``.
 """
@@ -9,7 +9,7 @@ from dra_shared.api.pod import Pod
 
 
 class Nominations:
-    """Which waiting pods are nominated for which nodes; ``on_change`` is called with nodes where that changes."""
+    """The nodes for which waiting pods are nominated. ``on_change`` is called with each affected node."""
 
     def __init__(self, on_change: Callable[[str], None]) -> None:
         self._on_change = on_change
@@ -20,7 +20,7 @@ class Nominations:
         return len(self._by_uid)
 
     def set(self, pod: Pod, node_name: str) -> None:
-        """The pod is nominated for that node and no other; for none if the name is empty."""
+        """Nominate the pod for that node only, or for none if the name is empty."""
         uid = pod.metadata.uid
         self.delete(uid)
         if node_name:
@@ -29,7 +29,7 @@ class Nominations:
             self._on_change(node_name)
 
     def delete(self, uid: str) -> None:
-        """The pod went or has its node."""
+        """Remove the nomination of a pod that was deleted or has its node."""
         known = self._by_uid.pop(uid, None)
         if known is None:
             return
@@ -41,16 +41,16 @@ class Nominations:
         self._on_change(node_name)
 
     def node_of(self, uid: str) -> str:
-        """The name of the node that the pod is nominated for, if it is for one."""
+        """Return the name of the node that the pod is nominated for, or an empty string."""
         known = self._by_uid.get(uid)
         return known[0] if known is not None else ""
 
     def on(self, node_name: str) -> list[Pod]:
-        """The pods that are nominated for the node."""
+        """Return the pods that are nominated for the node."""
         return list(self._by_node.get(node_name, {}).values())
 
     def ahead_of(self, pod: Pod, node_name: str) -> list[Pod]:
-        """The node's nominated pods that ``pod`` must leave room for: those of the same priority or a higher one."""
+        """Return the node's nominated pods with the same or a higher priority, for which ``pod`` must leave room."""
         others = self._by_node.get(node_name)
         if not others:
             return []

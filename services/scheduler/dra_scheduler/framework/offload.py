@@ -1,10 +1,10 @@
-"""Offloading: a plugin's long computation runs in a thread, so that the event loop stays free."""
+"""Offloading: a plugin's long computation runs in a thread, so that the event loop is not blocked."""
 
 from collections.abc import Callable
 
 
 class Offload(Exception):
-    """Raised by a plugin instead of a status: run ``work`` in a thread, then call the plugin again.
+    """Raised by a plugin instead of returning a status: run ``work`` in a thread, then call the plugin again.
 
     ``work`` must not change anything that the event loop reads.
     """

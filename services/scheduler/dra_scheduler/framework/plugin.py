@@ -1,4 +1,4 @@
-"""The extension points, under their upstream names; a plugin has the methods of those that it implements.
+"""The extension points, under their upstream names. A plugin has the methods of those that it implements.
 
 Mirrors the interfaces of upstream's ``k8s.io/kube-scheduler/framework``.
 """
@@ -18,54 +18,54 @@ MAX_NODE_SCORE = 100
 
 
 class Plugin(Protocol):
-    """What all plugins have."""
+    """The interface of all plugins."""
 
     @property
     def name(self) -> str:
-        """The upstream name."""
+        """The name of the plugin upstream."""
         ...
 
 
 @runtime_checkable
 class PreEnqueuePlugin(Plugin, Protocol):
-    """Asked before a pod gets into the active queue."""
+    """Called before a pod enters the active queue."""
 
     def pre_enqueue(self, pod: Pod) -> Status | None: ...
 
 
 @runtime_checkable
 class EnqueueExtensions(Plugin, Protocol):
-    """Says which events make pods worth another try that it rejected."""
+    """Registers the events after which a pod that the plugin rejected is worth another attempt."""
 
     def events_to_register(self) -> Sequence[Interest]: ...
 
 
 @runtime_checkable
 class PreFilterPlugin(Plugin, Protocol):
-    """Looks at the pod before any node: may name the only nodes in question, skip Filter, or reject the pod."""
+    """Called before any node is examined. It may limit the nodes, skip Filter, or reject the pod."""
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]: ...
 
 
 @runtime_checkable
 class FilterPlugin(Plugin, Protocol):
-    """Says whether a node can take the pod."""
+    """Decides whether a node can take the pod."""
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None: ...
 
 
 @runtime_checkable
 class CountingPlugin(Plugin, Protocol):
-    """Counts pods of many nodes in PreFilter; Filter may be asked what would be if ``other`` came or went."""
+    """Counts pods of many nodes in PreFilter. ``count`` adjusts the state as if ``other`` were added or removed."""
 
     def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None: ...
 
 
 @runtime_checkable
 class PostFilterPlugin(Plugin, Protocol):
-    """Called when no node can take the pod.
+    """Called if no node can take the pod.
 
-    Returns the node that the pod is nominated for from now on, empty for none, None for no change, and a status.
+    Returns the node that the pod is nominated for (empty for none, None for no change), and a status.
     """
 
     async def post_filter(
@@ -75,9 +75,9 @@ class PostFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class GroupPostFilterPlugin(Plugin, Protocol):
-    """Called when a group of pods did not get enough nodes (since Kubernetes 1.37).
+    """Called if a group of pods did not get enough nodes (since Kubernetes 1.37).
 
-    Returns the nodes that pods are nominated for, by their uids, and a status.
+    Returns the nodes that pods are nominated for, by pod uid, and a status.
     """
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]: ...
@@ -85,7 +85,7 @@ class GroupPostFilterPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ScorePlugin(Plugin, Protocol):
-    """Rates the nodes that can take the pod. ``pre_score`` may skip that."""
+    """Scores the nodes that can take the pod. ``pre_score`` may skip the plugin."""
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None: ...
 
@@ -94,14 +94,14 @@ class ScorePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class NormalizingPlugin(ScorePlugin, Protocol):
-    """A score plugin whose raw scores only mean something relative to each other."""
+    """A score plugin whose raw scores are only meaningful relative to each other."""
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]: ...
 
 
 @runtime_checkable
 class ReservePlugin(Plugin, Protocol):
-    """Takes what the pod will use on its node, and gives it back if that comes to nothing."""
+    """Reserves resources that the pod will use on its node, and releases them if the attempt fails."""
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
 
@@ -110,23 +110,23 @@ class ReservePlugin(Plugin, Protocol):
 
 @runtime_checkable
 class ForgettingPlugin(ReservePlugin, Protocol):
-    """A Reserve plugin whose reservation a trial can take back: in memory, without a request."""
+    """A Reserve plugin whose reservation can be undone in memory, without a request, after a trial."""
 
     def forget(self, state: CycleState) -> None: ...
 
 
 @runtime_checkable
 class NodeStatusPlugin(ReservePlugin, Protocol):
-    """A Reserve plugin that decides what else the pod takes from its node."""
+    """A Reserve plugin that adds to the resources that the pod uses on its node."""
 
     def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod: ...
 
 
 @runtime_checkable
 class PreBindPlugin(Plugin, Protocol):
-    """Does what has to be done before the pod is bound.
+    """Prepares the pod before it is bound.
 
-    With a true ``pre_binds_in_parallel`` it does not wait for other plugins (upstream's AllowParallel).
+    If ``pre_binds_in_parallel`` is true, it does not wait for other plugins (upstream's AllowParallel).
     """
 
     def pre_bind_pre_flight(self, state: CycleState, pod: Pod, node_name: str) -> Status | None: ...
@@ -143,17 +143,17 @@ class BindPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class SignPlugin(Plugin, Protocol):
-    """Signs pods: pods of equal signature get equal verdicts on an unchanged node.
+    """Signs pods. Pods with equal signatures get equal verdicts on an unchanged node.
 
-    ``sign`` returns None if the verdicts on the pod depend on several nodes at once and can't be shared. Plugins that
-    never look at the pod need no signature; any other plugin without this method prevents sharing.
+    ``sign`` returns None if the verdicts depend on several nodes at once and cannot be shared. A plugin that
+    never reads the pod needs no signature. Any other plugin without this method prevents sharing.
     """
 
     def sign(self, pod: Pod) -> Hashable | None: ...
 
 
 def default_normalize(scores: Mapping[str, int], *, reverse: bool = False) -> dict[str, int]:
-    """Scores scaled so that the highest becomes 100 (upstream's helper.DefaultNormalizeScore)."""
+    """Scale the scores so that the highest becomes 100 (upstream's helper.DefaultNormalizeScore)."""
     highest = max(scores.values(), default=0)
     if highest == 0:
         return {name: MAX_NODE_SCORE if reverse else score for name, score in scores.items()}

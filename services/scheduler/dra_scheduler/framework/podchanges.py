@@ -1,4 +1,4 @@
-"""What of a pod's own change may matter to its scheduling (upstream's ``pkg/scheduler/framework/events.go``)."""
+"""The parts of a pod's own change that may affect its scheduling (upstream's ``pkg/scheduler/framework/events.go``)."""
 
 from dra_shared.api.pod import Pod
 
@@ -6,7 +6,7 @@ from dra_scheduler.framework.events import Action
 
 
 def own_changes(old: Pod, new: Pod) -> Action:
-    """What of the pod changed that may matter to its own scheduling."""
+    """Return the parts of the pod's change that may affect its own scheduling."""
     actions = Action(0)
     if old.metadata.labels != new.metadata.labels:
         actions |= Action.POD_LABEL

@@ -8,21 +8,21 @@ from typing import Any
 
 
 class PodsInPreBind:
-    """The running PreBind of each pod, by the pod's uid. The binder adds and removes them, preemption cancels them."""
+    """The running PreBind task of each pod, by uid. The binder adds and removes tasks, preemption cancels them."""
 
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
     def add(self, uid: str, task: asyncio.Task[Any]) -> None:
-        """The pod's PreBind has started as ``task``."""
+        """Record that the pod's PreBind has started as ``task``."""
         self._tasks[uid] = task
 
     def remove(self, uid: str) -> None:
-        """The pod's PreBind has ended. As with Go's ``delete``, it need not be there."""
+        """Record that the pod's PreBind has ended. An unknown uid is ignored, as with Go's ``delete``."""
         self._tasks.pop(uid, None)
 
     def cancel(self, uid: str, plugin: str) -> bool:
-        """Cancel the pod's binding on behalf of ``plugin``; False if it is too late, or the pod is not in PreBind."""
+        """Cancel the pod's binding on behalf of ``plugin``. False if it is too late or the pod is not in PreBind."""
         task = self._tasks.get(uid)
         if task is None or task.done():
             return False

@@ -1,4 +1,4 @@
-"""In-place resize: which resources of a resized pod count."""
+"""In-place resize: the resources of a resized pod that count."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,9 +11,9 @@ _Quantities = Mapping[str, str]
 
 
 def as_resized(pod: Pod) -> Pod:
-    """The pod with the most that it was given, has or is to get in place of its requests (UseStatusResources).
+    """Replace the pod's requests by the maximum of requested, allocated and actual ones (UseStatusResources).
 
-    What it is to get does not count if the kubelet says that this can't be.
+    A request that the kubelet reports as infeasible does not count.
     """
     statuses = {status.name: status for status in pod.status.container_statuses if status.resources}
     statuses |= {status.name: status for status in pod.status.init_container_statuses if status.resources}
@@ -37,7 +37,7 @@ def as_resized(pod: Pod) -> Pod:
 
 
 def same_resize(old: Pod, new: Pod) -> bool:
-    """Whether :func:`as_resized` has as much reason to change one as the other."""
+    """True if :func:`as_resized` gives the same result for both, apart from the spec."""
     before, after = old.status, new.status
     return (
         before.resources == after.resources

@@ -1,4 +1,4 @@
-"""Resource requests of pods and allocatable of nodes, as plain integers.
+"""Resource requests of pods and allocatable resources of nodes, as plain integers.
 
 Mirrors upstream's ``component-helpers/resource``.
 """
@@ -19,7 +19,7 @@ MEMORY = "memory"
 EPHEMERAL_STORAGE = "ephemeral-storage"
 PODS = "pods"
 
-# What a container without requests counts as when nodes are compared (upstream's util.DefaultMilliCPURequest).
+# The requests for scoring of a container without requests (upstream's util.DefaultMilliCPURequest).
 _DEFAULT_REQUESTS = {CPU: 100, MEMORY: 200 * 1024 * 1024}
 _NATIVE = {CPU, MEMORY, EPHEMERAL_STORAGE, PODS}
 _POD_LEVEL = ("cpu", "memory")
@@ -27,13 +27,13 @@ _POD_LEVEL = ("cpu", "memory")
 
 @functools.lru_cache(maxsize=1 << 16)
 def amount(resource: str, quantity: str) -> int:
-    """The integer that stands for ``quantity`` of ``resource``."""
+    """Convert a quantity of a resource to an integer."""
     parsed = Quantity.parse(quantity)
     return parsed.milli_value() if resource == CPU else parsed.value()
 
 
 def amounts(quantities: Mapping[str, str]) -> Amounts:
-    """The integers for a map of quantities."""
+    """Convert the quantities of a map to integers."""
     return {name: amount(name, quantity) for name, quantity in quantities.items()}
 
 
@@ -44,7 +44,7 @@ def add(total: Amounts, more: Mapping[str, int]) -> None:
 
 
 def subtract(total: Amounts, less: Mapping[str, int]) -> None:
-    """Take ``less`` from ``total``; what is used up goes away."""
+    """Subtract ``less`` from ``total``. Amounts that reach zero are removed."""
     for name, value in less.items():
         left = total.get(name, 0) - value
         if left:
@@ -60,18 +60,19 @@ def _raise_to(total: Amounts, other: Mapping[str, int]) -> None:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Whether an init container keeps running next to the others."""
+    """True if an init container keeps running next to the other containers."""
     return container.restart_policy == "Always"
 
 
 def pod_requests(
     pod: Pod, *, defaults: Mapping[str, int] | None = None, pod_level: bool = True, claims: bool = True
 ) -> Amounts:
-    """What the pod needs of its node (component-helpers' PodRequests).
+    """Return the resources that the pod needs from its node (component-helpers' PodRequests).
 
-    Init containers run one after the other before the rest; sidecars stay. ``defaults`` stand in for requests that a
-    container lacks, ``pod_level`` lets ``spec.resources`` decide about CPU and memory where it is set, ``claims``
-    adds what ``status.nodeAllocatableResourceClaimStatuses`` says comes out of the node for the pod's claims.
+    Init containers run one after the other before the rest, but sidecars keep running. ``defaults`` replace
+    missing requests of a container. With ``pod_level``, ``spec.resources`` overrides CPU and memory. With
+    ``claims``, the node's resources used by the pod's claims
+    (``status.nodeAllocatableResourceClaimStatuses``) are added.
     """
     total: Amounts = {}
     for container in pod.spec.containers:
@@ -91,7 +92,7 @@ def pod_requests(
 
 
 def _add_claim(total: Amounts, status: NodeAllocatableResourceClaimStatus) -> None:
-    """What a claim takes: once what it stands for, and its overhead for the pod and each container that uses it."""
+    """Add a claim's resources once, and its overhead for the pod and each container that uses the claim."""
     add(total, amounts(status.resources))
     for mapped in status.mapping:
         add(total, {mapped.name: amount(mapped.name, mapped.quantity)})
@@ -102,7 +103,7 @@ def _add_claim(total: Amounts, status: NodeAllocatableResourceClaimStatus) -> No
 
 
 def container_overhead(pod: Pod, container: str) -> Amounts:
-    """What a container's own limits have to bear of the overhead of its claims."""
+    """Return the overhead of claims that a container's own limits have to cover."""
     total: Amounts = {}
     for status in pod.status.node_allocatable_resource_claim_statuses:
         if container in status.containers:
@@ -130,7 +131,7 @@ def _add_init_containers(
 
 
 def pod_limits(pod: Pod) -> Amounts:
-    """The sum of the limits of containers, and of what claims take (component-helpers' AggregateContainerLimits)."""
+    """Return the sum of the limits of containers and of claims (component-helpers' AggregateContainerLimits)."""
 
     def limited(container: Container) -> Container:
         resources = msgspec.structs.replace(container.resources, requests=container.resources.limits)
@@ -146,12 +147,12 @@ def pod_limits(pod: Pod) -> Amounts:
 
 
 def scoring_requests(pod: Pod) -> Amounts:
-    """The pod's CPU and memory for comparing nodes: containers without requests count as small, not as nothing."""
+    """Return the pod's CPU and memory for scoring, where containers without requests have defaults."""
     return pod_requests(pod, defaults=_DEFAULT_REQUESTS)
 
 
 def extended_requests(pod: Pod) -> Amounts:
-    """What the pod needs of extended resources: of most pods nothing, which is soon seen."""
+    """Return the extended resources that the pod requests. Fast for the many pods that request none."""
     spec = pod.spec
     if not spec.overhead and not pod.status.node_allocatable_resource_claim_statuses:
         containers = (*spec.init_containers, *spec.containers)
@@ -166,12 +167,12 @@ def _requests(container: Container, defaults: Mapping[str, int] | None) -> Amoun
 
 
 def scalars(needs: Mapping[str, int]) -> Iterable[tuple[str, int]]:
-    """The resources that are neither CPU, memory, ephemeral storage nor pods."""
+    """Return the resources other than CPU, memory, ephemeral storage and pods."""
     return ((name, value) for name, value in needs.items() if name not in _NATIVE)
 
 
 def is_extended(name: str) -> bool:
-    """Whether a resource is one that device plugins or device classes provide (schedutil.IsDRAExtendedResourceName)."""
+    """True if device plugins or device classes provide the resource (schedutil.IsDRAExtendedResourceName)."""
     if name.startswith("deviceclass.resource.kubernetes.io/"):
         return True
     return "/" in name and "kubernetes.io/" not in name and not name.startswith("requests.")

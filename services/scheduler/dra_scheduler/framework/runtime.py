@@ -1,4 +1,4 @@
-"""The framework: runs the plugins of each extension point, in order.
+"""The framework: runs the plugins of each extension point in order.
 
 Mirrors upstream's ``pkg/scheduler/framework/runtime/framework.go``. Plugins run in the order of the profile, and
 the first that rejects decides the message; Unreserve runs in the reverse order.
@@ -36,10 +36,10 @@ from dra_scheduler.framework.unprepared import Unprepared, needs_pre_filter, sco
 
 
 class Framework:
-    """The plugins of one profile; ``weights`` are those of score plugins where not 1.
+    """The plugins of one profile. ``weights`` are those of score plugins that differ from 1.
 
-    ``points`` has the names of each extension point's plugins, in the order in which they run; without it a plugin runs
-    wherever it can, in the order of ``plugins``.
+    ``points`` has the plugin names of each extension point, in order. Without it, each plugin runs at all
+    points that it implements, in the order of ``plugins``.
     """
 
     def __init__(
@@ -69,14 +69,14 @@ class Framework:
         self._normalizing = {p.name: p for p in self._scores if isinstance(p, NormalizingPlugin)}
 
     def _of(self, point: str) -> Sequence[Plugin]:
-        """The extension point's plugins, among them perhaps some that don't implement it."""
+        """Return the extension point's plugins. Some of them may not implement it."""
         if self._points is None:
             return self.plugins
         by_name = {plugin.name: plugin for plugin in self.plugins}
         return [by_name[name] for name in self._points.get(point, ()) if name in by_name]
 
     def _prepared(self, point: str) -> Sequence[Plugin]:
-        """As :meth:`_of`; instead of a plugin whose PreFilter is off, one that says so."""
+        """Return the extension point's plugins. Plugins whose required PreFilter is off are replaced."""
         prepared = {plugin.name for plugin in self._of("preFilter")}
         return [
             Unprepared(plugin.name)
@@ -88,7 +88,7 @@ class Framework:
     # The queue
 
     def pre_enqueue(self, pod: Pod) -> Status | None:
-        """Run PreEnqueue: returns a status if the pod may not enter the active queue."""
+        """Run PreEnqueue. Return a status if the pod may not enter the active queue."""
         for plugin in self._pre_enqueue:
             status = plugin.pre_enqueue(pod)
             if status is not None:
@@ -96,7 +96,7 @@ class Framework:
         return None
 
     def interests(self) -> dict[str, Sequence[Interest]]:
-        """The events that each plugin is interested in."""
+        """Return the events that each plugin is interested in."""
         return {
             p.name: _with_taints(p.events_to_register())
             for p in self.plugins
@@ -104,7 +104,7 @@ class Framework:
         }
 
     def sign(self, pod: Pod) -> Hashable | None:
-        """Returns the pod's equivalence signature, or None if the pod can't share verdicts."""
+        """Return the pod's equivalence signature, or None if the pod cannot share verdicts."""
         if not self._signable:
             return None
         parts = []
@@ -118,7 +118,7 @@ class Framework:
     # The scheduling cycle
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
-        """Run PreFilter: returns the only nodes to consider (None: all), and a status if the pod is rejected."""
+        """Run PreFilter. Return the only nodes to consider (None: all), and a status if the pod is rejected."""
         names: frozenset[str] | None = None
         for plugin in self._pre_filters:
             allowed, status = plugin.pre_filter(state, pod)
@@ -136,20 +136,20 @@ class Framework:
         return names, None
 
     def filters(self, state: CycleState) -> list[FilterPlugin]:
-        """The filter plugins that did not skip the pod."""
+        """Return the filter plugins that did not skip the pod."""
         return [plugin for plugin in self._filters if plugin.name not in state.skip_filter]
 
     @staticmethod
     def objections(
         plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo
     ) -> dict[str, Status]:
-        """Every plugin's objection to the node, by the plugin's name."""
+        """Return every plugin's objection to the node, by plugin name."""
         found = ((plugin.name, plugin.filter(state, pod, node)) for plugin in plugins)
         return {name: status for name, status in found if status is not None}
 
     @staticmethod
     def filter(plugins: Sequence[FilterPlugin], state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
-        """The first of the plugins' objections to the node."""
+        """Return the first plugin's objection to the node, or None."""
         for plugin in plugins:
             status = plugin.filter(state, pod, node)
             if status is not None:
@@ -166,7 +166,7 @@ class Framework:
         node: NodeInfo,
         nominated: Sequence[Pod],
     ) -> Status | None:
-        """As :meth:`filter`, with and without pods that are nominated for the node: they may come or not."""
+        """Run the filters with and without the nominated pods, because they may or may not arrive."""
         if nominated:
             crowded = node.copy()
             for other in nominated:
@@ -181,14 +181,14 @@ class Framework:
         return self.filter(plugins, state, pod, node)
 
     def add_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo) -> None:
-        """Have filters judge ``pod`` as if ``other`` were on the node, which is a copy."""
+        """Make the filters judge ``pod`` as if ``other`` were on ``node``, which is a copy."""
         node.add_pod(other)
         for plugin in self._counting:
             if plugin.name not in state.skip_filter:
                 plugin.count(state, pod, other, node, 1)
 
     def remove_pod(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo) -> None:
-        """Have filters judge ``pod`` as if ``other`` had left the node, which is a copy."""
+        """Make the filters judge ``pod`` as if ``other`` had left ``node``, which is a copy."""
         node.remove_pod(other.metadata.uid)
         for plugin in self._counting:
             if plugin.name not in state.skip_filter:
@@ -197,10 +197,10 @@ class Framework:
     async def post_filter(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[str | None, Status]:
-        """Run PostFilter plugins for a pod that no node can take, until one succeeds or fails.
+        """Run the PostFilter plugins for a pod that no node can take, until one succeeds or fails.
 
-        Returns:
-            The node that the pod is nominated for, as :class:`PostFilterPlugin` has it, and the plugins' reasons.
+        Return the node that the pod is nominated for (see :class:`PostFilterPlugin`), and the plugins'
+        reasons.
         """
         reasons: list[str] = []
         nominated: str | None = None
@@ -215,7 +215,7 @@ class Framework:
         return nominated, Status(Code.UNSCHEDULABLE, tuple(reasons))
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
-        """As :meth:`post_filter`, for a group; gives the nominated nodes by the pods' uids."""
+        """Run the PostFilter plugins for a group. Return the nominated nodes by pod uid, and a status."""
         reasons: list[str] = []
         for plugin in self._group_post_filters:
             nominated, status = await plugin.group_post_filter(attempt)
@@ -228,13 +228,13 @@ class Framework:
 
     @property
     def score_problem(self) -> str:
-        """Why no nodes can be compared, because a score plugin's PreScore is off; empty: they can be."""
+        """The error of a score plugin whose PreScore is off, so that nodes cannot be scored, or an empty string."""
         prepared = {plugin.name for plugin in self._of("preScore")}
         problems = (score_problem(p.name) for p in self._scores if p.name not in prepared)
         return next(filter(None, problems), "")
 
     def scorers(self, state: CycleState, pod: Pod) -> list[tuple[ScorePlugin, int]]:
-        """The score plugins that make a difference for the pod, with their weights."""
+        """Return the score plugins that matter for the pod, with their weights."""
         found = []
         for plugin in self._scores:
             status = plugin.pre_score(state, pod)
@@ -243,7 +243,7 @@ class Framework:
         return found
 
     def normalizes(self, scorers: Sequence[tuple[ScorePlugin, int]]) -> bool:
-        """Whether the scores of a node depend on those of others."""
+        """True if the scores of a node depend on those of other nodes."""
         return any(plugin.name in self._normalizing for plugin, _ in scorers)
 
     def total(
@@ -253,7 +253,7 @@ class Framework:
         pod: Pod,
         raw: Mapping[str, tuple[int, ...]],
     ) -> dict[str, int]:
-        """Each node's weighted sum of normalized scores; ``raw`` has each plugin's score."""
+        """Return each node's weighted sum of normalized scores. ``raw`` has the scores of all plugins by node."""
         totals = dict.fromkeys(raw, 0)
         for index, (plugin, weight) in enumerate(scorers):
             scores = {name: values[index] for name, values in raw.items()}
@@ -264,10 +264,10 @@ class Framework:
                 totals[name] += weight * score
         return totals
 
-    # Taking the decision
+    # Reserving and binding
 
     def reserve(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Have every plugin take what the pod will use; the first one that can't says why."""
+        """Run Reserve of every plugin. Return the status of the first one that fails."""
         for plugin in self._reserves:
             status = plugin.reserve(state, pod, node_name)
             if status is not None:
@@ -277,29 +277,29 @@ class Framework:
         return None
 
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Have the plugins give it back, the last one first."""
+        """Run Unreserve of the plugins in reverse order."""
         for plugin in reversed(self._reserves):
             await plugin.unreserve(state, pod, node_name)
 
     def forget(self, state: CycleState) -> None:
-        """Undo :meth:`reserve` of a trial, the last plugin first. Writes nothing."""
+        """Undo :meth:`reserve` of a trial in reverse order. Nothing is written."""
         for plugin in reversed(self._reserves):
             if isinstance(plugin, ForgettingPlugin):
                 plugin.forget(state)
 
     def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod:
-        """Return the pod with what Reserve decided that it takes from its node."""
+        """Return the pod with the node resources that Reserve assigned to it."""
         for plugin in self._reserves:
             if isinstance(plugin, NodeStatusPlugin):
                 pod = plugin.with_node_statuses(state, pod)
         return pod
 
     def has_to_prepare(self, state: CycleState, pod: Pod, node_name: str) -> bool:
-        """Whether any plugin has something to do before binding, which may take a while."""
+        """True if a plugin has work to do before binding, which may take a while."""
         return any(plugin.pre_bind_pre_flight(state, pod, node_name) is None for plugin in self._pre_binds)
 
     async def pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Do what has to be done before binding; the first plugin that fails ends it for all."""
+        """Run PreBind. The first plugin that fails ends it for all."""
         parallel = [p for p in self._parallel if p.pre_bind_pre_flight(state, pod, node_name) is None]
         if not parallel:
             return await self._pre_bind_in_turn(self._in_turn, state, pod, node_name)
@@ -337,7 +337,7 @@ class Framework:
             except asyncio.CancelledError as cancelled:
                 if not cancelled.args:
                     raise
-                # Cancelled with a reason: a preemption ended this binding, not the whole scheduler.
+                # Cancelled with a reason: a preemption ended only this binding, not the scheduler.
                 status = error(cancelled.args[0])
             if status is not None:
                 if status.rejected:
@@ -346,7 +346,7 @@ class Framework:
         return None
 
     async def bind(self, state: CycleState, pod: Pod, node_name: str) -> Status | None:
-        """Bind the pod with the first plugin that will."""
+        """Bind the pod with the first plugin that does not skip it."""
         for plugin in self._binds:
             status = await plugin.bind(state, pod, node_name)
             if status is None:
@@ -357,7 +357,7 @@ class Framework:
 
 
 def _with_taints(interests: Sequence[Interest]) -> Sequence[Interest]:
-    """Pods that a new node may help are tried again when taints change, too (kubernetes/kubernetes#109437)."""
+    """Add taint changes to the interests of plugins that wait for new nodes (kubernetes/kubernetes#109437)."""
     actions = [interest.action for interest in interests if interest.kind is Kind.NODE]
     if any(Action.ADD in a for a in actions) and not any(Action.NODE_TAINT in a for a in actions):
         return (*interests, Interest(Kind.NODE, Action.NODE_TAINT))

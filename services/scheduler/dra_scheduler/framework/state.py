@@ -1,6 +1,6 @@
-"""CycleState: what one scheduling attempt carries from extension point to extension point.
+"""CycleState: the data of one scheduling attempt that extension points share.
 
-Mirrors upstream's ``framework.CycleState``; the deadline takes the place of Go's context.
+Mirrors upstream's ``framework.CycleState``. The deadline takes the place of Go's context.
 """
 
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Deadline:
-    """When plugins have to stop computing.
+    """The point at which plugins have to stop computing.
 
-    ``cancelled`` is why the attempt is to end, or empty. While ``can_offload`` is set, a plugin may raise
-    :class:`~dra_scheduler.framework.offload.Offload` and is called again for the same node: its time limit then counts
-    from its first call.
+    ``cancelled`` is the reason to end the attempt, or empty. While ``can_offload`` is set, a plugin may
+    raise :class:`~dra_scheduler.framework.offload.Offload` and is called again for the same node. Its time
+    limit then starts with its first call.
     """
 
     cancelled: str = ""
     can_offload: bool = False
 
     def cancel(self, reason: str) -> None:
-        """End the attempt; the first reason counts."""
+        """End the attempt. Only the first reason is kept."""
         self.cancelled = self.cancelled or reason
 
 
 @dataclass(slots=True)
 class Sharing:
-    """What attempts for pods of equal signature share.
+    """The data that attempts for pods with equal signatures share.
 
-    ``data`` is by plugin; it outlives the attempt for as long as it may still be true. A plugin sets ``allowed`` to
-    False when its verdict on the node only holds for this pod.
+    ``data`` is keyed by plugin and outlives the attempt while it may still be valid. A plugin sets
+    ``allowed`` to False if its verdict on the node only holds for this pod.
     """
 
     data: dict[str, Any] = field(default_factory=dict)
@@ -41,10 +41,10 @@ class Sharing:
 
 
 class CycleState:
-    """One attempt's state, with what each plugin wrote to it.
+    """The state of one attempt, with the data that each plugin wrote to it.
 
-    ``group`` is the state of the pod group's attempt that this one is part of, if any. ``trace``, if set, records what
-    the allocator looks at. ``skip_filter`` are the plugins whose PreFilter returned Skip.
+    ``group`` is the state of the pod group's attempt that this one is part of, if any. ``trace``, if set,
+    records the allocator's steps. ``skip_filter`` are the plugins whose PreFilter returned Skip.
     """
 
     def __init__(self, group: "CycleState | None" = None, shared: dict[str, Any] | None = None) -> None:
@@ -56,10 +56,10 @@ class CycleState:
         self._data: dict[str, Any] = {}
 
     def write(self, plugin: str, data: Any) -> None:
-        """Keep ``data`` for the plugin."""
+        """Store ``data`` for the plugin."""
         self._data[plugin] = data
 
     def read(self, plugin: str, kind: type[T]) -> T | None:
-        """Returns what the plugin wrote, or None."""
+        """Return the data that the plugin wrote, or None."""
         data = self._data.get(plugin)
         return data if isinstance(data, kind) else None

@@ -1,11 +1,11 @@
-"""Status: what a plugin returns at an extension point (upstream's ``framework.Status``)."""
+"""Status: the result of a plugin at an extension point (upstream's ``framework.Status``)."""
 
 import enum
 from dataclasses import dataclass, replace
 
 
 class Code(enum.Enum):
-    """How it went; the values are upstream's names (k8s.io/kube-scheduler/framework)."""
+    """The kind of result. The values are upstream's names (k8s.io/kube-scheduler/framework)."""
 
     SUCCESS = "Success"
     ERROR = "Error"
@@ -21,7 +21,7 @@ _REJECTED = {Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDI
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A plugin's answer; None in its place stands for success."""
+    """A plugin's result. None in its place means success."""
 
     code: Code
     reasons: tuple[str, ...] = ()
@@ -34,26 +34,26 @@ class Status:
 
     @property
     def rejected(self) -> bool:
-        """Whether the pod was turned away, as opposed to something having gone wrong."""
+        """True if the pod was rejected, as opposed to an error."""
         return self.code in _REJECTED
 
     def of(self, plugin: str) -> "Status":
-        """The same answer, with the plugin that gave it."""
+        """Return the status with the name of its plugin, unless it has one."""
         return self if self.plugin else replace(self, plugin=plugin)
 
 
 def error(text: object) -> Status:
-    """Something went wrong; the pod is tried again after a back-off."""
+    """Return a status for an error. The pod is retried after a backoff."""
     return Status(Code.ERROR, (str(text),))
 
 
 def unschedulable(*reasons: str) -> Status:
-    """Not now, though evicting other pods might help."""
+    """Return a status for a rejection that evicting other pods might resolve."""
     return Status(Code.UNSCHEDULABLE, reasons)
 
 
 def unresolvable(*reasons: str) -> Status:
-    """Not now, and evicting other pods won't help."""
+    """Return a status for a rejection that evicting other pods does not resolve."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons)
 
 

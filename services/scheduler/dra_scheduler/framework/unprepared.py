@@ -1,6 +1,6 @@
-"""What plugins answer where a profile has the extension point off that prepares them.
+"""The behaviour of plugins in a profile that disables the extension point which prepares them.
 
-Most of upstream's plugins find no state then, and fail; the others work out by themselves what they need.
+Most of upstream's plugins find no state then and fail. The others compute it when they need it.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _WITHOUT_PRE_SCORE: Mapping[str, str] = {
 
 
 class Unprepared:
-    """Stands for a plugin whose PreFilter is off: whatever needs its state fails."""
+    """Replaces a plugin whose PreFilter is off. Everything that needs the plugin's state fails."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,15 +42,15 @@ class Unprepared:
         return self._status
 
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
-        """Nothing was taken."""
+        """No-op: nothing was reserved."""
 
 
 def needs_pre_filter(name: str) -> bool:
-    """Whether the plugin fails without its PreFilter."""
+    """True if the plugin fails without its PreFilter."""
     return name in _WITHOUT_PRE_FILTER
 
 
 def score_problem(name: str) -> str:
-    """With what the plugin's Score fails without its PreScore; empty: it does not."""
+    """Return the error of the plugin's Score without its PreScore. Empty if it does not fail."""
     text = _WITHOUT_PRE_SCORE.get(name)
     return f'running Score plugins: plugin "{name}" failed with: {text}' if text else ""

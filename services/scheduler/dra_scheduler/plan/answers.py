@@ -1,4 +1,4 @@
-"""Answers as plain values, for JSON and YAML."""
+"""Answers as plain values for JSON and YAML."""
 
 from typing import Any
 

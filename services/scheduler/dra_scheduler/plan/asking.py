@@ -1,4 +1,4 @@
-"""Answers the requests of ``POST /plan/…``: turns each into a question of the planner."""
+"""Answers the requests of ``POST /plan/…``: converts each one to a question of the planner."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,30 +30,30 @@ _MOST_SECONDS = 3600.0
 
 
 class Asked:
-    """Requests to one planner; answers raise :class:`ValueError` for what makes no sense."""
+    """Answers requests with one planner. Invalid requests raise :class:`ValueError`."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
 
     def fit(self, asked: requests.FitRequest) -> Fit:
-        """``plan fit``."""
+        """Answer ``plan fit``."""
         wanted = self._wanted(asked.objects, asked.count)
         return self._planner.fit(wanted, asked.count, most=asked.max, more=asked.more, without=asked.without)
 
     def drain(self, asked: requests.NodesRequest) -> Moves:
-        """``plan drain``."""
+        """Answer ``plan drain``."""
         return self._planner.drain(asked.nodes)
 
     def remove(self, asked: requests.NodesRequest) -> Moves:
-        """``plan remove``."""
+        """Answer ``plan remove``."""
         return self._planner.remove(asked.nodes)
 
     def upgrade(self, asked: requests.NodesRequest) -> Moves:
-        """``plan upgrade``."""
+        """Answer ``plan upgrade``."""
         return self._planner.upgrade(asked.nodes)
 
     def taint(self, asked: requests.TaintRequest) -> Moves:
-        """``plan taint``."""
+        """Answer ``plan taint``."""
         if asked.node:
             return self._planner.taint_node(
                 asked.node, Taint(key=asked.key, value=asked.value, effect=asked.effect)
@@ -62,7 +62,7 @@ class Asked:
         return self._planner.taint_device(asked.driver, asked.pool, asked.device, taint)
 
     def change(self, asked: requests.ChangeRequest) -> Comparison:
-        """``plan change``."""
+        """Answer ``plan change``."""
         after = edited(self._planner, asked)
         try:
             return self._planner.change(after, Manifests.of(asked.objects).left_out)
@@ -70,18 +70,18 @@ class Asked:
             after.close()
 
     def nodes(self, asked: requests.PurchaseRequest) -> Purchase:
-        """``plan nodes``."""
+        """Answer ``plan nodes``."""
         wanted = self._wanted(asked.objects, asked.count) if asked.objects else Wanted(())
         types = list(map(_type, asked.types))
         return self._planner.nodes(types, wanted, asked.count, seconds=_seconds(asked.seconds))
 
     def pack(self, asked: requests.PackRequest) -> Packing:
-        """``plan pack``."""
+        """Answer ``plan pack``."""
         wanted = self._wanted(asked.objects, asked.count) if asked.objects else None
         return self._planner.pack(wanted, asked.count, seconds=_seconds(asked.seconds))
 
     def replay(self, asked: requests.ReplayRequest) -> Replay:
-        """``plan replay``."""
+        """Answer ``plan replay``."""
         if not asked.arrivals:
             raise ValueError("there are no arrivals")
         pods = [self._wanted((each.object,), None).pods[0] for each in asked.arrivals]
@@ -105,10 +105,10 @@ class Asked:
 
 
 def edited(planner: Planner, change: requests.ChangeRequest) -> Planner:
-    """Return a planner for the world, and a scheduler that runs, after the change.
+    """Return a planner for the world and the scheduler after the change.
 
     Raises:
-        ValueError: a node, gate, version or the configuration makes no sense.
+        ValueError: a node, gate, version or the configuration is invalid.
     """
     setup = planner.setup.changed(change.feature_gates, change.kubernetes_version)
     if change.config is not None:

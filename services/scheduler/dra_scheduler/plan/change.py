@@ -1,4 +1,4 @@
-"""``plan change``: what the same pods would get before and after an edit of anything that decisions depend on."""
+"""``plan change``: the placement of the same pods before and after an edit of anything that decisions depend on."""
 
 from collections.abc import Mapping
 
@@ -15,7 +15,7 @@ _replace = msgspec.structs.replace
 
 
 class Changed(Struct):
-    """A pod that gets something else after the edit; ``before`` and ``after`` have its node and devices, or why not."""
+    """A pod whose placement differs. ``before`` and ``after`` have its node and devices, or the reason for none."""
 
     pod: str
     before: PodPlace
@@ -23,10 +23,10 @@ class Changed(Struct):
 
 
 class Comparison(Struct):
-    """The answer: how many of ``pods`` are placed before and after, and those with another node, devices or reason.
+    """The answer: how many of ``pods`` are placed before and after, and the pods that differ.
 
-    The pods with claims and those that wait are placed again both times, in the order in which they were created.
-    ``left_out`` are workloads of unknown kinds among the edits, which have no effect.
+    Pods with claims and waiting pods are placed again both times, in the order of creation. ``left_out`` are
+    workloads of unknown kinds among the edits, which have no effect.
     """
 
     pods: int
@@ -44,15 +44,15 @@ class Comparison(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether every pod that was placed before is placed after."""
+        """True if every pod that was placed before is placed after."""
         return not self.left_out and all(
             bool(each.after.node) or not each.before.node for each in self.changed
         )
 
 
 def places(world: Simulation) -> Mapping[str, PodPlace]:
-    """Where the pods go that have claims or wait, if they are all placed again."""
-    # The pods are there already.
+    """Return the places of pods that have claims or wait, if all of them are placed again."""
+    # Ignore quotas, because the pods already exist.
     with world.trial(), world.without_quotas():
         pods = [pod for pod in world.client.objects(PODS) if _counts(pod)]
         pods.sort(key=lambda pod: (pod.metadata.creation_timestamp or "", pod.key))
@@ -66,7 +66,7 @@ def places(world: Simulation) -> Mapping[str, PodPlace]:
 
 
 def compared(before: Mapping[str, PodPlace], after: Mapping[str, PodPlace]) -> Comparison:
-    """The difference; pods that only one of them has are left out."""
+    """Return the differences. Pods that exist in only one of both are ignored."""
     both = [key for key in before if key in after]
     differ = [key for key in both if before[key] != after[key]]
     return Comparison(

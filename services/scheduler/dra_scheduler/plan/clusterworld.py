@@ -1,4 +1,4 @@
-"""The world of a running scheduler: what it watches, and lists of the kinds that only plans need."""
+"""The world of a running scheduler: the objects that it watches, and lists of kinds that only plans need."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -16,14 +16,13 @@ _PAGE = 500
 
 
 async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Objects, list[str]]:
-    """Return the objects of the cluster, and the problems of reading them. Later changes do not reach the objects.
+    """Return the objects of the cluster and the problems of reading them. The objects are a snapshot.
 
-    A scheduler watches no claim templates and no Deployments. Without templates no pod that is created again would get
-    its claims.
+    A scheduler does not watch claim templates and Deployments. Without templates, recreated pods would get
+    no claims.
 
     Raises:
-        ApiError: a list fails.
-        httpx.HTTPError: the API server does not answer.
+        ApiError: a list fails. httpx.HTTPError: the API server does not answer.
     """
     found: dict[Resource[Any], Iterable[Object]] = {}
     refused = []
@@ -36,7 +35,7 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
                     refused.append(resource.group_resource)
                 elif error.code != 404:
                     raise
-    # All at one moment: a pod that is bound in between would not match its claims.
+    # Read all stores without an await: a pod that is bound in between would not match its claims.
     for resource in RESOURCES:
         if (informer := informers.known(resource)) is not None:
             found[resource] = list(informer.store.list())
@@ -49,7 +48,7 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
 
 
 def _objects(found: Mapping[Resource[Any], Iterable[Object]]) -> Objects:
-    """Return the objects in the order of a list: it decides between nodes and devices that are equally good."""
+    """Return the objects in the order of a list, which decides between equally good nodes and devices."""
     by_key = {resource: {obj.key: obj for obj in each} for resource, each in found.items()}
     return Objects({resource: dict(sorted(each.items())) for resource, each in by_key.items()})
 

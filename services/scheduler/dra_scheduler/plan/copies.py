@@ -1,4 +1,4 @@
-"""Copies of the pods that a question is about."""
+"""Copies of the pods of a question."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +16,13 @@ _replace = msgspec.structs.replace
 def copied(
     world: Simulation, pods: Sequence[Pod], groups: Sequence[PodGroup], ending: str
 ) -> tuple[list[PodGroup], list[Pod]]:
-    """The groups and pods under names of their own, which end with ``ending`` and which the world does not have."""
+    """Return copies of the groups and pods whose names end with ``ending`` and are unused in the world."""
     made = [named(world, POD_GROUPS, group, ending) for group in groups]
     return made, [named(world, PODS, _in_group(pod, ending), ending) for pod in pods]
 
 
 def named(world: Simulation, resource: Resource[Any], obj: Any, ending: str) -> Any:
-    """The object under a name that the world does not have, with a uid."""
+    """Return the object with a new uid and an unused name."""
     meta = obj.metadata
     name = f"{meta.name}{ending}"
     while world.client.find(resource, f"{meta.namespace}/{name}") is not None:

@@ -1,4 +1,4 @@
-"""A simulation that goes from world to world by their difference, so that the next variant of a world costs little."""
+"""A simulation that moves from world to world by applying their difference, so that variants are cheap."""
 
 import weakref
 from collections.abc import Callable
@@ -16,9 +16,9 @@ _NOTHING = Wanted(())
 
 
 class Engine:
-    """One scheduler for a family of worlds; not for several threads at a time.
+    """One scheduler for a family of worlds. It may only be used by one thread at a time.
 
-    ``running`` is asked between attempts whether to go on.
+    ``running`` is called between attempts and returns False to stop.
     """
 
     def __init__(self, setup: Setup | None = None, *, running: Callable[[], bool] = lambda: True) -> None:
@@ -29,12 +29,12 @@ class Engine:
         self._objects = Objects()
 
     def new(self, objects: Objects, wanted: Wanted = _NOTHING) -> Callable[[Callable[[], bool]], Simulation]:
-        """Return a function that makes schedulers without objects for that world and what is wanted of it."""
+        """Return a function that creates empty simulations, configured for that world and the wanted pods."""
         config = self.setup.config(wanted.within(objects))
         return lambda running: Simulation(config, seed=self.setup.seed, running=running)
 
     def at(self, objects: Objects, wanted: Wanted = _NOTHING) -> Simulation:
-        """The scheduler with just these objects, with the gates that they and ``wanted`` need."""
+        """Return the simulation with exactly these objects, and the gates that they and ``wanted`` need."""
         config = self.setup.config(wanted.within(objects))
         known = self._simulation
         if known is None or known.scheduler.config.gates != config.gates:
@@ -49,7 +49,7 @@ class Engine:
         return known
 
     def close(self) -> None:
-        """End the scheduler; the next question starts another."""
+        """Close the scheduler. The next question starts another one."""
         if self._end is not None:
             self._end()
             self._end = self._simulation = None

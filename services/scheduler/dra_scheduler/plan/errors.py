@@ -1,10 +1,10 @@
-"""Questions that the planner does not answer."""
+"""Errors for questions that the planner cannot answer."""
 
 
 class PlanError(ValueError):
-    """The question makes no sense in this world; the message says why.
+    """The question is invalid in this world. The message says why.
 
-    ``left_out`` are workloads of unknown kinds, if these are why.
+    ``left_out`` are workloads of unknown kinds, if they are the reason.
     """
 
     def __init__(self, message: str, left_out: tuple[str, ...] = ()) -> None:

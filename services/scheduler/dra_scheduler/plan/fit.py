@@ -1,4 +1,4 @@
-"""``plan fit``: whether pods fit into a world and how many, where each goes, and why the first one that doesn't."""
+"""``plan fit``: whether and how many pods fit into a world, their nodes, and why the first other pod does not fit."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from dra_scheduler.plan.tables import table
 
 _replace = msgspec.structs.replace
 
-# Of what fits beyond what was asked for, so many copies are counted.
+# The maximum number of further copies that are counted.
 _MORE = 100
 _LARGEST_BATCH = 1024
 
@@ -35,12 +35,13 @@ class PodPlace(Struct):
 class Fit(Struct):
     """The answer of ``plan fit``.
 
-    ``fits`` is the number of pods that fit, of ``wanted`` (0: as many as possible); ``copies`` how many times all pods
-    of the question fit together. ``more`` further copies would fit, at least if ``more_at_least``. ``preempted`` are
-    pods that would have to go, each with the event's text. ``waiting`` is how many pods of the world itself find no
-    node; they were tried first. ``unplaced`` is the explanation of the first pod that does not fit. Without
-    ``complete`` the search was interrupted, and this is how far it had come. ``uncertain`` is what the world lacks.
-    ``left_out`` are workloads of unknown kinds, whose pods are not counted.
+    ``fits`` is the number of pods that fit, of ``wanted`` (0: as many as possible). ``copies`` is how many
+    times all pods of the question fit together. ``more`` further copies would fit, or even more with
+    ``more_at_least``. ``preempted`` are pods that would be preempted, each with the event's text.
+    ``waiting`` is the number of pods of the world itself that find no node; they are tried first.
+    ``unplaced`` explains the first pod that does not fit. Without ``complete`` the search was interrupted,
+    and this is its intermediate result. ``uncertain`` lists the world's gaps. ``left_out`` are workloads of
+    unknown kinds, whose pods are not counted.
     """
 
     fits: int
@@ -63,7 +64,7 @@ class Fit(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether the answer is yes: all that was asked for fits; as many as possible: one does."""
+        """True if all wanted pods fit, or if at least one copy fits when as many as possible are wanted."""
         return (
             self.complete
             and not self.left_out
@@ -73,10 +74,10 @@ class Fit(Struct):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Pods and their groups, as one copy of them; ``others`` are what they refer to, which copies share.
+    """One copy of the wanted pods and their groups. ``others`` are objects that all copies share.
 
-    ``left_out`` names workloads of unknown kinds, whose pods are not counted. ``assumed`` says what is assumed of
-    objects that the pods refer to and the world lacks.
+    ``left_out`` names workloads of unknown kinds, whose pods are not counted. ``assumed`` lists the
+    assumptions about objects that the pods refer to and the world lacks.
     """
 
     pods: Sequence[Pod]
@@ -86,7 +87,7 @@ class Wanted:
     assumed: tuple[str, ...] = ()
 
     def within(self, objects: Objects) -> Objects:
-        """Return the world with these objects."""
+        """Return the world with these objects added."""
         groups: list[tuple[Resource[Any], Object]] = [(POD_GROUPS, group) for group in self.groups]
         return objects.with_objects([*groups, *self.others, *((PODS, pod) for pod in self.pods)])
 
@@ -111,7 +112,7 @@ class Fitter:
         with world.trial():
             complete, further, open_end, waiting = True, 0, False, 0
             try:
-                # Pods of the world that wait are tried first.
+                # Waiting pods of the world are tried first.
                 world.settle()
                 waiting = sum(not pod.spec.node_name for pod in world.client.objects(PODS))
                 for resource, obj in self._wanted.others:
@@ -162,7 +163,7 @@ class Fitter:
         self._progress(self._placed(self._copies))
 
     def _complete(self, start: int) -> int:
-        """How many copies from that one on have all their pods placed."""
+        """Return the number of copies from ``start`` on whose pods are all placed."""
         return sum(all(self._node(key) for key in copy) for copy in self._copies[start:])
 
     def _placed(self, copies: Iterable[Sequence[str]]) -> int:
@@ -186,7 +187,7 @@ class Fitter:
             elif explained is not None:
                 explained = world.with_refusal(explained)
         if not wanted:
-            # Those that were one too many are no part of the answer.
+            # Leave out the copies that no longer fit.
             places = tuple(place for place in places if place.node)
         return Fit(
             fits=sum(bool(place.node) for place in places),

@@ -1,4 +1,4 @@
-"""Find objects that a world refers to and lacks, and name what that makes uncertain."""
+"""Find objects that a world refers to and lacks, and describe the resulting uncertainty."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ from dra_scheduler.plan.references import Reference, references
 _MOST_NAMES = 3
 _NO_POOL = (-1, 0, 0)
 _MADE_AGAIN = "their pods count as made again, and nothing is spread by their selectors"
-# What is assumed of objects whose kind is absent.
+# The assumptions about objects of a missing kind.
 _ABSENT: Mapping[Resource[Any], str] = {
     RESOURCE_CLAIMS: "devices that they hold count as free",
     RESOURCE_CLAIM_TEMPLATES: "pods of theirs get no claims when they are made again",
@@ -56,9 +56,9 @@ _ABSENT: Mapping[Resource[Any], str] = {
     JOBS: "their pods count as made again",
 }
 _ORDER = (RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES, DEVICE_CLASSES, *RESOURCES)
-# Absence of these kinds has a line of its own.
+# The absence of these kinds is reported separately.
 _KNOWN_WITHOUT = (NODES, DEVICE_CLASSES)
-# Single objects that make a difference.
+# Kinds of which a single missing object matters.
 _SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
     RESOURCE_CLAIMS: ("pods whose claim is missing", "what they use is unknown"),
     RESOURCE_CLAIM_TEMPLATES: (
@@ -73,7 +73,7 @@ _SINGLE: Mapping[Resource[Any], tuple[str, str]] = {
 
 
 def gaps(objects: Objects) -> list[str]:
-    """One line for each thing that is missing or contradicts itself."""
+    """Return one line for each missing or contradictory thing."""
     return [
         *_kinds(objects),
         *_allocations(objects),
@@ -85,7 +85,7 @@ def gaps(objects: Objects) -> list[str]:
 
 
 def gate_gaps(found: Found, chosen: Mapping[str, bool], version: Version) -> list[str]:
-    """Name the gates that count as on only because objects need them, and those that ``version`` does not have."""
+    """Return lines for gates that are on only because objects need them, or that ``version`` does not have."""
     lines = []
     if named := needs(found, chosen, version)[1]:
         shown = ", ".join(f"{need.gate} ({need.holder})" for need in named)
@@ -119,7 +119,7 @@ def _kinds(objects: Objects) -> Iterator[str]:
 def _allocations(objects: Objects) -> Iterator[str]:
     held = [(claim, place) for claim in objects.of(RESOURCE_CLAIMS).values() for place in _results(claim)]
     names: dict[tuple[str, str], set[str]] = {}
-    # Of a large fleet most pools may be free.
+    # Most pools of a large fleet may be free.
     wanted = {place[:2] for _, place in held}
     for piece in objects.of(RESOURCE_SLICES).values() if wanted else ():
         key = piece.spec.driver, piece.spec.pool.name
@@ -155,9 +155,10 @@ def _slices(objects: Objects) -> Iterator[str]:
 
 
 def _missing(objects: Objects) -> Iterator[str]:
-    """Name the objects that are referred to and missing.
+    """Yield lines about objects that are referred to but missing.
 
-    Where the kind was read, a missing object is certain. Only those that the planner cannot do without are named then.
+    If the kind was read, a missing object is certain. In that case only objects that the planner needs are
+    reported.
     """
     missing: dict[Resource[Any], dict[str, Reference]] = {}
     for each in references(objects):
@@ -183,7 +184,7 @@ def _contradictions(objects: Objects) -> Iterator[str]:
 
 
 def _pools(objects: Objects) -> Iterator[str]:
-    # Of each pool the newest generation, how many of its slices there are, and how many there should be.
+    # For each pool the newest generation, the number of its slices, and the number that should exist.
     found: dict[tuple[str, str], tuple[int, int, int]] = {}
     for piece in objects.of(RESOURCE_SLICES).values():
         pool = piece.spec.pool
@@ -202,7 +203,7 @@ def _pools(objects: Objects) -> Iterator[str]:
 
 
 def line(what: str, names: Sequence[str], effect: str) -> str:
-    """Return a line about what is missing or contradicts itself, with the first of its names."""
+    """Return a line with the first of the names and the effect."""
     shown = ", ".join(names[:_MOST_NAMES])
     more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
     return f"{what}: {shown}{more}; {effect}"

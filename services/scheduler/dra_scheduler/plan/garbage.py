@@ -1,16 +1,17 @@
-"""Less work for the garbage collector where very many objects live long."""
+"""Less garbage collection for processes with very many long-lived objects."""
 
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-# After so many new objects the youngest are looked through; a world of a large cluster has millions that stay.
+# Collect the youngest generation after this many new objects. A large cluster's world has millions of objects
+# that stay.
 _THRESHOLDS = (50_000, 20, 100)
 
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Collect garbage rarely as long as the context lasts: for a process that does little else."""
+    """Collect garbage rarely inside the context."""
     before = gc.get_threshold()
     gc.set_threshold(*_THRESHOLDS)
     try:

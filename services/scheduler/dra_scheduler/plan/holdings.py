@@ -1,4 +1,4 @@
-"""Devices that a world's claims hold more of than there is."""
+"""Devices, counters and capacities of which a world's claims hold more than exists."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ _ZERO = Quantity.parse("0")
 
 
 def held_twice(objects: Objects) -> list[str]:
-    """Name the devices that several claims hold, although only one may, with these claims."""
+    """Return the devices, with their claims, that several claims hold although only one may."""
     holders: dict[_Place, list[tuple[str, bool]]] = {}
     for claim, result in _results(objects):
         place = result.driver, result.pool, result.device
@@ -27,7 +27,7 @@ def held_twice(objects: Objects) -> list[str]:
 
 
 def overdrawn(objects: Objects) -> list[str]:
-    """Name the counters and capacities of which claims hold more than there is."""
+    """Return the counters and capacities of which claims hold more than exists."""
     held = [result for _, result in _results(objects)]
     limits, uses = _published(objects, {(result.driver, result.pool) for result in held})
     used: _Amounts = {}
@@ -37,7 +37,7 @@ def overdrawn(objects: Objects) -> list[str]:
         for name, amount in result.consumed_capacity.items():
             _add(used, (*place, name), amount)
         if place not in seen:
-            # A shared device consumes its counters once.
+            # A shared device consumes its counters only once.
             seen.add(place)
             for key, amount in uses.get(place, ()):
                 _add(used, key, amount)
@@ -51,7 +51,7 @@ def overdrawn(objects: Objects) -> list[str]:
 def _published(
     objects: Objects, pools: set[tuple[str, str]]
 ) -> tuple[_Amounts, dict[_Place, list[tuple[tuple[str, ...], str]]]]:
-    """Return what the pools have of each counter and capacity, and the counters that each device consumes."""
+    """Return the pools' counters and capacities, and the counters that each device consumes."""
     slices = [
         piece
         for piece in (objects.of(RESOURCE_SLICES).values() if pools else ())
@@ -87,7 +87,7 @@ def _add(amounts: _Amounts, key: tuple[str, ...], amount: str) -> None:
 
 
 def _results(objects: Objects) -> Iterator[tuple[ResourceClaim, DeviceRequestAllocationResult]]:
-    """Yield each device that a claim holds. Administrators' access takes nothing away."""
+    """Yield each device that a claim holds. Admin access does not hold a device."""
     for claim in objects.of(RESOURCE_CLAIMS).values():
         if claim.status.allocation is not None:
             for result in claim.status.allocation.devices.results:

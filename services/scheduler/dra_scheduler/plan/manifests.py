@@ -18,7 +18,7 @@ from dra_scheduler.plan.values import check_values
 
 Json = dict[str, Any]
 Typed = tuple[Resource[Any], Object]
-#: Returns an object with defaults, in the version of its resource.
+# Returns an object with defaults, in the version of its resource.
 Complete = Callable[[Json], Json]
 
 _replace = msgspec.structs.replace
@@ -27,15 +27,16 @@ _KINDS: Mapping[tuple[str, str], Resource[Any]] = {
     **BY_KIND,
 }
 _COMPUTE_DOMAIN = ("resource.nvidia.com", "ComputeDomain")
-# The class of the channels of a compute domain (templates/ of dra-driver-nvidia-gpu).
+# The class for channels of a compute domain (templates/ of dra-driver-nvidia-gpu).
 _CHANNELS = "compute-domain-default-channel.nvidia.com"
 
-# Groups of Kubernetes itself. Custom resources may not end with .k8s.io unless the Kubernetes project approves them.
+# Groups of Kubernetes itself. Custom resources may end with .k8s.io only if the Kubernetes project approves
+# them.
 _OWN_GROUPS = ("", "apps", "autoscaling", "batch", "extensions", "policy")
 _OWN_SUFFIX = ".k8s.io"
-# Kinds that have a pod's template and make no pods.
+# Kinds that have a pod template but create no pods.
 _RECORDS = ("PodTemplate", "ControllerRevision", "CustomResourceDefinition")
-# Custom resources that charts often have and that make no pods.
+# Groups of common custom resources that create no pods.
 _GROUPS_WITHOUT_PODS = (
     "cert-manager.io",
     "cilium.io",
@@ -55,18 +56,18 @@ _KINDS_WITHOUT_PODS = (
 
 
 class Manifests:
-    """Typed objects, and in ``left_out`` the names of those that may make pods in a way that is unknown."""
+    """Typed objects, and in ``left_out`` the names of objects that may create pods in an unknown way."""
 
     def __init__(self, complete: Complete = lambda value: value) -> None:
         self.objects: list[Typed] = []
         self.left_out: list[str] = []
-        # What is assumed of objects that the manifests refer to and the world lacks.
+        # Assumptions about objects that the manifests refer to and the world lacks.
         self.assumed: list[str] = []
         self._complete = complete
 
     @classmethod
     def of(cls, values: Iterable[Json]) -> "Manifests":
-        """Read complete objects; raises as :meth:`add`."""
+        """Read complete objects. Raises like :meth:`add`."""
         made = cls()
         for value in values:
             made.add(value)
@@ -76,7 +77,7 @@ class Manifests:
         """Read one object.
 
         Raises:
-            ValueError: it is no object of the API, or a field is of the wrong type.
+            ValueError: it is not an API object, or a field has the wrong type.
         """
         kind, api_version = value.get("kind"), value.get("apiVersion")
         if not isinstance(kind, str) or not isinstance(api_version, str):
@@ -108,7 +109,7 @@ class Manifests:
 
 
 def _channel_template(domain: Json) -> Iterator[Json]:
-    """The claim template that the controller of compute domains creates for the domain's workload."""
+    """Yield the claim template that the compute domain controller creates for the domain's workload."""
     channel = (domain.get("spec") or {}).get("channel") or {}
     name = (channel.get("resourceClaimTemplate") or {}).get("name")
     if name:
@@ -133,7 +134,7 @@ def _may_make_pods(group: str, kind: str, value: Json) -> bool:
 
 
 def _has_pod_spec(value: Any) -> bool:
-    """True if the value has a list of containers at any depth."""
+    """True if the value contains a list of containers at any depth."""
     left = [value]
     while left:
         value = left.pop()

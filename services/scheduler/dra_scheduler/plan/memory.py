@@ -1,7 +1,8 @@
-"""The API server's stand-in: typed objects in memory, whose changes informers report at once.
+"""A replacement for the API server: typed objects in memory. Informers report their changes at once.
 
-It has what the scheduler relies on of a server (optimistic locking, uids, status subresources, finalizers, the binding
-subresource) and checks nothing else: what is written was decided by the scheduler.
+It has the features that the scheduler relies on (optimistic locking, uids, status subresources, finalizers,
+the binding subresource). It validates nothing else, because the scheduler decides on everything that is
+written.
 """
 
 import asyncio
@@ -37,11 +38,11 @@ class MemoryInformer(Informer[T]):
         self._synced.set()
 
     async def run(self) -> None:
-        """Nothing has to be fetched."""
+        """Wait forever: there is nothing to fetch."""
         await asyncio.Event().wait()
 
     def put(self, obj: T) -> None:
-        """Add or change the object."""
+        """Add or update the object."""
         self._apply(obj)
 
     def drop(self, key: str) -> None:
@@ -50,7 +51,7 @@ class MemoryInformer(Informer[T]):
 
 
 class MemoryInformers(InformerFactory):
-    """One informer a resource."""
+    """One informer for each resource."""
 
     def __init__(self, client: Client) -> None:
         super().__init__(client)
@@ -65,10 +66,10 @@ class MemoryInformers(InformerFactory):
         return found
 
     async def synced(self) -> None:
-        """They always are."""
+        """Return at once: the informers are always in sync."""
 
     async def run(self) -> None:
-        """Nothing has to be fetched."""
+        """Wait forever: there is nothing to fetch."""
         await asyncio.Event().wait()
 
 
@@ -86,19 +87,20 @@ class MemoryClient(Client):
         self._clock = clock
         self._revisions = itertools.count(1)
         self._names = itertools.count(1)
-        # What objects were before they changed, None for none; None: it is not kept.
+        # The objects since the checkpoint before their first change (None: did not exist). None: no
+        # checkpoint.
         self._before: dict[tuple[Resource[Any], str], Object | None] | None = None
-        # Called with a pod that is gone, after its informer's handlers.
+        # Called with a deleted pod, after its informer's handlers.
         self.on_pod_gone: Callable[[Pod], None] = lambda pod: None
-        # Returns why a new claim is refused; empty: it is not.
+        # Returns why a new claim is refused, or an empty string.
         self.refusal_of_claim: Callable[[ResourceClaim], str] = lambda claim: ""
         # Called with a pod that was bound.
         self.on_bound: Callable[[Pod], None] = lambda pod: None
 
-    # What the world itself does: immediate, unchecked.
+    # Changes by the world itself: immediate and unchecked
 
     def put(self, resource: Resource[T], obj: T) -> T:
-        """Store the object in a new revision."""
+        """Store the object with a new resource version."""
         stored = _replace(obj, metadata=_replace(obj.metadata, resource_version=str(next(self._revisions))))
         informer = self.informers.informer(resource)
         if self._before is not None:
@@ -107,7 +109,7 @@ class MemoryClient(Client):
         return stored
 
     def drop(self, resource: Resource[T], key: str) -> None:
-        """Remove the object, if it exists."""
+        """Remove the object if it exists."""
         informer = self.informers.informer(resource)
         gone = informer.store.get(key)
         if gone is None:
@@ -119,40 +121,40 @@ class MemoryClient(Client):
             self.on_pod_gone(gone)
 
     def checkpoint(self) -> None:
-        """Remember from here on how everything was."""
+        """Start to remember the state before each change."""
         self._before = {}
 
     def rollback(self) -> None:
-        """Have everything as it was at the checkpoint."""
+        """Restore the state of the checkpoint."""
         before, self._before = self._before or {}, None
         new = [place for place, old in before.items() if old is None]
         changed = [(place[0], old) for place, old in before.items() if old is not None]
-        # Pods go first and come last: their claims are judged while they are there.
+        # Delete pods first and restore them last, because their claims are evaluated while the pods exist.
         for resource, key in sorted(new, key=lambda place: place[0].kind != PODS.kind):
             self.drop(resource, key)
         for resource, old in sorted(changed, key=lambda place: place[0].kind == PODS.kind):
             if resource.kind == PODS.kind:
-                # No pod ever leaves its node in another way.
+                # Pods leave their nodes only in this way.
                 self.informers.informer(resource).drop(old.key)
             self.put(resource, old)
 
     def objects(self, resource: Resource[T]) -> list[T]:
-        """All objects of the resource."""
+        """Return all objects of the resource."""
         return list(self.informers.informer(resource).store.list())
 
     def find(self, resource: Resource[T], key: str) -> T | None:
-        """The object of that key."""
+        """Return the object with that key, or None."""
         return self.informers.informer(resource).store.get(key)
 
     def new_uid(self) -> str:
-        """A uid that no object has had."""
+        """Return a new unique uid."""
         return f"00000000-0000-4000-8000-{next(self._names):012x}"
 
     def new_name(self, prefix: str) -> str:
-        """A name for ``generateName``."""
+        """Return a new name for ``generateName``."""
         return f"{prefix}{_letters(next(self._names))}"
 
-    # What the scheduler asks of a client.
+    # The client methods that the scheduler uses
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
         return self._existing(resource, _key(namespace, name))
@@ -245,7 +247,7 @@ class MemoryClient(Client):
             raise _refusal(409, "Conflict", f"the UID in the precondition ({uid}) is another")
         status = patch.get("status")
         if subresource == "status" and status is not None and status.keys() == {"nominatedNodeName"}:
-            # Written for every pod that is bound: worth a way of its own.
+            # This is written for every bound pod, so it has a fast path.
             nominated = status["nominatedNodeName"] or ""
             nominee: T = _replace(stored, status=_replace(stored.status, nominated_node_name=nominated))
             return self.put(resource, nominee)
@@ -285,7 +287,7 @@ class MemoryClient(Client):
             going = _replace(stored.metadata, deletion_timestamp=rfc3339(self._clock.now()))
             self.put(resource, _replace(stored, metadata=going))
         else:
-            # A pod has no grace period here: no container runs.
+            # Pods have no grace period here, because no containers run.
             self.drop(resource, stored.key)
 
     async def create_subresource(
@@ -333,7 +335,7 @@ class MemoryClient(Client):
 
 
 def _check_reservations(claim: ResourceClaim) -> None:
-    """The one rule of the API server that a scheduler's decision can meet."""
+    """Check the only rule of the API server that a scheduler's decision can violate."""
     if len(claim.status.reserved_for) > RESERVED_FOR_MAX:
         raise _refusal(
             422,
@@ -344,7 +346,7 @@ def _check_reservations(claim: ResourceClaim) -> None:
 
 
 def _merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    """A strategic merge patch, as far as the scheduler's patches go."""
+    """Apply a strategic merge patch, as far as the scheduler's patches need it."""
     for name, value in patch.items():
         if name.startswith("$setElementOrder/"):
             continue
@@ -367,7 +369,7 @@ def _merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
 
 @functools.cache
 def _alphabet() -> str:
-    # Those that Kubernetes makes names of: no vowels, no digits that look like letters.
+    # The alphabet of Kubernetes' generated names: no vowels, and no digits that look like letters.
     return "bcdfghjklmnpqrstvwxz2456789"
 
 

@@ -1,8 +1,8 @@
-"""``plan drain``, ``remove``, ``taint`` and ``upgrade``: which pods move where, and which are stuck and why.
+"""``plan drain``, ``remove``, ``taint`` and ``upgrade``: the pods that move, their new nodes, and the stuck pods.
 
-Mirrors what evictions go by: the eviction subresource (``pkg/registry/core/pod/storage/eviction.go``), which
-PodDisruptionBudgets guard, and ``kubectl drain``, which leaves daemons' and static pods alone and does not touch pods
-that no controller makes again.
+Mirrors the rules of evictions: the eviction subresource (``pkg/registry/core/pod/storage/eviction.go``),
+which respects PodDisruptionBudgets, and ``kubectl drain``, which ignores static pods and those of
+DaemonSets, and does not touch pods that no controller would recreate.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -37,9 +37,9 @@ _UNMANAGED = "no controller would make it again; kubectl drain needs --force"
 
 
 class Move(Struct):
-    """A pod that has to leave ``before``: where it goes, or in ``stuck`` why it goes nowhere.
+    """A pod that has to leave ``before``: its new node, or in ``stuck`` the reason why it has none.
 
-    A pod that is made again has a new name; ``pod`` is the old one.
+    A recreated pod has a new name. ``pod`` is the old one.
     """
 
     pod: str
@@ -51,10 +51,10 @@ class Move(Struct):
 
 
 class Moves(Struct):
-    """The answer: the moves in the order in which they were made, and how many pods are stuck.
+    """The answer: the moves in the order in which they were made, and the number of stuck pods.
 
-    ``order`` is the order of the nodes where they are taken one by one: the emptiest first.
-    ``preempted`` are pods that would have to go. Without ``complete`` the search was interrupted.
+    ``order`` is the order of nodes that are drained one by one, the emptiest first. ``preempted`` are pods
+    that would be preempted. Without ``complete`` the search was interrupted.
     """
 
     moved: int
@@ -71,35 +71,35 @@ class Moves(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether no pod is stuck."""
+        """True if no pod is stuck."""
         return self.complete and not self.stuck
 
 
 class Mover:
-    """Moves pods in a world; each question is taken back at its end."""
+    """Moves pods in a world. The changes of each question are undone at its end."""
 
     def __init__(self, world: Simulation) -> None:
         self._world = world
         self._moves: list[Move] = []
 
     def drain(self, nodes: Sequence[str]) -> Moves:
-        """The nodes take no more pods, and those on them are evicted."""
+        """Cordon the nodes and evict their pods."""
         return self._answer(lambda: self._drain(nodes))
 
     def remove(self, nodes: Sequence[str]) -> Moves:
-        """The nodes are gone at once, with their devices; budgets do not count."""
+        """Delete the nodes with their devices at once. Disruption budgets do not apply."""
         return self._answer(lambda: self._remove(nodes))
 
     def taint_node(self, node: str, taint: Taint) -> Moves:
-        """The node has that taint."""
+        """Add the taint to the node."""
         return self._answer(lambda: self._taint_node(node, taint))
 
     def taint_device(self, driver: str, pool: str, device: str, taint: DeviceTaint) -> Moves:
-        """The device has that taint."""
+        """Add the taint to the device."""
         return self._answer(lambda: self._taint_device((driver, pool, device), taint))
 
     def upgrade(self, nodes: Sequence[str]) -> Moves:
-        """The nodes are drained one after the other and come back before the next one goes."""
+        """Drain the nodes one after the other. Each one returns before the next one is drained."""
         order: list[str] = []
         answer = self._answer(lambda: self._upgrade(nodes, order))
         return _replace(answer, order=tuple(order))
@@ -179,10 +179,10 @@ class Mover:
         self._evict([p for p in client.objects(PODS) if p.metadata.uid in leaving], guarded=False)
 
     def _upgrade(self, nodes: Sequence[str], order: list[str]) -> None:
-        """One node after the other."""
+        """Drain one node after the other and record their order."""
         left = list(nodes)
         while left:
-            # The emptiest first: what is free elsewhere grows with each node that is back.
+            # Take the emptiest node first, because the free room elsewhere grows with each node that is back.
             left.sort(key=lambda name: (len(self._movable([name])), nodes.index(name)))
             name = left.pop(0)
             order.append(name)
@@ -201,7 +201,7 @@ class Mover:
         ]
 
     def _evict(self, pods: Sequence[Pod], *, guarded: bool = True) -> None:
-        """Evict the pods one by one; those that a budget holds back again when others have their new place."""
+        """Evict the pods one by one. Retry those that a budget blocks after others have found a new node."""
         left = list(pods)
         while left:
             held_back = [pod for pod in left if not self._evicted(pod, guarded)]
@@ -248,7 +248,7 @@ class Mover:
         return True
 
     def _again(self, pod: Pod) -> Pod:
-        """The pod as its controller makes it again, with claims of its own where it has templates."""
+        """Return the pod as its controller recreates it, with new claims if it has templates."""
         name = pod.metadata.name
         while self._world.pod(f"{pod.metadata.namespace}/{name}") is not None or name == pod.metadata.name:
             name += "-again"
@@ -264,12 +264,12 @@ class Mover:
 
 
 def stays(pod: Pod) -> bool:
-    """Whether the pod belongs to its node: a daemon's, or a static one."""
+    """True if the pod belongs to its node: a static pod, or one of a DaemonSet."""
     owner = controller_of(pod)
     return (owner is not None and owner.kind in ("DaemonSet", "Node")) or _MIRROR in pod.metadata.annotations
 
 
 def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether the budget counts the pod: with nothing left to give it would keep the pod."""
+    """True if the budget covers the pod, so that it would block its eviction once it is used up."""
     empty = _replace(budget, status=_replace(budget.status, disruptions_allowed=0, disrupted_pods={}))
     return bool(split_by_budgets((pod,), (empty,))[0])

@@ -1,8 +1,8 @@
-"""Feature gates without which a cluster would not have some of its objects.
+"""Feature gates without which a cluster could not have some of its objects.
 
 An API server drops a field whose gate is off, and does not serve a kind whose gate is off (upstream's
-``dropDisabledFields`` in ``pkg/registry``). So a stored object that has the field shows that the gate is on. It may
-have been turned off since.
+``dropDisabledFields`` in ``pkg/registry``). A stored object that has the field therefore shows that the gate
+was on. It may have been turned off since.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -98,7 +98,7 @@ _GROUP: dict[str, Gates] = {
     "spec.preemptionPolicy": ("PodGroupPreemptionPolicy",),
     "status.resourceClaimStatuses": _GROUP_CLAIMS,
 }
-#: By resource, the fields behind gates.
+# The gated fields by resource.
 FIELDS: Mapping[Resource[Any], Mapping[str, Gates]] = {
     RESOURCE_SLICES: _SLICE,
     RESOURCE_CLAIMS: _CLAIM,
@@ -115,7 +115,7 @@ _KINDS: Mapping[Resource[Any], Gates] = {
     COMPOSITE_POD_GROUPS: ("CompositePodGroup",),
 }
 
-# 1.34 has no gate for rules alone: DRADeviceTaints is for rules, too.
+# 1.34 has no separate gate for rules: DRADeviceTaints covers them.
 _SPLIT = frozenset(("DRADeviceTaintRules",))
 
 _Tree = dict[str, "tuple[Gates, _Tree]"]
@@ -124,14 +124,14 @@ Found = Mapping[str, str]
 
 
 class Need(NamedTuple):
-    """A gate that is not as the version has it by default, and the object that needs it."""
+    """A gate that differs from the version's default, and an object that needs it."""
 
     gate: str
     holder: str
 
 
 def found_in(resource: Resource[Any], objects: Iterable[Object], known: Found) -> Found:
-    """Return ``known`` and the gates that these objects need."""
+    """Return ``known`` extended with the gates that these objects need."""
     found = dict(known)
     tree, of_kind = _TREES.get(resource), _KINDS.get(resource, ())
     for obj in objects:
@@ -156,9 +156,9 @@ def _asks_implicitly(pod: Pod) -> bool:
 def needs(
     found: Found, chosen: Mapping[str, bool], version: Version = DEFAULT
 ) -> tuple[dict[str, bool], list[Need]]:
-    """Return the gates to set, with what they depend on, and those among them that objects need.
+    """Return the gates to set, with their dependencies, and those among them that objects need.
 
-    ``chosen`` are the gates whose state is known: a gate that is off there, or depends on one that is, stays off.
+    ``chosen`` are gates with a known state. A gate that is off there, or depends on one that is, stays off.
     """
     known, on, named = release(version).gates, dict[str, bool](), list[Need]()
     for gate in sorted(found.keys() & known.keys()):
@@ -188,7 +188,7 @@ def _with_dependencies(gate: str, version: Version) -> set[str]:
 
 
 def _in(value: Any, tree: _Tree) -> Iterator[str]:
-    """Yield the gates of the fields that the value has."""
+    """Yield the gates of the fields that are set in the value."""
     for name, (gates, below) in tree.items():
         part = getattr(value, name, None)
         if part is None or part == () or part == {} or part == "":
@@ -216,7 +216,7 @@ def _tree(fields: Mapping[str, Gates]) -> _Tree:
 
 
 def _attribute(name: str) -> str:
-    """Return the attribute of the typed objects that has the JSON field."""
+    """Return the Python attribute for the JSON field."""
     return "".join(f"_{char.lower()}" if char.isupper() else char for char in name.replace("ID", "Id"))
 
 
@@ -224,9 +224,9 @@ _TREES: Mapping[Resource[Any], _Tree] = {resource: _tree(fields) for resource, f
 
 
 class Needed:
-    """The gates that a world's objects need, found when they are asked for and kept for its variants.
+    """The gates that a world's objects need, computed on first use and reused for its variants.
 
-    A gate that a cluster has stays on in a variant that lacks the object which shows it.
+    A gate stays on in a variant that lacks the object which needed it.
     """
 
     def __init__(
@@ -251,5 +251,5 @@ class Needed:
 
 
 def gates_of(found: Found, chosen: Mapping[str, bool] | None, version: Version) -> FeatureGates:
-    """Return the gates of a cluster that has objects which need those ``found``."""
+    """Return the gates of a cluster with objects that need the gates ``found``."""
     return FeatureGates(version, **{**needs(found, chosen or {}, version)[0], **(chosen or {})})

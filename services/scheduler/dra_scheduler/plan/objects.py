@@ -1,4 +1,4 @@
-"""A world: the objects that decisions depend on, immutable, sharing what variants have in common."""
+"""A world: the immutable set of objects that decisions depend on. Variants share their common objects."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -44,7 +44,7 @@ from dra_scheduler.plan.neededgates import Found, Need, Needed, gates_of, needs
 
 T = TypeVar("T", bound=Object)
 
-# In the order in which a simulation takes them: what pods refer to comes before them.
+# In the order in which a simulation loads them: objects that pods refer to come before the pods.
 RESOURCES: tuple[Resource[Any], ...] = (
     NAMESPACES,
     PRIORITY_CLASSES,
@@ -92,27 +92,27 @@ class Objects:
         self._needed = needed or Needed(None, [(r, tuple(each.values())) for r, each in self._of.items()])
 
     def of(self, resource: Resource[T]) -> Mapping[str, T]:
-        """The objects of the resource, by key."""
+        """Return the objects of the resource by key."""
         found: Mapping[str, Any] = self._of.get(resource, {})
         return found
 
     def knows(self, resource: Resource[Any]) -> bool:
-        """Return True if the resource was read, though there may be no objects."""
+        """True if the resource was read, even if there are no objects."""
         return resource in self._of
 
     def with_known(self, resources: Iterable[Resource[Any]]) -> "Objects":
-        """Return the same objects, of a cluster in which these resources were read."""
+        """Return the same objects with these resources marked as read."""
         return Objects({resource: {} for resource in resources} | self._of, needed=self._needed)
 
     def __iter__(self) -> Iterator[tuple[Resource[Any], _Of]]:
-        """All resources in the order in which a simulation takes them."""
+        """Iterate over the resources in the order in which a simulation loads them."""
         return ((resource, self._of[resource]) for resource in RESOURCES if self._of.get(resource))
 
     def __len__(self) -> int:
         return sum(map(len, self._of.values()))
 
     def with_objects(self, objects: Iterable[tuple[Resource[Any], Object]]) -> "Objects":
-        """The same with these added, or in place of those of the same key."""
+        """Return a copy with these objects added or replaced."""
         changed: dict[Resource[Any], dict[str, Object]] = {}
         added: dict[Resource[Any], list[Object]] = {}
         for resource, obj in objects:
@@ -123,17 +123,17 @@ class Objects:
         return Objects(self._of | changed, needed=Needed(self._needed, list(added.items())))
 
     def without(self, resource: Resource[Any], keys: Iterable[str]) -> "Objects":
-        """The same without the objects of these keys."""
+        """Return a copy without the objects with these keys."""
         gone = set(keys)
         left = {key: obj for key, obj in self.of(resource).items() if key not in gone}
         return Objects(self._of | {resource: left}, needed=self._needed)
 
     def with_needs_of(self, other: "Objects") -> "Objects":
-        """Return the same objects, of a cluster that has the gates which those of ``other`` need."""
+        """Return the same objects with the gates that those of ``other`` need."""
         return Objects(self._of, needed=other._needed)
 
     def gates(self, chosen: Mapping[str, bool] | None = None, version: Version = DEFAULT) -> FeatureGates:
-        """Return the feature gates that a cluster with such objects has; ``chosen`` decides where it says."""
+        """Return the feature gates of a cluster with such objects. ``chosen`` takes precedence."""
         return gates_of(self._needed.found(), chosen, version)
 
     def needs(self, chosen: Mapping[str, bool], version: Version = DEFAULT) -> list[Need]:
@@ -141,5 +141,5 @@ class Objects:
         return needs(self._needed.found(), chosen, version)[1]
 
     def needed_gates(self) -> Found:
-        """Return the gates without which a cluster would not have some object, each with such an object."""
+        """Return the gates without which a cluster could not have some object, each with such an object."""
         return self._needed.found()

@@ -1,4 +1,4 @@
-"""Each question of the planner about one world. The command line, the HTTP routes, the console and ``World`` ask it."""
+"""The planner's questions about one world. The command line, HTTP routes, console and ``World`` call it."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,7 +29,7 @@ from dra_scheduler.plan.simulation import Stopped
 from dra_scheduler.plan.workloads import TEMPLATED
 
 _replace = msgspec.structs.replace
-# Each cluster has them.
+# Namespaces that exist in each cluster.
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -39,8 +39,8 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 class Planner:
     """Answers questions about the world of ``objects``, one at a time.
 
-    ``problems`` are what could not be read of the world: each answer has them among what is ``uncertain``. ``running``
-    is asked whether to go on, ``progress`` gets the number of pods placed so far.
+    ``problems`` are the errors of reading the world. Each answer includes them in ``uncertain``. ``running``
+    returns False to stop. ``progress`` is called with the number of pods placed so far.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class Planner:
         return self._engine.setup
 
     def uncertain(self) -> tuple[str, ...]:
-        """Return what could not be read, what the world lacks, and what is assumed of it."""
+        """Return read errors, gaps of the world, and assumptions about it."""
         found = self._objects.needed_gates()
         assumed = gate_gaps(found, self.setup.gates, self.setup.version)
         return (*self._problems, *gaps(self._objects), *assumed)
 
     def changed(self, objects: Objects | None = None, setup: Setup | None = None) -> "Planner":
-        """Return a planner for other objects or for a scheduler that runs in another way."""
+        """Return a planner for other objects or another setup of the scheduler."""
         same = setup is None or setup == self.setup
         return Planner(
             self._objects if objects is None else objects,
@@ -94,7 +94,7 @@ class Planner:
         return self.changed(without_nodes(self._objects, names))
 
     def close(self) -> None:
-        """End the scheduler that answered."""
+        """Close the scheduler."""
         self._engine.close()
 
     def fit(
@@ -106,7 +106,7 @@ class Planner:
         more: bool = False,
         without: Iterable[str] = (),
     ) -> Fit:
-        """Return whether the pods fit: as they are, ``count`` copies, or with ``most`` as many as do.
+        """Try the pods as they are, ``count`` copies of them, or with ``most`` as many as fit.
 
         With ``more`` further copies that would fit are counted. ``without`` are nodes to leave out.
 
@@ -118,7 +118,7 @@ class Planner:
         return self._with_doubts(fitter.answer(count, most=most, more=more), wanted)
 
     def drain(self, nodes: Iterable[str]) -> Moves:
-        """Return where the pods of the nodes go when they are drained, and which are stuck.
+        """Return the new nodes of the pods if these nodes are drained, and the stuck pods.
 
         Raises:
             PlanError: there is no such node, or none is named.
@@ -126,15 +126,15 @@ class Planner:
         return self._with_doubts(self._mover().drain(self._named(nodes)))
 
     def remove(self, nodes: Iterable[str]) -> Moves:
-        """Return the same for nodes that are gone at once, with their devices; raises as :meth:`drain`."""
+        """Return the new nodes of the pods if these nodes are deleted with their devices. Raises like :meth:`drain`."""
         return self._with_doubts(self._mover().remove(self._named(nodes)))
 
     def upgrade(self, nodes: Iterable[str] = ()) -> Moves:
-        """Return in which order the nodes (none named: all) can be drained one by one; raises as :meth:`drain`."""
+        """Return the order in which nodes (none: all) can be drained one by one. Raises like :meth:`drain`."""
         return self._with_doubts(self._mover().upgrade(self._named(tuple(nodes) or self._objects.of(NODES))))
 
     def taint_node(self, node: str, taint: Taint) -> Moves:
-        """Return which pods leave a node that gets the taint.
+        """Return the pods that leave a node which gets the taint.
 
         Raises:
             PlanError: there is no such node or effect.
@@ -144,7 +144,7 @@ class Planner:
         return self._with_doubts(self._mover().taint_node(name, taint))
 
     def taint_device(self, driver: str, pool: str, device: str, taint: DeviceTaint) -> Moves:
-        """Return which pods leave a device that gets the taint.
+        """Return the pods that leave a device which gets the taint.
 
         Raises:
             PlanError: there is no such device or effect.
@@ -159,7 +159,7 @@ class Planner:
         return self._with_doubts(self._mover().taint_device(driver, pool, device, taint))
 
     def change(self, after: "Planner", left_out: Iterable[str] = ()) -> Comparison:
-        """Return what the same pods get in this world and in the one after an edit."""
+        """Compare the placement of the same pods in this world and in the world after an edit."""
         before = places(self._engine.at(self._objects))
         found = compared(before, places(after._engine.at(after._objects)))
         doubts = [*self.uncertain()]
@@ -172,7 +172,7 @@ class Planner:
     def nodes(
         self, types: Sequence[NodeType], wanted: Wanted, count: int | None = None, *, seconds: float
     ) -> Purchase:
-        """Return the cheapest nodes of these types on which all that waits fits, and ``count`` copies of the pods.
+        """Return the cheapest nodes of these types for the waiting pods and ``count`` copies of the wanted pods.
 
         Raises:
             PlanError: there are no types.
@@ -185,14 +185,14 @@ class Planner:
         in_time = _deadline(seconds)
         new = self._engine.new(objects, wanted)
         buyer = Buyer(objects, wanted, types, new, running=self._running, in_time=in_time)
-        # What the world lacks and the nodes bring makes nothing uncertain.
+        # Gaps of the world that the new nodes fill cause no uncertainty.
         filled = set(gaps(self._objects)) - set(gaps(whole))
         doubts = [line for line in self.uncertain() if line not in filled]
         doubts += self._assumed(whole, self._objects)
         return self._with_doubts(buyer.answer(count), wanted, doubts)
 
     def pack(self, wanted: Wanted | None = None, count: int | None = None, *, seconds: float) -> Packing:
-        """Return what is stranded, what nodes could still take, and the fewest moves that make room for the pods."""
+        """Return stranded devices, the remaining room of nodes, and the fewest moves that make room for the pods."""
         packer = Packer(self._engine.at(self._objects), self._objects, self._progress)
         answer = packer.answer()
         if wanted is None or not answer.complete:
@@ -218,7 +218,7 @@ class Planner:
         starved_after: float,
         left_out: Iterable[str] = (),
     ) -> Replay:
-        """Return how the timeline goes in this world, and in that of each change."""
+        """Replay the timeline in this world and in that of each change."""
         courses: list[Course] = []
         variants = [("as it is", self), *changes]
         for name, planner in variants:
@@ -246,7 +246,7 @@ class Planner:
         return found
 
     def _assumed(self, objects: Objects, before: Objects) -> list[str]:
-        """Return the feature gates that count as on only because of objects that ``before`` lacks."""
+        """Return lines for gates that are on only because of objects that ``before`` lacks."""
         known = before.needed_gates()
         found = {gate: holder for gate, holder in objects.needed_gates().items() if gate not in known}
         return gate_gaps(found, self.setup.gates, self.setup.version)
@@ -254,7 +254,7 @@ class Planner:
     def _with_doubts(
         self, answer: Answer, wanted: Wanted | None = None, doubts: Iterable[str] | None = None
     ) -> Answer:
-        """Return the answer with what makes it uncertain."""
+        """Return the answer with the reasons for its uncertainty."""
         lines = [*(self.uncertain() if doubts is None else doubts)]
         changes: dict[str, Any] = {}
         if wanted is not None:
@@ -273,7 +273,7 @@ def unknown(left_out: Sequence[str]) -> str:
 
 
 def _without_namespace(wanted: Wanted, objects: Objects) -> list[str]:
-    """Name the namespaces of wanted pods that the world lacks, although it has others."""
+    """Return a line about namespaces of wanted pods that the world lacks although it has others."""
     known = wanted.within(objects).of(NAMESPACES)
     names = {pod.metadata.namespace for pod in wanted.pods} - known.keys() - set(_NAMESPACES)
     if not objects.of(NAMESPACES) or not names:
@@ -282,7 +282,7 @@ def _without_namespace(wanted: Wanted, objects: Objects) -> list[str]:
 
 
 def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:
-    """Return the same without these nodes, their slices and their pods.
+    """Return the world without these nodes, their slices and their pods.
 
     Raises:
         PlanError: there is no such node.
@@ -298,7 +298,7 @@ def without_nodes(objects: Objects, names: Iterable[str]) -> Objects:
 
 
 def without_pods(objects: Objects, timeline: Timeline) -> Objects:
-    """Return the world without the timeline's own pods and the claims that were allocated for them alone."""
+    """Return the world without the timeline's pods and the claims that were allocated only for them."""
     pods = [arrival.pod for arrival in timeline.arrivals]
     uids = {pod.metadata.uid for pod in pods}
     gone = [
@@ -311,7 +311,7 @@ def without_pods(objects: Objects, timeline: Timeline) -> Objects:
 
 
 def _changed_workloads(before: Objects, after: Objects) -> Iterator[str]:
-    """Yield the workloads whose pods would be others after an edit."""
+    """Yield the workloads whose pod templates an edit changes."""
     for resource in TEMPLATED:
         known, now = before.of(resource), after.of(resource)
         for key, obj in now.items() if now is not known else ():

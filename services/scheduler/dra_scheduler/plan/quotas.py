@@ -1,4 +1,4 @@
-"""ResourceQuotas of a world: new pods and claims that would exceed one are refused as the API server refuses them."""
+"""ResourceQuotas of a world: new pods and claims that exceed one are refused, as by the API server."""
 
 from collections.abc import Callable, Iterable
 
@@ -24,11 +24,11 @@ class Quotas:
         self._client = client
         self._extended = extended_resources
         self.enforced = True
-        # By quota, what its status counts beyond the world's objects. Dumps may lack some of them.
+        # For each quota, the usage in its status beyond the world's objects. Dumps may lack some objects.
         self._unseen: dict[str, Usage] = {}
 
     def loaded(self) -> None:
-        """Compare the status of each new quota with the objects that the world has at first."""
+        """Compare the status of each new quota with the world's initial objects."""
         for quota in self._client.objects(RESOURCE_QUOTAS):
             if _identity(quota) not in self._unseen:
                 counted = self._usage(quota.metadata.namespace).used(quota, quota.spec.hard)
@@ -40,7 +40,7 @@ class Quotas:
                 self._unseen[_identity(quota)] = more(quota, used, counted)
 
     def refusal_of_pod(self, pod: Pod) -> str:
-        """Return the message with which the API server refuses a new pod, empty if it does not."""
+        """Return the message with which the API server refuses a new pod, or an empty string."""
         space = pod.metadata.namespace
         counted = self._usage(space)
         reasons = (
@@ -50,7 +50,7 @@ class Quotas:
         return next((f'pods "{pod.metadata.name}" is forbidden: {why}' for why in reasons if why), "")
 
     def refusal_of_claim(self, claim: ResourceClaim) -> str:
-        """Return the message with which the API server refuses a new claim, empty if it does not."""
+        """Return the message with which the API server refuses a new claim, or an empty string."""
         space = claim.metadata.namespace
         counted = self._usage(space)
         reasons = (
@@ -89,7 +89,7 @@ def _usage(
 
 
 def without_usage(before: Objects, after: Objects) -> Objects:
-    """Return ``after`` with the usage of the pods and claims that it lacks taken out of its quotas' status."""
+    """Return ``after`` with the usage of removed pods and claims subtracted from its quotas' status."""
     changed = []
     for quota in after.of(RESOURCE_QUOTAS).values():
         gone, left = (_used(quota, objects) for objects in (before, after))

@@ -1,4 +1,4 @@
-"""References between a world's objects, as far as decisions depend on them."""
+"""References between a world's objects that affect decisions."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -26,13 +26,13 @@ from dra_shared.claims import pod_group_name
 
 from dra_scheduler.plan.objects import BY_KIND, Objects
 
-# Classes that each cluster has.
+# The prefix of classes that exist in each cluster.
 _SYSTEM = "system-"
 _GROUPS: tuple[Resource[Any], ...] = (POD_GROUPS, COMPOSITE_POD_GROUPS)
 
 
 class Reference(NamedTuple):
-    """An object that is referred to, and one that refers to it."""
+    """A reference: the object that is referred to, and the ``holder`` that refers to it."""
 
     resource: Resource[Any]
     key: str

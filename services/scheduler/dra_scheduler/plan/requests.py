@@ -1,4 +1,4 @@
-"""What ``POST /plan/…`` takes: a structure for each question. Objects: ``v1``, ``resource.k8s.io/v1``."""
+"""The requests of ``POST /plan/…``: a structure for each question. Objects are ``v1`` and ``resource.k8s.io/v1``."""
 
 from typing import Any
 
@@ -8,8 +8,8 @@ from dra_shared.api.meta import Struct
 class FitRequest(Struct):
     """Pods, with the claims, templates and groups that they refer to.
 
-    ``count`` copies of the pods are tried, or with ``max`` as many as fit. With ``more`` further copies that would fit
-    are counted. ``without`` are names of nodes to leave out.
+    ``count`` copies of the pods are tried, or with ``max`` as many as fit. With ``more``, further copies
+    that would fit are counted. ``without`` names nodes to leave out.
     """
 
     objects: tuple[dict[str, Any], ...]
@@ -20,7 +20,7 @@ class FitRequest(Struct):
 
 
 class NodesRequest(Struct):
-    """Nodes to drain, to remove or to upgrade; to upgrade, none means all."""
+    """Nodes to drain, remove or upgrade. No node means all nodes when upgrading."""
 
     nodes: tuple[str, ...] = ()
 
@@ -38,10 +38,10 @@ class TaintRequest(Struct):
 
 
 class ChangeRequest(Struct):
-    """An edit: ``objects`` take the place of those of the same names, nodes to ``remove`` go with their pods.
+    """An edit: ``objects`` are added or replaced, and nodes to ``remove`` are removed with their pods.
 
-    ``feature_gates`` as ``--feature-gates`` takes them, ``kubernetes_version`` and ``config``, a
-    KubeSchedulerConfiguration, are what the scheduler runs with from there on.
+    The scheduler then runs with ``feature_gates`` (the syntax of ``--feature-gates``),
+    ``kubernetes_version`` and ``config``, a KubeSchedulerConfiguration.
     """
 
     objects: tuple[dict[str, Any], ...] = ()
@@ -53,9 +53,9 @@ class ChangeRequest(Struct):
 
 
 class NodeTypeRequest(Struct):
-    """Nodes that can be bought: ``objects`` are a Node and its ResourceSlices, of which each new one is a copy.
+    """Nodes that can be bought. ``objects`` are a Node and its ResourceSlices, which are copied for each new node.
 
-    DeviceClasses among them are for a cluster that lacks them.
+    DeviceClasses among them are added if the cluster lacks them.
     """
 
     name: str
@@ -65,7 +65,7 @@ class NodeTypeRequest(Struct):
 
 
 class PurchaseRequest(Struct):
-    """The types, and pods that come on top of those that wait; ``seconds`` is how long the search may take."""
+    """The node types, and pods in addition to the waiting ones. ``seconds`` limits the search."""
 
     types: tuple[NodeTypeRequest, ...]
     objects: tuple[dict[str, Any], ...] = ()
@@ -74,7 +74,7 @@ class PurchaseRequest(Struct):
 
 
 class PackRequest(Struct):
-    """Pods to make room for, if any; ``seconds`` is how long the search for moves may take."""
+    """Pods to make room for, if any. ``seconds`` limits the search for moves."""
 
     objects: tuple[dict[str, Any], ...] = ()
     count: int | None = None
@@ -82,7 +82,7 @@ class PackRequest(Struct):
 
 
 class ArrivalRequest(Struct):
-    """``object`` is a pod that comes ``at`` so many seconds and stays for ``lasts`` seconds, or for good."""
+    """``object`` is a pod that arrives at ``at`` seconds and stays for ``lasts`` seconds, or forever."""
 
     at: float
     object: dict[str, Any]
@@ -90,7 +90,7 @@ class ArrivalRequest(Struct):
 
 
 class ReplayRequest(Struct):
-    """A timeline, and in ``objects`` what its pods refer to; ``changes`` are tried each on top of those before it."""
+    """A timeline, and in ``objects`` everything its pods refer to. The ``changes`` are cumulative."""
 
     arrivals: tuple[ArrivalRequest, ...]
     objects: tuple[dict[str, Any], ...] = ()

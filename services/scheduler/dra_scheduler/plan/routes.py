@@ -1,6 +1,6 @@
 """HTTP routes ``POST /plan/…`` on the scheduler's health port, for autoscalers and queues.
 
-They answer for the cluster as it is, in a thread: scheduling goes on meanwhile.
+They answer for the current cluster in a thread, while scheduling continues.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from dra_scheduler.plan.setup import Setup
 
 Ask = Callable[[Asked, Any], Struct]
 
-#: What answers each question, and what it takes.
+# The request type and the handler of each question.
 QUESTIONS: dict[str, tuple[type[Struct], Ask]] = {
     "fit": (requests.FitRequest, Asked.fit),
     "drain": (requests.NodesRequest, Asked.drain),
@@ -42,7 +42,7 @@ QUESTIONS: dict[str, tuple[type[Struct], Ask]] = {
 def plan_routes(
     informers: InformerFactory, config: SchedulerConfig, client: Client
 ) -> dict[str, Callable[[Any], Awaitable[Any]]]:
-    """Paths and what answers them."""
+    """Return the handlers by path."""
     setup = Setup.of(config)
 
     async def planner() -> Planner:
@@ -53,10 +53,10 @@ def plan_routes(
 
 
 def ask(planner: Planner, question: str, body: bytes) -> bytes:
-    """Answer a question: both are JSON.
+    """Answer a question. Question and answer are JSON.
 
     Raises:
-        ValueError: the question makes no sense.
+        ValueError: the question is invalid.
     """
     kind, answer = QUESTIONS[question]
     try:

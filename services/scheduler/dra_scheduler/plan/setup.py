@@ -13,10 +13,11 @@ from dra_scheduler.plan.objects import Objects
 
 @dataclass(frozen=True)
 class Setup:
-    """The setup of the scheduler of a world.
+    """The setup of a world's scheduler.
 
-    ``gates`` are the feature gates whose state is known. The others are as the world's objects need them. ``load``
-    reads a KubeSchedulerConfiguration for these gates. ``before`` is the setup before a change of the version.
+    ``gates`` are the feature gates with a known state. The others depend on the world's objects. ``load``
+    reads a KubeSchedulerConfiguration for these gates. ``before`` is the setup before a change of the
+    version.
     """
 
     version: Version = DEFAULT
@@ -28,7 +29,7 @@ class Setup:
 
     @classmethod
     def of(cls, config: SchedulerConfig, *, seed: int = 0) -> "Setup":
-        """Return the setup of a scheduler that runs with ``config``."""
+        """Return the setup of a scheduler with the configuration ``config``."""
         gates, loaded = config.gates, config.loaded
         return cls(
             version=gates.version,
@@ -51,7 +52,7 @@ class Setup:
     def gates_for(self, objects: Objects) -> FeatureGates:
         """Return the feature gates of a cluster that has these objects.
 
-        After a change of the version, the gates that had to be set before are set.
+        After a change of the version, gates that had to be set before it are set.
         """
         if self.before is None:
             return objects.gates(self.gates, self.version)
@@ -59,7 +60,7 @@ class Setup:
         return FeatureGates(self.version, **(accepted(needed, self.version) | dict(self.gates)))
 
     def changed(self, gates: str, version: str) -> "Setup":
-        """Return the setup with feature gates as ``--feature-gates`` takes them, and another version if one is named.
+        """Return the setup with these feature gates (the syntax of ``--feature-gates``) and this version, if any.
 
         Raises:
             ValueError: the version or a feature gate is malformed.
@@ -69,7 +70,7 @@ class Setup:
         after = Version.parse(version) if version else self.version
         if after == self.version:
             return replace(self, gates=chosen_gates(self.gates, gates, after))
-        # Another version has other defaults: only gates that were set stay.
+        # Another version has other defaults, so only gates that were set explicitly are kept.
         known = release(self.version).gates
         now = {name: on for name, on in self.gates.items() if name in known and known[name].default != on}
         gates_then = chosen_gates(now, gates, after)
@@ -77,14 +78,14 @@ class Setup:
 
 
 def chosen_gates(now: Mapping[str, bool], text: str, version: Version) -> dict[str, bool]:
-    """Return the gates of ``now`` that the version accepts, with those of ``text`` in place of theirs.
+    """Return the gates of ``now`` that the version accepts, overridden by those of ``text``.
 
     Raises:
         ValueError: a feature gate is malformed.
     """
     wanted = accepted(now, version) | read(text, version)
     named = FeatureGates.parse(",".join(f"{name}={str(on).lower()}" for name, on in wanted.items()), version)
-    # A gate that stands for many, such as AllAlpha, sets those that it stands for.
+    # A gate for a group, such as AllAlpha, sets all gates of its group.
     return {
         name: named.enabled(name)
         for name, gate in release(version).gates.items()
@@ -93,14 +94,14 @@ def chosen_gates(now: Mapping[str, bool], text: str, version: Version) -> dict[s
 
 
 def accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
-    """Of the gates that are set, those that ``version`` accepts: what is left after the advice is taken."""
+    """Return the set gates that ``version`` accepts, after applying the advice of its error messages."""
     known = release(version).gates
     kept = {
         name: on
         for name, on in now.items()
         if name in known and not (known[name].locked and known[name].default != on)
     }
-    # A gate whose needs are gone is refused; without it the others start. One that is on by default is switched off.
+    # A gate is refused if its dependencies are gone. Drop it, or switch it off if it is on by default.
     while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).unmet()]:
         for name in unmet:
             if kept.pop(name, None) is None:

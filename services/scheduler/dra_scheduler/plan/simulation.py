@@ -1,6 +1,6 @@
-"""The scheduler on objects in memory: its queue, plugins, preemption, gangs and allocator, with time of its own.
+"""The scheduler on objects in memory: queue, plugins, preemption, gangs and allocator, with virtual time.
 
-Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``; the scheduler is the one that
+Mirrors ``Scheduler.Run`` of upstream's ``pkg/scheduler/scheduler.go``. The scheduler is the one that
 :mod:`dra_scheduler.wiring` builds for the service.
 """
 
@@ -34,7 +34,7 @@ _FORBIDDEN = re.compile('^pods "[^"]*" is forbidden')
 T = TypeVar("T", bound=Object)
 R = TypeVar("R")
 
-# Pods that fail with errors are tried again and again; after so many seconds without a pod placed no more.
+# Pods that fail with errors are retried forever. After this many seconds without a placement, stop.
 _PATIENCE = 120.0
 
 
@@ -43,7 +43,7 @@ class Stopped(Exception):
 
 
 class _Preemptions(Recorder):
-    """Keeps who was preempted for whom; other events are not needed."""
+    """Records preemptions. Other events are dropped."""
 
     def __init__(self, client: MemoryClient) -> None:
         super().__init__(client, "plan")
@@ -57,9 +57,10 @@ class _Preemptions(Recorder):
 
 
 class Simulation:
-    """Objects that change as the scheduler and the caller decide.
+    """A world that changes as the scheduler and the caller decide.
 
-    ``seed`` decides between nodes of equal score. ``running`` is asked between attempts whether to go on.
+    ``seed`` decides between nodes with equal scores. ``running`` is called between attempts and returns
+    False to stop.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Simulation:
         extended = config.gates.enabled("DRAExtendedResource")
         self._quotas = Quotas(self.client, extended_resources=extended)
         self.upkeep = Upkeep(self.client, self._quotas)
-        # New pods that are refused, each with the API server's message.
+        # New pods that the API server refuses, with its messages.
         self._refused: dict[str, str] = {}
         self._refused_claims: dict[str, str] = {}
         self.scheduler = new_scheduler(
@@ -91,14 +92,14 @@ class Simulation:
         )
 
     def close(self) -> None:
-        """End it; its objects can still be read."""
+        """Close the scheduler. The objects can still be read."""
         if not self._loop.is_closed():
             self._loop.run(self.scheduler.stop())
             self._loop.close()
 
     @property
     def elapsed(self) -> float:
-        """Seconds that have passed in the world."""
+        """The virtual time in seconds since the start."""
         return self._loop.time()
 
     @property
@@ -107,7 +108,7 @@ class Simulation:
         return self._events.evicted
 
     def add(self, resource: Resource[T], obj: T) -> None:
-        """Add the object, or change it. One from a manifest, which has no uid, gets one: pods are known by theirs."""
+        """Add or update the object. An object without a uid, from a manifest, gets one."""
         if not obj.metadata.uid:
             uid = f"plan-{resource.plural}-{obj.key}"
             obj = msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid=uid))
@@ -117,8 +118,8 @@ class Simulation:
             self.client.put(resource, obj)
 
     def create(self, pod: Pod) -> None:
-        """Add a new pod, unless the API server refuses it."""
-        # Copies of a pod have names of their own.
+        """Add a new pod, unless the API server would refuse it."""
+        # The message must have the name of this copy of the pod.
         own = f'pods "{pod.metadata.name}" is forbidden'
         refusal = _FORBIDDEN.sub(lambda _: own, pod.metadata.annotations.get(REFUSED, ""))
         refusal = refusal or self._quotas.refusal_of_pod(pod)
@@ -129,7 +130,7 @@ class Simulation:
             self.add(PODS, pod)
 
     def create_other(self, resource: Resource[T], obj: T) -> None:
-        """Add an object that new pods refer to, or change it. A claim that a quota refuses is left out."""
+        """Add or update an object that new pods refer to. A claim that a quota refuses is left out."""
         if isinstance(obj, ResourceClaim) and self.client.find(RESOURCE_CLAIMS, obj.key) is None:
             refusal = self._quotas.refusal_of_claim(obj)
             if refusal:
@@ -139,7 +140,7 @@ class Simulation:
 
     @contextmanager
     def without_quotas(self) -> Iterator[None]:
-        """Refuse nothing: it is about devices, or about pods that were there before."""
+        """Do not enforce quotas inside the context: the question is about devices or about existing pods."""
         self._quotas.enforced = False
         try:
             yield
@@ -147,7 +148,7 @@ class Simulation:
             self._quotas.enforced = True
 
     def message(self, key: str, default: str = "not tried") -> str:
-        """Return why the pod of that key has no node."""
+        """Return the reason why the pod with that key has no node."""
         refusal, pod = self.refusal(key), self.pod(key)
         entry = self.scheduler.queue.get(pod.metadata.uid) if pod is not None else None
         text = entry.message if entry is not None else self._why_not_queued(pod) or default
@@ -156,14 +157,14 @@ class Simulation:
         return f"{text} ({refusal})" if refusal else text
 
     def _why_not_queued(self, pod: Pod | None) -> str:
-        """Return why the scheduler does not know the pod, empty if it should."""
+        """Return the reason why the scheduler ignores the pod, or an empty string."""
         if pod is None or pod.spec.scheduler_name in self._profiles:
             return ""
         served = ", ".join(sorted(self._profiles))
         return f'no profile of the scheduler is for schedulerName "{pod.spec.scheduler_name}", only for: {served}'
 
     def refusal(self, key: str) -> str:
-        """Return why the API server refuses the pod of that key or one of its claims, empty if it does not."""
+        """Return why the API server refuses the pod with that key or one of its claims, or an empty string."""
         if found := self._refused.get(key) or self.upkeep.refusals.get(key):
             return found
         pod = self.pod(key) if self._refused_claims else None
@@ -173,7 +174,7 @@ class Simulation:
         return next((self._refused_claims[name] for name in names if name in self._refused_claims), "")
 
     def with_refusal(self, report: PodReport) -> PodReport:
-        """Return the report with the reason for which the API server refuses a claim of the pod."""
+        """Return the report with the reason why the API server refuses a claim of the pod."""
         refusal = self.refusal(report.pod)
         if not refusal:
             return report
@@ -181,23 +182,23 @@ class Simulation:
         return msgspec.structs.replace(report, message=message)
 
     def is_refused(self, key: str) -> bool:
-        """Return True if the API server refuses the pod of that key."""
+        """Return True if the API server refuses the pod with that key."""
         return key in self._refused
 
     def load(self, objects: Iterable[tuple[Resource[Any], Iterable[Object]]]) -> None:
-        """Add many objects, resource by resource; pods that wait come in the order in which they were created."""
+        """Add many objects, resource by resource. Waiting pods are last, in the order of creation."""
         for resource, each in objects:
             for obj in sorted(each, key=_turn) if resource is PODS else each:
                 self.add(resource, obj)
         self._quotas.loaded()
 
     def remove(self, resource: Resource[T], key: str) -> None:
-        """Remove the object of that key."""
+        """Remove the object with that key."""
         self.client.drop(resource, key)
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """What happens in it is taken back at its end. Every trial starts as the first one did."""
+        """Undo all changes at the end of the context. Every trial starts in the same state."""
         self.scheduler.restart()
         self._rng.seed(self._seed)
         self.client.checkpoint()
@@ -212,11 +213,11 @@ class Simulation:
             self._events.evicted.clear()
 
     def pod(self, key: str) -> Pod | None:
-        """The pod as it is now."""
+        """Return the current pod, or None."""
         return self.client.find(PODS, key)
 
     def devices(self, pod: Pod) -> tuple[str, ...]:
-        """The devices that the pod's claims have, as ``driver/pool/device``."""
+        """Return the devices of the pod's claims as ``driver/pool/device``."""
         find = self.client.find
         keys = [f"{pod.metadata.namespace}/{name}" for name in claim_names(pod)]
         claims = [claim for key in keys if (claim := find(RESOURCE_CLAIMS, key)) is not None]
@@ -228,19 +229,19 @@ class Simulation:
         )
 
     def run(self, work: Coroutine[Any, Any, R]) -> R:
-        """Run what only waits for its turn, as reports do."""
+        """Run a coroutine that waits for nothing but its turn, such as a report."""
         return self._loop.run(work)
 
     def settle(self, until: Callable[[], float] = lambda: math.inf) -> None:
-        """Schedule until nothing can change any more by itself, or until so many seconds have :attr:`elapsed`.
+        """Schedule until nothing changes any more, or until :attr:`elapsed_seconds` reaches the result of ``until``.
 
         Raises:
-            Stopped: ``running`` says no.
+            Stopped: ``running`` returned False.
         """
         self._loop.run(self._settle(until))
 
     def pass_until(self, elapsed: float) -> None:
-        """Let time pass in which nothing happens."""
+        """Advance the virtual time without running anything."""
         self._loop.advance(elapsed - self._loop.time())
 
     async def _settle(self, until: Callable[[], float]) -> None:
@@ -253,7 +254,7 @@ class Simulation:
                     queue.fail(entry, "stopped")
                     raise Stopped
                 await scheduler.try_schedule(entry)
-                # Bindings and evictions end before the next pod is tried.
+                # Finish bindings and evictions before the next pod is tried.
                 await loop.idle()
                 continue
             due = await loop.idle()

@@ -1,4 +1,4 @@
-"""Answers as tables of HTML, for notebooks."""
+"""Answers as HTML tables for notebooks."""
 
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -7,7 +7,7 @@ _MOST_ROWS = 200
 
 
 def table(caption: str, head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A table; of very many rows the first ones."""
+    """Return a table with the first rows, up to a maximum."""
     found = list(rows)
     lines = [f"<table><caption>{escape(caption)}</caption><thead>{_row('th', head)}</thead><tbody>"]
     lines += [_row("td", row) for row in found[:_MOST_ROWS]]

@@ -1,7 +1,8 @@
-"""What the claim controller does around the scheduler, as far as it changes decisions.
+"""The parts of the claim controller that affect decisions.
 
-Mirrors upstream's ``pkg/controller/resourceclaim``: claims from templates; reservations and claims of pods that are
-gone. No driver reports binding conditions here: pods that wait for them are given up after the scheduler's timeout.
+Mirrors upstream's ``pkg/controller/resourceclaim``: claims from templates, and reservations and claims of
+deleted pods. No driver reports binding conditions here, so pods that wait for them are given up after the
+scheduler's timeout.
 """
 
 import msgspec
@@ -28,17 +29,17 @@ _replace = msgspec.structs.replace
 
 
 class Upkeep:
-    """Keeps claims as the controllers would."""
+    """Creates and deletes claims as the controllers would."""
 
     def __init__(self, client: MemoryClient, quotas: Quotas) -> None:
         self._client, self._quotas = client, quotas
-        # By pod, why the API server refused a claim for it.
+        # For each pod, the reason why the API server refused a claim for it.
         self.refusals: dict[str, str] = {}
         client.on_pod_gone = self.pod_gone
         client.refusal_of_claim = quotas.refusal_of_claim
 
     def with_claims(self, pod: Pod) -> Pod:
-        """The pod with the names of the claims made for it; those whose template is missing are not made."""
+        """Return the pod with the names of its new claims. Claims with a missing template are not created."""
         statuses = {status.name: status for status in pod.status.resource_claim_statuses}
         group = self._group_of(pod)
         for entry in pod.spec.resource_claims:
@@ -83,7 +84,7 @@ class Upkeep:
             name=self._client.new_name(claim.metadata.generate_name),
             namespace=namespace,
             uid=self._client.new_uid(),
-            # The scheduler adds it before it allocates: a write less.
+            # The scheduler would add the finalizer before it allocates. Adding it here saves a write.
             finalizers=(FINALIZER,),
         )
         claim = _replace(claim, metadata=meta)
@@ -97,7 +98,7 @@ class Upkeep:
         return None if name is None else self._client.find(POD_GROUPS, f"{pod.metadata.namespace}/{name}")
 
     def pod_gone(self, pod: Pod) -> None:
-        """Give back what the pod's claims were reserved for, and remove those that were made for it."""
+        """Remove the reservations of the pod's claims, and delete the claims that were created for it."""
         for name in claim_names(pod):
             key = f"{pod.metadata.namespace}/{name}"
             claim = self._client.find(RESOURCE_CLAIMS, key)
@@ -117,7 +118,7 @@ class Upkeep:
 
 
 def claim_names(pod: Pod) -> list[str]:
-    """The names of the pod's claims, as far as they are made, the one for extended resources last."""
+    """Return the names of the pod's existing claims, the one for extended resources last."""
     names = []
     for entry in pod.spec.resource_claims:
         try:

@@ -1,4 +1,4 @@
-"""Quantities and selectors of objects that an API server did not check, because they come from a file."""
+"""Validation of quantities and selectors of objects from a file, which no API server has checked."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ _POD = tuple(
     for side in ("requests", "limits")
 )
 _REQUESTS = ("exactly.capacity.requests", "first_available.*.capacity.requests")
-# By resource, paths to quantities and to maps of them.
+# For each resource, the paths of quantities and of maps of quantities.
 _PATHS: Mapping[Resource[Any], tuple[str, ...]] = {
     NODES: ("status.allocatable", "status.capacity"),
     PODS: (*_POD, "spec.resources.requests", "spec.resources.limits", "spec.overhead"),
@@ -97,7 +97,7 @@ def check_values(resource: Resource[Any], obj: Object) -> None:
 
 
 def _values(value: Any, path: list[str], where: str) -> Iterator[tuple[str, Any]]:
-    """Yield what is at the path, and the texts of maps and lists there, each with its path."""
+    """Yield the values at the path, including the texts in maps and lists, each with its full path."""
     if value is None:
         return
     if isinstance(value, str) or (not path and isinstance(value, Struct)):

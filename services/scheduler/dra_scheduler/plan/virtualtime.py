@@ -1,7 +1,7 @@
-"""An event loop whose time passes only when nothing else can happen, and a clock that follows it.
+"""An event loop with virtual time, which advances only when no callback can run, and a clock that follows it.
 
-Nothing in a world in memory waits for input or output. So once no callback is ready, what comes next is known: the
-earliest timer, and the caller decides whether to go on to it.
+Nothing in a world in memory waits for input or output. So once no callback is ready, the next event is
+known: it is the earliest timer. The caller decides whether to advance to it.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """Runs callbacks; :meth:`idle` returns when there is none left to run."""
+    """Runs callbacks. :meth:`idle` returns when none is left to run."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -26,15 +26,15 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._threads = 0
 
     def time(self) -> float:
-        """Seconds of virtual time since the loop was made."""
+        """Return the virtual time in seconds since the loop was created."""
         return self._elapsed
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: timers that are due then run next."""
+        """Advance the time. Timers that are due then run next."""
         self._elapsed += max(0.0, seconds)
 
     async def idle(self) -> float | None:
-        """Wait until nothing can run; returns after how many seconds the first timer is due, None without one."""
+        """Wait until no callback can run. Return the seconds until the first timer is due, or None without a timer."""
         self._idle = self.create_future()
         try:
             return await self._idle
@@ -42,7 +42,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
             self._idle = None
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run ``work`` to its end; in a thread where another loop runs in this one, as in a notebook."""
+        """Run ``work`` to its end. Use a thread if another loop is running in this one, as in a notebook."""
         try:
             asyncio.get_running_loop()
         except RuntimeError:
@@ -53,7 +53,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]  # nothing here depends on what the function gives
         self, executor: Any, func: Any, *args: Any
     ) -> asyncio.Future[Any]:
-        """As the base class; meanwhile time stands still."""
+        """Run the function in a thread. The virtual time stands still until it ends."""
         self._threads += 1
         future: asyncio.Future[Any] = super().run_in_executor(executor, func, *args)
         future.add_done_callback(self._thread_ended)
@@ -63,17 +63,17 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._threads -= 1
 
     def __del__(self) -> None:
-        # It holds nothing of the operating system that would have to be closed.
+        # The loop holds no operating system resources that need to be closed.
         pass
 
-    # What the base class asks of a selector: to wait for events.
+    # The methods of a selector that the base class calls
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Nothing is ready; ``timeout`` is when the next timer is due. 0: callbacks are."""
+        """Return no events. ``timeout`` is the time until the next timer, or 0 if callbacks are ready."""
         if timeout == 0:
             return []
         if self._threads:
-            # A search goes on in a thread: no time passes until it ends.
+            # A search runs in a thread. Wait for it without advancing the time.
             self._called.wait()
             self._called.clear()
         elif self._idle is not None and not self._idle.done():
@@ -84,14 +84,14 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         return []
 
     def _process_events(self, event_list: list[Any]) -> None:
-        """There are none."""
+        """No-op: there are no events."""
 
     def _write_to_self(self) -> None:
         self._called.set()
 
 
 class VirtualClock:
-    """The loop's time as a service sees it; it starts at ``start``."""
+    """The loop's time as a clock for services, which starts at ``start``."""
 
     def __init__(self, loop: VirtualTimeLoop, start: datetime | None = None) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""The pods that a question is about, with all that they refer to."""
+"""The pods of a question, with everything that they refer to."""
 
 import msgspec
 from dra_shared.api.pod import Pod
@@ -16,10 +16,10 @@ _PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical":
 
 
 def of(manifests: Manifests, objects: Objects) -> Wanted:
-    """Return the pods among the manifests and of the workloads among them; the rest is what they refer to.
+    """Return the pods among the manifests and of their workloads. All other objects are referred to.
 
     Raises:
-        PlanError: there are none.
+        PlanError: there are no pods.
     """
     found = manifests.objects
     values = _PRIORITIES | {name: each.value for name, each in objects.of(PRIORITY_CLASSES).items()}
@@ -52,7 +52,7 @@ def of(manifests: Manifests, objects: Objects) -> Wanted:
 
 
 def _fresh(pod: Pod, priorities: dict[str, int]) -> Pod:
-    """The pod as if it came now, wherever it was."""
+    """Return the pod as a new one without its node and status."""
     spec = _replace(pod.spec, node_name="")
     if not spec.scheduler_name:
         spec = _replace(spec, scheduler_name=DEFAULT_SCHEDULER_NAME)

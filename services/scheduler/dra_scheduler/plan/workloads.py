@@ -1,4 +1,4 @@
-"""The pods that Deployments, Jobs and other workloads make, as their controllers would make them all at once."""
+"""The pods of Deployments, Jobs and other workloads, as if their controllers created them all at once."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -35,7 +35,7 @@ TEMPLATED: tuple[Resource[Any], ...] = (
 
 
 def replicas(workload: Object, nodes: int = 0) -> int:
-    """Return the number of pods of a workload: one for each of ``nodes`` for a DaemonSet, one run's for a CronJob."""
+    """Return the number of pods of a workload. A DaemonSet has one per node, a CronJob those of one run."""
     if isinstance(workload, Deployment | ReplicaSet | StatefulSet | ReplicationController):
         return 1 if workload.spec.replicas is None else workload.spec.replicas
     if isinstance(workload, Job | CronJob):
@@ -46,7 +46,7 @@ def replicas(workload: Object, nodes: int = 0) -> int:
 
 
 def template(workload: Object) -> PodTemplateSpec | None:
-    """What its pods look like."""
+    """Return the template of the workload's pods, or None."""
     if isinstance(workload, CronJob):
         return workload.spec.job_template.spec.template
     found: PodTemplateSpec | None = getattr(getattr(workload, "spec", None), "template", None)
@@ -54,7 +54,7 @@ def template(workload: Object) -> PodTemplateSpec | None:
 
 
 def pods_of(resource: Resource[Any], workload: Object, nodes: Iterable[str] = ()) -> Iterator[Pod]:
-    """The workload's pods, named after it and numbered; a DaemonSet's each for one of ``nodes``."""
+    """Yield the workload's pods, numbered and named after it. A DaemonSet has one for each of ``nodes``."""
     made = template(workload)
     if made is None:
         return
@@ -84,7 +84,7 @@ def pods_of(resource: Resource[Any], workload: Object, nodes: Iterable[str] = ()
 
 
 def _bound_to(pod: Pod, node: str) -> PodSpec:
-    """Require the node by name (upstream's ``ReplaceDaemonSetPodNodeNameNodeAffinity``)."""
+    """Return the pod's spec limited to the node (upstream's ``ReplaceDaemonSetPodNodeNameNodeAffinity``)."""
     term = NodeSelectorTerm(
         match_fields=(NodeSelectorRequirement(key="metadata.name", operator="In", values=(node,)),)
     )

@@ -1,1 +1,1 @@
-"""The scheduler's plugins, one module or package each, under their upstream names."""
+"""The scheduler's plugins, in one module or package each, under their upstream names."""

@@ -19,17 +19,17 @@ from dra_scheduler.framework.status import Status, error, unresolvable
 
 
 class PrioritySort:
-    """Orders the queue: higher priority first, then who has waited longer."""
+    """Orders the queue by priority, then by waiting time."""
 
     name = "PrioritySort"
 
     def key(self, pod: Pod, since: datetime, order: int) -> tuple[int, datetime, int]:
-        """What the queue sorts by, lowest first; ``order`` settles ties."""
+        """Return the sort key for the queue, lowest first. ``order`` breaks ties."""
         return -(pod.spec.priority or 0), since, order
 
 
 class SchedulingGates:
-    """Keeps pods with scheduling gates out of the queue."""
+    """Keeps pods with scheduling gates out of the active queue."""
 
     name = "SchedulingGates"
 

@@ -10,12 +10,12 @@ from dra_shared.selectors import NOTHING, LabelSelector, SelectorError, label_se
 def split_by_budgets(
     pods: Iterable[Pod], budgets: Iterable[PodDisruptionBudget]
 ) -> tuple[list[Pod], list[Pod]]:
-    """The pods whose eviction would violate a budget, and the others, if all of them were evicted in this order."""
+    """Split pods into those whose eviction would violate a budget, and the others, if evicted in this order."""
     allowances = [_Allowance(budget) for budget in budgets]
     violating: list[Pod] = []
     others: list[Pod] = []
     for pod in pods:
-        # Every budget is charged, also once one of them is overdrawn.
+        # Charge every budget, even if one of them is already exhausted.
         overdrawn = [allowance.charge(pod) for allowance in allowances]
         (violating if any(overdrawn) else others).append(pod)
     return violating, others
@@ -29,7 +29,7 @@ class _Allowance:
         self._left = budget.status.disruptions_allowed
 
     def charge(self, pod: Pod) -> bool:
-        """Take the pod's eviction off what is allowed; whether it is more than that."""
+        """Subtract the pod's eviction from the budget. Return True if it exceeds the budget."""
         meta = pod.metadata
         if (
             meta.namespace != self._namespace

@@ -1,8 +1,8 @@
-"""How many devices a node has of the class that stands for an extended resource, and how many of them are in use.
+"""The number of a node's devices in the class of an extended resource, and how many of them are in use.
 
 Mirrors ``calculateDRAResourceTotals`` in upstream's
-``pkg/scheduler/framework/plugins/noderesources/resource_allocation.go``: taints, generations and incomplete pools make
-no difference to it.
+``pkg/scheduler/framework/plugins/noderesources/resource_allocation.go``, which ignores taints, generations
+and incomplete pools.
 """
 
 from collections.abc import Iterator
@@ -17,12 +17,12 @@ from dra_scheduler.allocator.programs import CelProgram
 from dra_scheduler.dra.manager import DRAManager
 
 _NONE = 0, 0
-# Slices come and go under other names.
+# Slices are deleted and created under other names, so the cache needs a limit.
 _MOST_KNOWN = 20_000
 
 
 class ClassDevices:
-    """Counts devices; which of a slice's devices are of a class is worked out once for each state of both."""
+    """Counts devices. The devices of a class in a slice are computed once for each version of both."""
 
     def __init__(self, manager: DRAManager) -> None:
         self._manager = manager
@@ -30,7 +30,7 @@ class ClassDevices:
         self._known: dict[tuple[str, str], tuple[ResourceSlice, DeviceClass, tuple[PoolDevice, ...]]] = {}
 
     def __call__(self, resource: str, node: Node) -> tuple[int, int]:
-        """The devices that the node can reach, and those in use; none where no class stands for the resource."""
+        """Return the number of devices that the node can reach and of those in use. (0, 0) without a class."""
         device_class = self._manager.classes.for_resource(resource)
         if device_class is None:
             return _NONE
@@ -79,4 +79,4 @@ class ClassDevices:
 
 
 class _SelectorError(Exception):
-    """A selector can't be evaluated: upstream then counts nothing."""
+    """A selector cannot be evaluated. Like upstream, the caller then counts nothing."""

@@ -26,13 +26,13 @@ from dra_scheduler.plugins.dryruns import DryRuns
 from dra_scheduler.plugins.evictor import Evictor
 from dra_scheduler.plugins.grouppreemption import GroupPreemption, is_preempted
 
-# Later than any time that a pod started at.
+# Sorts after every start time.
 _NOT_STARTED = "~"
 
 
 @dataclass(slots=True)
 class _Candidate:
-    """A node, the pods that would have to go, the most important first, and how many of those budgets protect."""
+    """A node, its victims with the most important first, and how many of them violate a budget."""
 
     node: str
     victims: list[Pod]
@@ -40,10 +40,10 @@ class _Candidate:
 
 
 class DefaultPreemption:
-    """Evicts pods of lower priority from the node where that costs least, so that the pod fits at its next attempt.
+    """Evicts pods of lower priority from the node where this costs least, so that the pod fits at its next attempt.
 
-    ``args`` says how many nodes that would do are enough, in percent and at least. ``extenders`` may leave fewer.
-    ``for_groups`` makes room for groups. ``measured``: the service's metrics count it.
+    ``args`` has the percentage and the minimum number of candidate nodes. ``extenders`` may remove some.
+    ``for_groups`` makes room for groups. ``measured``: count it in the service's metrics.
     """
 
     name = "DefaultPreemption"
@@ -122,14 +122,14 @@ class DefaultPreemption:
         return nominated, Status(status.code, (f"pod group preemption: {status.message}",))
 
     async def _left_by_extenders(self, pod: Pod, candidates: Sequence[_Candidate]) -> list[_Candidate]:
-        """The candidates as the extenders have them, raising ExtenderError."""
+        """Return the candidates that the extenders accept. Raises ExtenderError."""
         victims = {one.node: Victims(one.victims, one.violations) for one in candidates}
         nodes = {info.name: info for info in self._cache.nodes()}
         left = await self._extenders.preempt(pod, victims, nodes)
         return [_Candidate(name, list(found.pods), found.violations) for name, found in left.items()]
 
     def _waits(self, pod: Pod, name: str) -> bool:
-        """Whether a pod that was preempted for it is still on its way out."""
+        """True if a pod that was preempted for this pod is still terminating on the node."""
         node = self._cache.node(name)
         return node is not None and any(
             _priority(other) < _priority(pod) and is_preempted(other) for other in node.pods.values()
@@ -138,7 +138,7 @@ class DefaultPreemption:
     def _candidates(
         self, state: CycleState, pod: Pod, statuses: Mapping[str, Status]
     ) -> tuple[list[_Candidate], dict[str, Status]]:
-        """Nodes where preemption would help, those that violate no budget first; and why it would not on others."""
+        """Return the nodes where preemption would help, and the reasons why it would not help on others."""
         hopeful = [name for name, status in statuses.items() if status.code is Code.UNSCHEDULABLE]
         refusals = {
             name: unresolvable("Preemption is not helpful for scheduling")
@@ -167,9 +167,9 @@ class DefaultPreemption:
     def _runs(
         self, state: CycleState, pod: Pod, budgets: Sequence[PodDisruptionBudget]
     ) -> DryRuns[_Candidate | Status]:
-        """What is known of nodes from earlier pods of equal signature."""
+        """Return the cached results for nodes from earlier pods with the same signature."""
         runs: DryRuns[_Candidate | Status] = state.sharing.data.setdefault(self.name, DryRuns(self._cache))
-        # In a group's cycle pods have places that are not logged.
+        # Places assumed in a group's cycle are not logged, so do not share these results.
         alone = object() if state.group is not None else None
         versions = tuple((budget.key, budget.metadata.resource_version) for budget in budgets)
         runs.refresh((_priority(pod), versions, alone))
@@ -178,7 +178,7 @@ class DefaultPreemption:
     def _victims(
         self, state: CycleState, pod: Pod, name: str, budgets: Sequence[PodDisruptionBudget]
     ) -> _Candidate | Status:
-        """The fewest and least important pods of the node without which the pod fits, or why that can't be."""
+        """Return the smallest and least important set of victims that makes the pod fit, or the reason for none."""
         node = self._cache.node(name)
         lower = [other for other in node.pods.values() if _priority(other) < _priority(pod)] if node else []
         if node is None or not lower:
@@ -203,7 +203,7 @@ class DefaultPreemption:
                     violations += index < len(guarded)
             victims = [other for other in by_importance if other.metadata.uid in gone]
         finally:
-            # What PreFilter counted is for the cluster as it is.
+            # PreFilter counted the whole cluster, so subtract the pods that are gone in this dry run.
             for other in gone.values():
                 framework.add_pod(state, pod, other, trial)
         if not victims:
@@ -224,9 +224,10 @@ def _started(pod: Pod) -> str:
 
 
 def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
-    """The pods first that it would be worst to evict: of high priority, then long running.
+    """Sort the pods by importance: high priority first, then long running.
 
-    Of those that have not started the last one comes first: for upstream they start when it looks at them.
+    Among pods that have not started the last one is first, because upstream uses the current time as their
+    start.
     """
 
     def importance(item: tuple[int, Pod]) -> tuple[int, str, int]:
@@ -237,7 +238,7 @@ def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def _cheapest(candidates: Sequence[_Candidate]) -> _Candidate:
-    """Upstream's pickOneNodeForPreemption; what is equal in all of that is settled by the name."""
+    """Return the cheapest candidate (upstream's pickOneNodeForPreemption). Ties are broken by name."""
     costs = {candidate.node: _cost(candidate) for candidate in candidates}
     least = min(costs.values())
     left = [candidate for candidate in candidates if costs[candidate.node] == least]
@@ -247,11 +248,11 @@ def _cheapest(candidates: Sequence[_Candidate]) -> _Candidate:
 
 def _cost(candidate: _Candidate) -> tuple[int, int, int, int]:
     priorities = [_priority(victim) for victim in candidate.victims]
-    # Shifted, so that of victims with negative priorities fewer are better, too.
+    # Shift priorities so that fewer victims are better even if their priorities are negative.
     return candidate.violations, max(priorities), sum(p + (1 << 31) for p in priorities), len(priorities)
 
 
 def _earliest_start(candidate: _Candidate) -> str:
-    """When the first of the node's most important victims started."""
+    """Return the start time of the node's most important victim that started first."""
     highest = max(map(_priority, candidate.victims))
     return min(_started(victim) for victim in candidate.victims if _priority(victim) == highest)

@@ -1,7 +1,7 @@
-"""What preemption would do on nodes, kept for pods of equal signature as long as those nodes do not change.
+"""Results of preemption dry runs, cached for pods with equal signatures until the nodes change.
 
-Upstream tries the nodes in parallel each time (``DryRunPreemption`` in ``pkg/scheduler/framework/preemption``);
-one after the other that takes long where many pods preempt.
+Upstream tries the nodes in parallel each time (``DryRunPreemption`` in
+``pkg/scheduler/framework/preemption``). Trying them one after the other takes long if many pods preempt.
 """
 
 from collections.abc import Hashable
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class DryRuns(Generic[T]):
-    """Results by node, for one signature; ``circumstances`` is what else they depend on."""
+    """Results by node for one signature. ``circumstances`` is everything else that they depend on."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
@@ -22,7 +22,7 @@ class DryRuns(Generic[T]):
         self._results: dict[str, T] = {}
 
     def refresh(self, circumstances: Hashable) -> None:
-        """Forget the nodes that changed; all if the circumstances are others."""
+        """Forget the results of nodes that changed, or all of them if the circumstances changed."""
         changed = self._cache.changed_since(self._position)
         if changed is None or circumstances != self._circumstances:
             self._results.clear()
@@ -33,9 +33,9 @@ class DryRuns(Generic[T]):
         self._circumstances = circumstances
 
     def get(self, name: str) -> T | None:
-        """What was found for the node, if that still holds."""
+        """Return the cached result for the node, or None."""
         return self._results.get(name)
 
     def keep(self, name: str, result: T) -> None:
-        """Keep what was found for the node as it is now."""
+        """Cache the result for the current state of the node."""
         self._results[name] = result

@@ -1,7 +1,7 @@
 """The evictor: deletes preemption victims concurrently with the scheduling loop.
 
-Mirrors upstream's ``pkg/scheduler/framework/preemption/executor.go``. The last victim goes when all others have:
-its deletion is the event that activates the preemptor.
+Mirrors upstream's ``pkg/scheduler/framework/preemption/executor.go``. The last victim is deleted after all
+others, because its deletion is the event that activates the preemptor.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ _log = logger(__name__)
 
 
 class Evictor:
-    """Has victims go; meanwhile the pod that they go for is not tried.
+    """Evicts victims. Meanwhile the preemptor is not tried.
 
-    ``activate`` has pods tried again now; ``newest`` gives a pod as the informer has it, by its key.
-    ``measured``: the service's metrics count victims.
+    ``activate`` retries pods now. ``newest`` returns the informer's pod with that key. ``measured``: count
+    victims in the service's metrics.
     """
 
     def __init__(
@@ -60,28 +60,29 @@ class Evictor:
         self._activate = activate
         self._newest = newest
         self._measured = measured
-        # For which pods victims are being evicted, each with the last of them once all others were.
+        # The pods for which victims are being evicted, each with the last victim once all others were
+        # evicted.
         self._running: dict[str, Pod | None] = {}
 
     def is_running(self, uid: str) -> bool:
-        """Whether victims are still being evicted for the pod of that uid."""
+        """True if victims are still being evicted for the pod with that uid."""
         if uid not in self._running:
             return False
         last = self._running[uid]
         if last is None:
             return True
-        # Its deletion may be observed before the request for it is answered, and no event would follow.
+        # The deletion may be observed before its request is answered. No event would follow in that case.
         newest = self._newest(last.key)
         return newest is not None and newest.metadata.deletion_timestamp is None
 
     def start(self, pod: Pod, node_name: str, victims: Sequence[Pod]) -> None:
-        """Have the victims evicted from the node, those apart that are on their way out already."""
+        """Evict the victims from the node, except those that are already terminating."""
         if self._measured:
             VICTIMS.observe(len(victims))
         self._start(_Cause((pod,), pod.metadata.uid, "pod", "pod", node_name), victims)
 
     def start_for_group(self, group: GroupAttempt, victims: Sequence[Pod]) -> None:
-        """Have the victims evicted for the group's pods, wherever they are."""
+        """Evict the victims for the group's pods on any node."""
         if self._measured:
             observe_group_victims(len(victims))
         self._start(_Cause(tuple(group.pods), group.uid, group.kind, "pod group", "cluster"), victims)
@@ -138,7 +139,7 @@ class Evictor:
         await self._client.delete(PODS, meta.name, meta.namespace, uid=meta.uid)
 
     async def _end_nominations(self, pod: Pod, node_name: str) -> None:
-        """Pods of lower priority that the node was made free for find another place sooner if they look for one."""
+        """Clear the nominations of pods of lower priority on the node, so that they look for another node."""
         for other in self._nominations.on(node_name):
             if (other.spec.priority or 0) >= (pod.spec.priority or 0):
                 continue
@@ -151,7 +152,10 @@ class Evictor:
 
 @dataclass(frozen=True, slots=True)
 class _Cause:
-    """For which pods victims go; the rest is for texts: ``what`` and its ``uid``, a ``noun`` for it, and the place."""
+    """The pods for which victims are evicted. The other fields are for texts.
+
+    ``what`` and ``uid`` identify the preemptor, ``noun`` describes it, ``place`` is where it preempts.
+    """
 
     pods: tuple[Pod, ...]
     uid: str

@@ -14,9 +14,9 @@ from dra_scheduler.framework.status import Status, unresolvable
 
 
 class GangScheduling:
-    """Keeps pods out of the queue whose pod group doesn't exist, or whose gang isn't complete enough.
+    """Keeps pods out of the active queue while their pod group does not exist or their gang is incomplete.
 
-    ``trees``: a group with a parent is a part of that (gate CompositePodGroup).
+    ``trees``: a group with a parent is a part of it (gate CompositePodGroup).
     """
 
     name = "GangScheduling"
@@ -66,7 +66,7 @@ class GangScheduling:
         return self.pre_enqueue(pod) is None
 
     def _together(self, one: GroupId, other: GroupId) -> bool:
-        """Whether the groups are in the same tree."""
+        """True if the groups are in the same tree."""
         if one == other or not self._trees:
             return one == other
         root = self._groups.root_of(one)

@@ -1,8 +1,9 @@
-"""Preemption for groups of pods: evicts what is less important, wherever it is, so that the group fits as a whole.
+"""Preemption for groups of pods: evicts less important pods on any node so that the whole group fits.
 
-Mirrors upstream's ``pkg/scheduler/framework/preemption/podgrouppreemption.go`` (1.37). The group is tried once, without
-any pod of lower priority; then these come back one after the other, the most important first, as long as the group's
-pods still fit where they were put. Devices of victims are not free before they are gone, so none are evicted for them.
+Mirrors upstream's ``pkg/scheduler/framework/preemption/podgrouppreemption.go`` (1.37). The group is tried
+once without any pod of lower priority. Then these pods are put back one after the other, the most important
+first, as long as the group's pods still fit in their places. Devices of victims are not free until the
+victims are deleted, so no pods are evicted for devices.
 """
 
 import asyncio
@@ -29,7 +30,7 @@ _NOT_STARTED = "~"
 
 @dataclass(slots=True)
 class _Unit:
-    """Pods that go together or stay: one, or a group whose disruption mode is all."""
+    """Pods that are evicted together: a single pod, or a group with disruption mode "all"."""
 
     priority: int
     rank: int
@@ -41,15 +42,15 @@ class _Unit:
 
     @property
     def importance(self) -> tuple[int, int, int, str]:
-        """Smaller for what it would be worse to evict."""
+        """A sort key that is smaller for more important units."""
         started = min(pod.status.start_time or _NOT_STARTED for pod in self.pods)
         return -self.priority, -self.rank, -len(self.pods), started
 
 
 class GroupPreemption:
-    """Finds the victims and has them evicted.
+    """Finds victims and evicts them.
 
-    ``took`` is how many seconds the last search for them took; None: it came to none.
+    ``took`` is the duration of the last search in seconds, or None if it found no victims.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class GroupPreemption:
         self.took: float | None = None
 
     async def run(self, attempt: GroupAttempt) -> tuple[dict[str, str], Status]:
-        """The nodes that the group's pods are nominated for, by their uids, and how it went."""
+        """Return the nodes that the group's pods are nominated for, by pod uid, and a status."""
         self.took = None
         if not attempt.preempts:
             return {}, unschedulable("not eligible due to preemptionPolicy=Never.")
@@ -95,7 +96,7 @@ class GroupPreemption:
         return {one.pod.metadata.uid: one.node_name for one in assignments}, Status(Code.SUCCESS, (text,))
 
     def _waits(self, attempt: GroupAttempt) -> bool:
-        """Whether a pod that was preempted for the group is still on its way out."""
+        """True if a pod that was preempted for the group is still terminating."""
         names = {self._cache.nominations.node_of(pod.metadata.uid) for pod in attempt.pods} - {""}
         nodes = filter(None, map(self._cache.node, names))
         return any(
@@ -112,7 +113,7 @@ class GroupPreemption:
         return list(found.values())
 
     def _unit_of(self, pod: Pod) -> tuple[str, _Unit]:
-        """What the pod is evicted with, without pods, and a uid for it."""
+        """Return a uid for the unit that the pod is evicted with, and the unit without pods."""
         key = group_key(pod)
         above = self._groups.above(key) if key is not None else []
         if not above:
@@ -127,7 +128,7 @@ class GroupPreemption:
         return whole.metadata.uid, _Unit(whole.spec.priority or 0, rank)
 
     async def _victims(self, units: Sequence[_Unit], assignments: Sequence[Assignment]) -> list[Pod]:
-        """The pods that have to go, the most important first; the others are there again."""
+        """Return the victims, the most important first. All other pods are put back."""
         ordered = sorted(units, key=lambda unit: unit.importance)
         pods = [pod for unit in ordered for pod in unit.pods]
         violating, _ = split_by_budgets(pods, tuple(self._budgets()))
@@ -138,12 +139,12 @@ class GroupPreemption:
             if not await self._fit(assignments):
                 self._cache.hide(unit.uids)
                 gone.append(unit)
-            # Bindings and informers get their turn.
+            # Let bindings and informers run.
             await asyncio.sleep(0)
         return [pod for unit in sorted(gone, key=lambda unit: unit.importance) for pod in unit.pods]
 
     async def _fit(self, assignments: Sequence[Assignment]) -> bool:
-        """Whether each pod fits on its node, with those before it on theirs."""
+        """True if each pod fits on its node with the earlier ones on theirs."""
         framework, done = self._framework(), list[tuple[Pod, CycleState]]()
         states: dict[str | None, CycleState] = {}
         try:
@@ -174,7 +175,7 @@ class GroupPreemption:
 
 
 def is_preempted(pod: Pod) -> bool:
-    """Whether the pod is on its way out because another needs its place."""
+    """True if the pod is terminating because the scheduler preempted it."""
     return pod.metadata.deletion_timestamp is not None and any(
         condition.type == "DisruptionTarget"
         and condition.status == "True"

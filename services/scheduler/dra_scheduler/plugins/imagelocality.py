@@ -14,13 +14,13 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status
 
 _MIB = 1024 * 1024
-# Less than the one counts as nothing; more than the other, for each container, as no more.
+# A smaller total counts as nothing. A larger size per container counts as the maximum.
 _LEAST = 23 * _MIB
 _MOST = 1000 * _MIB
 
 
 class ImageLocality:
-    """Scores by the size of the images that are there, and how many nodes have them."""
+    """Scores by the size of the images that the node has, and by the number of nodes that have them."""
 
     name = "ImageLocality"
 
@@ -50,5 +50,5 @@ def _images(pod: Pod) -> list[str]:
 
 
 def _with_tag(name: str) -> str:
-    """The name as nodes report it: with a tag or digest."""
+    """Return the name as nodes report it: with a tag or digest."""
     return name if name.rfind(":") > name.rfind("/") else f"{name}:latest"

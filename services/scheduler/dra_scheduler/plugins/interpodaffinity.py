@@ -31,12 +31,12 @@ _Domain = tuple[str, str]
 
 @dataclass(slots=True)
 class _Counts:
-    """How many pods there are in each domain that satisfy the pod's terms, or whose terms it would violate."""
+    """The numbers of pods in each domain that satisfy the pod's terms, or whose terms it would violate."""
 
     affinity: list[Term] = field(default_factory=list)
     anti_affinity: list[Term] = field(default_factory=list)
-    # Domains with a pod that satisfies all affinity terms; with one that an anti-affinity term is about; and with one
-    # whose own anti-affinity is about this pod.
+    # Domains with a pod that satisfies all affinity terms, with a pod that matches an anti-affinity term, and
+    # with a pod whose own anti-affinity matches this pod.
     wanted: Counter[_Domain] = field(default_factory=Counter)
     unwanted: Counter[_Domain] = field(default_factory=Counter)
     forbidden: Counter[_Domain] = field(default_factory=Counter)
@@ -44,10 +44,10 @@ class _Counts:
 
 
 class InterPodAffinity:
-    """Filters by required affinity and anti-affinity, of the pod and against it, and scores by preferred.
+    """Filters by required affinity and anti-affinity in both directions, and scores by preferred terms.
 
-    ``args`` says how much a pod likes one whose required affinity it satisfies, and whether what other pods prefer
-    counts for a pod that prefers nothing.
+    ``args`` has the weight of other pods' required affinity, and whether other pods' preferences count for a
+    pod without preferences.
     """
 
     name = "InterPodAffinity"
@@ -69,7 +69,7 @@ class InterPodAffinity:
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
-        # With affinities anywhere a verdict depends on pods of other nodes.
+        # If any pod has affinity terms, a verdict depends on pods of other nodes.
         return () if self._without_affinity(pod) else None
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
@@ -90,7 +90,7 @@ class InterPodAffinity:
         return None, None
 
     def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None:
-        """``other`` comes to the node (``change`` 1) or leaves it (-1)."""
+        """Count ``other`` as added to the node (``change`` 1) or removed from it (-1)."""
         counts = state.read(self.name, _Counts)
         if counts is not None and node.node is not None:
             self._count_wishes(counts, node.node, other, change)
@@ -136,7 +136,7 @@ class InterPodAffinity:
             return False
         if all(value is not None and counts.wanted[key, value] for key, value in domains):
             return True
-        # The first of a group of pods that want to be together has no pod to match.
+        # The first of several pods with affinity to each other has no pod to match.
         return not any(counts.wanted.values()) and counts.satisfies_itself
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
@@ -182,7 +182,7 @@ class InterPodAffinity:
         )
 
     def _may_matter(self, pod: Pod, event: Event) -> bool:
-        """As upstream's hint, which distinguishes pods that come from pods that go."""
+        """Decide whether the pod event may matter, as upstream's hint does for added, changed and deleted pods."""
         if event.old is None:
             return self._selected(pod, required_affinity(pod), event.new)
         anti = required_anti_affinity(pod)
@@ -196,13 +196,14 @@ class InterPodAffinity:
         )
 
     def _selected(self, owner: Pod, specs: Sequence[PodAffinityTerm], other: Pod) -> bool:
-        """Whether all of the terms are about the other pod; none are, if there are none."""
+        """True if all of the terms match the other pod. False if there are no terms."""
         return bool(specs) and all(term(owner, s).selects(other, self._namespace_labels) for s in specs)
 
 
 def _domains_change(pod: Pod, event: Event) -> bool:
     if event.old is None:
-        # It may be free of what the pod keeps away from; upstream doesn't regard what keeps away from the pod.
+        # The domain may be free of pods that the pod avoids. As upstream, pods that avoid this pod are
+        # ignored.
         return bool(required_anti_affinity(pod)) or any(
             spec.topology_key in event.new.metadata.labels for spec in required_affinity(pod)
         )

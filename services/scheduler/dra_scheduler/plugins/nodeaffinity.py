@@ -29,7 +29,7 @@ from dra_scheduler.plugins.nodehints import comes_to_do
 class NodeAffinity:
     """Filters by ``nodeSelector`` and required node affinity, and scores by preferred node affinity.
 
-    ``args`` may add affinity that every pod has.
+    ``args`` may add affinity to every pod.
     """
 
     name = "NodeAffinity"
@@ -79,7 +79,7 @@ class NodeAffinity:
 
 
 class NodeName:
-    """Filters by ``spec.nodeName``, for pods that go through scheduling although they have one."""
+    """Filters by ``spec.nodeName``, for pods that are scheduled although they have one."""
 
     name = "NodeName"
 

@@ -19,7 +19,7 @@ class NodeDeclaredFeatures:
     name = "NodeDeclaredFeatures"
 
     def events_to_register(self) -> Sequence[Interest]:
-        # What a pod needs follows from fields that don't change.
+        # The needs of a pod follow from immutable fields.
         return (Interest(Kind.NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),)
 
     def sign(self, pod: Pod) -> Hashable:
@@ -41,7 +41,7 @@ class NodeDeclaredFeatures:
 
 
 def _needed(pod: Pod) -> frozenset[str]:
-    """The features of component-helpers' nodedeclaredfeatures that matter to scheduling."""
+    """Return the features of component-helpers' nodedeclaredfeatures that matter to scheduling."""
     spec, needed = pod.spec, set()
     if any(
         rule.action == "RestartAllContainers"

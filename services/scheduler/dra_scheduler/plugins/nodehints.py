@@ -10,14 +10,14 @@ from dra_scheduler.framework.state import CycleState
 
 
 def would_do(plugin: FilterPlugin, pod: Pod, node: Node) -> bool:
-    """Whether the plugin would let the pod have the node if it were empty."""
+    """True if the plugin would accept the pod on the empty node."""
     info = NodeInfo(node.metadata.name)
     info.set_node(node)
     return plugin.filter(CycleState(), pod, info) is None
 
 
 def comes_to_do(plugin: FilterPlugin) -> Hint:
-    """A node is worth another try if the plugin would let the pod have it, and would not have before it changed."""
+    """Return a hint: retry if the plugin accepts the node now and did not accept it before the change."""
 
     def hint(pod: Pod, event: Event) -> bool:
         return would_do(plugin, pod, event.new) and (

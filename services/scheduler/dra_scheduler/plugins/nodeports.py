@@ -46,7 +46,7 @@ def _taken(wanted: HostPort, node: NodeInfo) -> bool:
 
 
 def conflict(one: HostPort, other: HostPort) -> bool:
-    """Whether a node can't have both."""
+    """True if both ports cannot be used on the same node."""
     same = one[0] == other[0] and one[2] == other[2]
     return same and (one[1] == other[1] or _ANY in (one[1], other[1]))
 

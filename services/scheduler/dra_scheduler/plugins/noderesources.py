@@ -38,7 +38,7 @@ from dra_scheduler.plugins.scoringstrategy import strategy
 _CPU_AND_MEMORY = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
 
 Devices = Callable[[str, Node], tuple[int, int]]
-"""How many devices a node has for an extended resource that DRA provides, and how many of them are in use."""
+"""Returns the number of a node's devices for an extended resource that DRA provides, and how many are in use."""
 
 
 def _no_devices(_resource: str, _node: Node) -> tuple[int, int]:
@@ -48,9 +48,9 @@ def _no_devices(_resource: str, _node: Node) -> tuple[int, int]:
 def shortfalls(
     needs: Mapping[str, int], node: NodeInfo, delegated: Callable[[str], bool] = lambda _: False
 ) -> list[tuple[str, bool]]:
-    """What the node lacks for the needs, in upstream's words, each with whether even the empty node would.
+    """Return the reasons why the node lacks resources, in upstream's words. True: even the empty node lacks them.
 
-    ``delegated`` says which resources the node itself need not have, because device classes provide them.
+    ``delegated`` is true for resources that device classes provide, which the node itself need not have.
     """
     missing: list[tuple[str, bool]] = []
     names = [name for name in (CPU, MEMORY, EPHEMERAL_STORAGE) if name in needs]
@@ -68,10 +68,10 @@ def shortfalls(
 
 
 class NodeResourcesFit:
-    """Filters by what is left of the node's resources, and compares nodes by the strategy of ``args``.
+    """Filters by the remaining resources of the node, and scores nodes by the strategy of ``args``.
 
-    ``delegated`` says whether a resource is one that device classes stand for. Where the node itself has none of it,
-    ``devices`` are compared.
+    ``delegated`` is true for resources that device classes provide. If the node itself has none of such a
+    resource, its ``devices`` are scored.
     """
 
     name = "NodeResourcesFit"
@@ -114,7 +114,7 @@ class NodeResourcesFit:
         return tuple(sorted(pod_requests(pod).items())), tuple(sorted(scoring_requests(pod).items()))
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
-        # What claims take from the node depends on the node; DynamicResources checks that.
+        # Node resources of claims depend on the node. DynamicResources checks them.
         state.write(self.name, pod_requests(pod, claims=False))
         return None, None
 
@@ -142,7 +142,7 @@ class NodeResourcesFit:
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """By the strategy, over the resources that the node has of those that it looks at."""
+        """Score the node by the strategy, over those scored resources that the node has."""
         needs: Amounts = state.read("comparable requests", dict) or {}
         found = []
         for resource in self._scored:
@@ -155,7 +155,7 @@ class NodeResourcesFit:
 
 
 def _totals(node: NodeInfo, name: str, requested: Amounts, devices: Devices) -> tuple[int, int]:
-    """How much the node has of the resource, and how much of that is in use."""
+    """Return the node's amount of the resource, and the amount in use."""
     allocatable = node.allocatable.get(name, 0)
     if not allocatable and "/" in name and node.node is not None:
         return devices(name, node.node)
@@ -163,12 +163,12 @@ def _totals(node: NodeInfo, name: str, requested: Amounts, devices: Devices) -> 
 
 
 def _counts(name: str, needs: Amounts) -> bool:
-    """Whether the resource says something about nodes: an extended one does to pods that ask for it."""
+    """True if the resource counts for the score. An extended one only counts for pods that request it."""
     return "/" not in name or bool(needs.get(name)) or not is_extended(name)
 
 
 class NodeResourcesBalancedAllocation:
-    """Prefers nodes where the resources would be used up evenly: CPU and memory, unless ``args`` has others."""
+    """Prefers nodes whose resources would be used evenly: CPU and memory, unless ``args`` has others."""
 
     name = "NodeResourcesBalancedAllocation"
 
@@ -185,15 +185,15 @@ class NodeResourcesBalancedAllocation:
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         needs = pod_requests(pod)
         if not any(needs.get(name) for name in self._resources):
-            return SKIP  # a best-effort pod doesn't change the balance
+            return SKIP  # a best-effort pod does not change the balance
         state.write(self.name, needs)
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Around 75 where the pod changes little, more where the balance gets better and less where it gets worse."""
+        """Return about 75 if the pod hardly changes the balance, more if it improves and less if it gets worse."""
         needs: Amounts = state.read(self.name, dict) or {}
         half = MAX_NODE_SCORE // 2
-        # What the pod doesn't ask for is compared neither with it nor without it.
+        # Resources that the pod does not request are left out on both sides.
         asked = [name for name in self._resources if _counts(name, needs)]
         return half + (half + self._balance(node, asked, needs) - self._balance(node, asked, {})) // 2
 
@@ -203,7 +203,7 @@ class NodeResourcesBalancedAllocation:
 
 
 def _balance(parts: Sequence[tuple[int, int]]) -> int:
-    """100 where equal parts of the resources are in use, less the more they differ; ``parts``: in use, and all."""
+    """Return 100 if equal fractions of the resources are in use, less the more they differ."""
     fractions = [min(1.0, used / allocatable) for used, allocatable in parts if allocatable]
     deviation = 0.0
     if len(fractions) == 2:

@@ -10,13 +10,13 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod, PodAffinityTerm
 from dra_shared.selectors import LabelSelector, label_selector
 
-# The labels of a namespace, by its name.
+# Returns the labels of the namespace with that name.
 NamespaceLabels = Callable[[str], Mapping[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A pod affinity term made ready to be asked."""
+    """A pod affinity term with parsed selectors."""
 
     selector: LabelSelector
     namespaces: frozenset[str]
@@ -24,7 +24,7 @@ class Term:
     topology_key: str
 
     def selects(self, pod: Pod, namespace_labels: NamespaceLabels) -> bool:
-        """Whether the term is about the pod."""
+        """True if the term matches the pod."""
         namespace = pod.metadata.namespace
         if namespace not in self.namespaces and not self.namespace_selector.matches(
             namespace_labels(namespace)
@@ -33,12 +33,12 @@ class Term:
         return self.selector.matches(pod.metadata.labels)
 
     def domain(self, node: Node) -> str | None:
-        """The node's topology domain; None: it is in none."""
+        """Return the node's topology domain, or None if it has none."""
         return node.metadata.labels.get(self.topology_key)
 
 
 def term(owner: Pod, spec: PodAffinityTerm) -> Term:
-    """The term of ``owner``'s affinity; its own namespace counts where it names none."""
+    """Return the term of ``owner``'s affinity. Its own namespace applies if the term names none."""
     own_only = not spec.namespaces and spec.namespace_selector is None
     namespaces = frozenset((owner.metadata.namespace,)) if own_only else frozenset(spec.namespaces)
     selector = with_label_keys(
@@ -58,9 +58,9 @@ def with_label_keys(
     match: Sequence[str],
     mismatch: Sequence[str] = (),
 ) -> LabelSelectorSpec | None:
-    """The selector narrowed to pods with (or without) the same values of some labels as the pod itself.
+    """Return the selector limited to pods with (or without) the pod's own values of some labels.
 
-    The API server does that for affinity terms when a pod is created; narrowing twice makes no difference.
+    The API server does this for affinity terms when a pod is created. Doing it twice makes no difference.
     """
     if selector is None or not (match or mismatch):
         return selector
@@ -74,7 +74,7 @@ def with_label_keys(
 
 
 def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required affinity."""
+    """Return the terms of required affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_affinity is None:
         return ()
@@ -82,7 +82,7 @@ def required_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
-    """The terms of required anti-affinity."""
+    """Return the terms of required anti-affinity."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.pod_anti_affinity is None:
         return ()
@@ -90,7 +90,7 @@ def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
 
 
 def preferred(pod: Pod) -> list[tuple[PodAffinityTerm, int]]:
-    """The terms that the pod would like to be satisfied, with weights; negative ones for anti-affinity."""
+    """Return the preferred terms with weights, which are negative for anti-affinity."""
     affinity = pod.spec.affinity
     found: list[tuple[PodAffinityTerm, int]] = []
     if affinity is not None and affinity.pod_affinity is not None:

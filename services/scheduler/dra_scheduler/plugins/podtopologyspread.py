@@ -27,7 +27,7 @@ from dra_scheduler.plugins.siblings import Siblings
 from dra_scheduler.plugins.tainttoleration import untolerated
 
 _HOSTNAME = "kubernetes.io/hostname"
-# For pods without constraints of their own, among the pods of their services and controllers.
+# Constraints for pods without their own, among the pods of their services and controllers.
 _SYSTEM_DEFAULTS = (
     TopologySpreadConstraint(topology_key=_HOSTNAME, max_skew=3, when_unsatisfiable="ScheduleAnyway"),
     TopologySpreadConstraint(
@@ -39,23 +39,23 @@ _MISMATCH = "node(s) didn't match pod topology spread constraints"
 
 @dataclass(slots=True)
 class _Spread:
-    """One constraint, and how many pods it counts in each domain that is in play."""
+    """A constraint, and the number of pods that it counts in each eligible domain."""
 
     spec: TopologySpreadConstraint
     selector: LabelSelector
     counts: Counter[str] = field(default_factory=Counter)
     domains: set[str] = field(default_factory=set)
-    # How much a pod counts in scoring.
+    # The weight of one pod in scoring.
     weight: float = 0.0
 
     def least(self) -> int:
-        """The fewest pods that any domain has; 0 while there are fewer domains than there should be."""
+        """Return the smallest number of pods in any domain, or 0 if there are fewer than ``minDomains`` domains."""
         if len(self.domains) < (self.spec.min_domains or 1):
             return 0
         return min((self.counts[domain] for domain in self.domains), default=0)
 
     def concerns(self, pod: Pod, other: Pod) -> bool:
-        """Whether ``other`` counts for ``pod``."""
+        """True if ``other`` is counted for ``pod``."""
         return (
             other.metadata.namespace == pod.metadata.namespace
             and other.metadata.deletion_timestamp is None
@@ -63,11 +63,11 @@ class _Spread:
         )
 
     def matching(self, pod: Pod, node: NodeInfo) -> int:
-        """How many of the node's pods count for ``pod``."""
+        """Return the number of the node's pods that are counted for ``pod``."""
         return sum(self.concerns(pod, other) for other in node.pods.values())
 
     def weigh(self, pod: Pod, node: NodeInfo) -> float:
-        """How much speaks against the node."""
+        """Return the raw score of the node. Higher is worse."""
         key = self.spec.topology_key
         domain = _labels(node).get(key)
         if domain is None:
@@ -77,9 +77,10 @@ class _Spread:
 
 
 class PodTopologySpread:
-    """Filters by constraints that must hold, and scores by those that should.
+    """Filters by required constraints and scores by soft ones.
 
-    A pod without constraints has those of ``args``, or else the system's, among its services' and controller's pods.
+    A pod without constraints has those of ``args``, or else the system's, among the pods of its services and
+    controller.
     """
 
     name = "PodTopologySpread"
@@ -135,7 +136,7 @@ class PodTopologySpread:
         return None
 
     def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None:
-        """``other`` comes to the node (``change`` 1) or leaves it (-1)."""
+        """Count ``other`` as added to the node (``change`` 1) or removed from it (-1)."""
         spreads: list[_Spread] = state.read(self.name, list) or []
         assert node.node is not None
         labels = node.node.metadata.labels
@@ -153,14 +154,14 @@ class PodTopologySpread:
         return None
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
-        """Nothing by itself: which domains count depends on which nodes can take the pod."""
+        """Return 0: the domains that count depend on the set of feasible nodes, which normalize knows."""
         return 0
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
-        """More pods already in the node's domains, weighted by how many domains there are, is worse."""
+        """Score the nodes: more matching pods in a node's domains, weighted by the number of domains, are worse."""
         wishes: list[_Spread] = state.read("soft spreads", list) or []
         candidates = [node for name in scores if (node := self._cache.node(name)) is not None]
-        # System defaults apply to a node as far as it has the labels.
+        # System default constraints apply to a node only for labels that it has.
         strict = bool(pod.spec.topology_spread_constraints) or not self._system
         qualified = [n for n in candidates if not strict or _has_labels(n, wishes)]
         counted = [node for node in self._cache.nodes() if not strict or _has_labels(node, wishes)]
@@ -176,7 +177,7 @@ class PodTopologySpread:
         }
 
     def _unsized(self, pod: Pod, when: str) -> list[_Spread]:
-        """The pod's constraints of that kind, its own or the default ones, with nothing counted."""
+        """Return the pod's constraints of that kind, its own or the default ones, without counts."""
         if not pod.spec.topology_spread_constraints:
             defaults = [spec for spec in self._defaults if spec.when_unsatisfiable == when]
             selector = self._siblings(pod) if defaults else None
@@ -209,7 +210,7 @@ class PodTopologySpread:
                     spread.counts[domain] += spread.matching(pod, node)
         return spreads
 
-    # Hints of the queue
+    # Queueing hints
 
     def _may_matter(self, pod: Pod, event: Event) -> bool:
         others = [other for other in (event.old, event.new) if other is not None]

@@ -1,4 +1,4 @@
-"""The plugins that there are, and the framework of a profile (``pkg/scheduler/framework/plugins/registry.go``)."""
+"""The existing plugins, and the framework of a profile (``pkg/scheduler/framework/plugins/registry.go``)."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -54,13 +54,13 @@ from dra_scheduler.plugins.volumes.volumebinding import VolumeBinding
 from dra_scheduler.plugins.volumes.volumerestrictions import VolumeRestrictions
 from dra_scheduler.plugins.volumes.volumezone import VolumeZone
 
-# Without binding conditions there is nothing that a claim's binding waits for so long.
+# Without binding conditions, nothing in a claim's binding takes this long.
 _BINDING_TIMEOUT = seconds(600)
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What plugins work with. ``measured``: the service's metrics count what they do."""
+    """The dependencies of plugins. ``measured``: count their actions in the service's metrics."""
 
     gates: FeatureGates
     cache: Cache
@@ -84,14 +84,14 @@ class Parts:
 
 @dataclass(frozen=True)
 class ProfileFramework:
-    """A profile's plugins, and the one among them that other parts of the scheduler need."""
+    """A profile's framework, and the plugin that other parts of the scheduler need."""
 
     framework: Framework
     dynamic_resources: DynamicResources
 
 
 def new_framework(parts: Parts, profile: Profile) -> ProfileFramework:
-    """The framework of the profile, with plugins of its own."""
+    """Create the framework of the profile with its own plugins."""
     dynamic_resources = _dynamic_resources(parts, profile)
     rivals = Rivals(parts.manager, parts.client, parts.clock, dynamic_resources, parts.cache.node)
     dynamic_resources.deallocator.on_loss = lambda pod, claim: parts.spawn(rivals.restore(pod, claim))
@@ -112,7 +112,7 @@ def new_framework(parts: Parts, profile: Profile) -> ProfileFramework:
 
 
 def _with_rivals(names: Sequence[str]) -> list[str]:
-    """Rivals, which no profile knows of, come right after what they check."""
+    """Insert Rivals, which profiles do not name, directly after the plugin that it checks."""
     with_rivals: list[str] = []
     for name in names:
         with_rivals += (name, Rivals.name) if name == DynamicResources.name else (name,)
@@ -129,7 +129,7 @@ def _dynamic_resources(parts: Parts, profile: Profile) -> DynamicResources:
         recorder=parts.recorder,
         clock=parts.clock,
         stopwatch=parts.stopwatch,
-        # Zero disables it, too.
+        # Zero also disables it.
         filter_timeout=args.filter_timeout.seconds if args.filter_timeout else None,
         binding_timeout=(args.binding_timeout or _BINDING_TIMEOUT).seconds,
     )
@@ -163,7 +163,7 @@ def _preemption(parts: Parts, profile: Profile, framework: Callable[[], Framewor
 
 
 def _node_plugins(parts: Parts, profile: Profile) -> list[Plugin]:
-    """Those that look at the node and the pods there."""
+    """Return the plugins that examine the node and its pods."""
     cache, manager = parts.cache, parts.manager
     extended = parts.gates.enabled("DRAExtendedResource")
     devices = {"devices": ClassDevices(manager)} if extended else {}

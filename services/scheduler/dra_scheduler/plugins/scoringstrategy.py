@@ -1,4 +1,4 @@
-"""How NodeResourcesFit compares nodes: by what would be left, by what would be in use, or by a shape.
+"""The strategies of NodeResourcesFit: by free resources, by used resources, or by a shape.
 
 Mirrors upstream's ``least_allocated.go``, ``most_allocated.go`` and ``requested_to_capacity_ratio.go`` of
 ``pkg/scheduler/framework/plugins/noderesources``.
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 from dra_scheduler.componentconfig.types import ScoringStrategy, UtilizationShapePoint
 from dra_scheduler.framework.plugin import MAX_NODE_SCORE
 
-# One resource's score: of what would be requested of the node, and what it has, which is not 0.
+# Returns the score for one resource from the requested and the allocatable amount, which is not 0.
 _Score = Callable[[int, int], int]
-# The node's score: (weight, requested, allocatable) for each resource that it has.
+# Returns the node's score from (weight, requested, allocatable) of each resource that it has.
 Strategy = Callable[[Sequence[tuple[int, int, int]]], int]
 
 _MAX_SHAPE_SCORE = 10
@@ -20,7 +20,7 @@ _MAX_UTILIZATION = 100
 
 
 def strategy(settings: ScoringStrategy) -> Strategy:
-    """The function that the strategy stands for."""
+    """Return the scoring function of the strategy."""
     ratio = settings.requested_to_capacity_ratio
     if settings.type == "RequestedToCapacityRatio" and ratio is not None:
         by_shape = _by_shape(ratio.shape or ())
@@ -44,11 +44,11 @@ def _mean(score: _Score, resources: Sequence[tuple[int, int, int]]) -> int:
 
 
 def _rounded_mean(score: _Score, resources: Sequence[tuple[int, int, int]]) -> int:
-    """Resources whose score is 0 don't count."""
+    """Return the rounded mean score. Resources with score 0 do not count."""
     scored = [(weight, score(requested, allocatable)) for weight, requested, allocatable in resources]
     weights = sum(weight for weight, found in scored if found > 0)
     total = sum(weight * found for weight, found in scored if found > 0)
-    # Go's math.Round: halves go up.
+    # Like Go's math.Round, halves are rounded up.
     return (2 * total + weights) // (2 * weights) if weights else 0
 
 
@@ -65,12 +65,12 @@ def _by_shape(points: Sequence[UtilizationShapePoint]) -> _Score:
 
 
 def _at(shape: Sequence[tuple[int, int]], utilization: int) -> int:
-    """The broken line's height (helper.BuildBrokenLinearFunction)."""
+    """Return the height of the broken line (helper.BuildBrokenLinearFunction)."""
     if utilization <= shape[0][0]:
         return shape[0][1]
     for (left, low), (right, high) in itertools.pairwise(shape):
         if utilization <= right:
-            # Go's division goes towards zero.
+            # Go's division rounds towards zero.
             rise, run = (high - low) * (utilization - left), right - left
             return low + (rise // run if rise >= 0 else -(-rise // run))
     return shape[-1][1]

@@ -16,14 +16,14 @@ from dra_shared.selectors import LabelSelector, SelectorError, label_selector
 
 T = TypeVar("T", bound=Object)
 
-# The selector of a pod's siblings; None: it has none.
+# Returns the selector of a pod's siblings, or None if it has none.
 Siblings = Callable[[Pod], LabelSelector | None]
 
 _BY_NAMESPACE = "namespace"
 
 
 class SiblingSelectors:
-    """Upstream's helper.DefaultSelector, from what informers know."""
+    """Upstream's helper.DefaultSelector, based on informers."""
 
     def __init__(self, informers: InformerFactory) -> None:
         def store(resource: Resource[T]) -> Store[T]:
@@ -36,7 +36,7 @@ class SiblingSelectors:
         self._stateful_sets: Store[StatefulSet] = store(STATEFUL_SETS)
 
     def __call__(self, pod: Pod) -> LabelSelector | None:
-        """The selector that all of the pod's services and its controller agree on."""
+        """Return the selector that combines all of the pod's services and its controller."""
         labels, namespace = pod.metadata.labels, pod.metadata.namespace
         wanted: dict[str, str] = {}
         if labels:

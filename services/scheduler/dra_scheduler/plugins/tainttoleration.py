@@ -1,4 +1,4 @@
-"""TaintToleration and NodeUnschedulable: nodes reject pods that don't tolerate their taints.
+"""TaintToleration and NodeUnschedulable: nodes reject pods that do not tolerate their taints.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/tainttoleration`` and ``nodeunschedulable``.
 """
@@ -21,7 +21,7 @@ _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
 def untolerated(pod: Pod, taints: Sequence[Taint], effects: Sequence[str] = _KEEPS_OUT) -> Taint | None:
-    """The first taint of one of the effects that no toleration of the pod covers."""
+    """Return the first taint with one of the effects that the pod does not tolerate, or None."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(t, taint) for t in pod.spec.tolerations):
             return taint
@@ -67,7 +67,7 @@ class TaintToleration:
 
 
 class NodeUnschedulable:
-    """Keeps pods off cordoned nodes."""
+    """Rejects cordoned nodes."""
 
     name = "NodeUnschedulable"
     _taint = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")

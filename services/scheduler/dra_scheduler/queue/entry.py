@@ -9,7 +9,7 @@ from dra_shared.api.pod import Pod
 
 
 class Place(enum.Enum):
-    """Where a pod is."""
+    """The part of the queue that a pod is in."""
 
     ACTIVE = "active"
     BACKOFF = "backoff"
@@ -28,17 +28,17 @@ class QueuedPod:
     first_attempt: float | None = None
     rejections: int = 0
     errors: int = 0
-    # The plugins that turned the pod away at its last attempt, or keep it out of the active queue.
+    # The plugins that rejected the pod at its last attempt, or that keep it out of the active queue.
     rejected_by: frozenset[str] = frozenset()
     gated: bool = False
     message: str = ""
     keys: tuple[str, ...] = field(default=())
-    # Entries of heaps and timers that were made for an older state than this are void.
+    # Items of heaps and timers for an older version are void.
     version: int = 0
 
     @property
     def profile(self) -> str:
-        """The name of the profile that schedules the pod; it never changes."""
+        """The name of the profile that schedules the pod. It never changes."""
         return self.pod.spec.scheduler_name
 
     @property
@@ -47,13 +47,13 @@ class QueuedPod:
 
     @property
     def group(self) -> tuple[str, str] | None:
-        """Namespace and name of the pod's group; it never changes."""
+        """Namespace and name of the pod's group. It never changes."""
         group = self.pod.spec.scheduling_group
         return (self.pod.metadata.namespace, group.pod_group_name) if group and group.pod_group_name else None
 
 
 def entities(entries: Iterable[QueuedPod]) -> Counter[tuple[str, str]]:
-    """How many pods without a group, and how many groups, are where: by place and ``pod`` or ``podgroup``."""
+    """Count pods without a group and groups, by place and ``pod`` or ``podgroup``."""
     found: set[tuple[str, str, str | tuple[str, str]]] = set()
     for entry in entries:
         place = "gated" if entry.gated else entry.place.value

@@ -1,8 +1,8 @@
-"""The scheduling queue: pods to be tried now, pods that back off, and pods that wait for something to change.
+"""The scheduling queue: pods to try now, pods that back off, and pods that wait for an event.
 
-A rejected pod waits until an event occurs in which a plugin that rejected it is interested, and which that plugin's
-hint finds worth another try; then it backs off for what is left of its back-off, unless there is nothing else to do.
-After five minutes it is tried again anyway. After an error it backs off at once.
+A rejected pod waits until an event occurs in which a plugin that rejected it is interested, and which that
+plugin's hint finds worth another attempt. Then it waits for the rest of its backoff, unless no other pod is
+active. After five minutes it is tried again in any case. After an error it backs off at once.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from dra_scheduler.queue.entry import Place, QueuedPod, entities
 
 MAX_WAIT = 300.0
 
-# Back-offs that end within one such window end with it.
+# Backoffs that end within the same window end together.
 _WINDOW = 1.0
 
 _Item = tuple[tuple[float, ...], int, int, QueuedPod]
 _Heap = list[_Item]
 _Key = TypeVar("_Key")
-# The schedulerName that a profile is for, and one of its plugins.
+# The profile's schedulerName, and one of its plugins.
 _Plugin = tuple[str, str]
-# Why a pod came to a place of the queue: an event, or the label of what upstream has none for.
+# Why a pod entered a part of the queue: an event, or a label for causes without an event.
 Cause = Event | str
 
 
 class SchedulingQueue:
     """See the module's docstring.
 
-    Until :meth:`set_plugins` is called, every pod may become active and no event wakes one. ``on_incoming`` is called
-    for each pod that comes to a place, and with what comes with it: ``pod``, ``podgroup``, or nothing where its group
-    is at that place already.
+    Until :meth:`set_plugins` is called, every pod may become active and no event wakes a pod.
+    ``on_incoming`` is called for each pod that enters a part of the queue. Its last argument is the entity
+    that enters with it: ``pod``, ``podgroup``, or empty if its group is already there.
     """
 
     def __init__(self, clock: Clock, *, initial_backoff: float = 1.0, max_backoff: float = 10.0) -> None:
@@ -54,7 +54,8 @@ class SchedulingQueue:
         self._by_group: dict[tuple[str, str], dict[str, QueuedPod]] = {}
         self._order = itertools.count()
         self._active: _Heap = []
-        # By when the back-off ends, then as the active ones. After a rejection it may be cut short, after an error not.
+        # Sorted by the end of the backoff, then like active pods. Backoff after a rejection may be cut short,
+        # after an error not.
         self._backoff: _Heap = []
         self._error_backoff: _Heap = []
         self._waiting: dict[str, QueuedPod] = {}
@@ -70,10 +71,10 @@ class SchedulingQueue:
         *,
         keys: Callable[[Pod], tuple[str, ...]],
     ) -> None:
-        """Use these plugins; to be called while the queue is empty.
+        """Use these plugins. Must be called while the queue is empty.
 
-        ``pre_enqueue`` says whether a pod may become active; ``interests`` are the events of each profile's plugins;
-        ``keys`` gives the names under which a pod is found by events about objects that it refers to.
+        ``pre_enqueue`` decides whether a pod may become active. ``interests`` are the events of each
+        profile's plugins. ``keys`` returns the names under which events about referenced objects find a pod.
         """
         self._pre_enqueue = pre_enqueue
         self._interests = {
@@ -83,10 +84,10 @@ class SchedulingQueue:
         }
         self._keys = keys
 
-    # What the informer reports of pods without a node
+    # The informer's events about pods without a node
 
     def add(self, pod: Pod) -> None:
-        """A pod came that has no node."""
+        """Add a pod without a node."""
         if pod.metadata.uid in self._pods:
             self.update(self._pods[pod.metadata.uid].pod, pod)
             return
@@ -97,7 +98,7 @@ class SchedulingQueue:
         self._admit(entry, Event(Kind.TARGET_POD, Action.ADD, None, pod))
 
     def update(self, old: Pod, new: Pod) -> None:
-        """A pod without a node changed."""
+        """Update a pod without a node."""
         entry = self._pods.get(new.metadata.uid)
         if entry is None:
             self.add(new)
@@ -116,7 +117,7 @@ class SchedulingQueue:
             self._activate(entry)
 
     def delete(self, uid: str) -> None:
-        """A pod went, or has a node now."""
+        """Remove a pod that was deleted or has a node now."""
         entry = self._pods.pop(uid, None)
         if entry is not None:
             self._leave(entry)
@@ -125,31 +126,31 @@ class SchedulingQueue:
                 _take_out(self._by_group, group, uid)
 
     def get(self, uid: str) -> QueuedPod | None:
-        """The pod, wherever in the queue it is."""
+        """Return the pod's entry in any part of the queue, or None."""
         return self._pods.get(uid)
 
     def waiting_for(self, key: str) -> list[QueuedPod]:
-        """Return the pods, wherever in the queue they are, that refer to the object of that name."""
+        """Return the pods in any part of the queue that refer to the object of that name."""
         return [entry for entry in self._pods.values() if key in self._keys(entry.pod)]
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def counts(self) -> dict[str, int]:
-        """How many pods are where; those that plugins keep out are ``gated``."""
+        """Return the number of pods in each part. Pods that plugins keep out count as ``gated``."""
         counted = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0, "in flight": 0}
         for entry in self._pods.values():
             counted["gated" if entry.gated else entry.place.value] += 1
         return counted
 
     def entities(self) -> Counter[tuple[str, str]]:
-        """How many pods without a group, and how many groups, are where: by place and ``pod`` or ``podgroup``."""
+        """Count pods without a group and groups, by place and ``pod`` or ``podgroup``."""
         return entities(self._pods.values())
 
     # Attempts
 
     async def pop(self) -> QueuedPod:
-        """The next pod to try; waits for one. It is in flight until it comes back or is deleted."""
+        """Wait for the next pod to try. It is in flight until it is requeued or deleted."""
         while True:
             entry = self.try_pop()
             if entry is not None:
@@ -158,14 +159,14 @@ class SchedulingQueue:
             await self._wait(self.next_due())
 
     def try_pop(self) -> QueuedPod | None:
-        """The next pod to try, if there is one now."""
+        """Return the next pod to try if there is one now, or None."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._error_backoff):
             while heap and (_stale(heap[0]) or _end(heap[0]) <= now):
                 due = heapq.heappop(heap)
                 if not _stale(due):
                     self._admit(due[3], BACKED_OFF)
-        # With nothing better to do there is no point in backing off.
+        # If nothing is active, there is no reason to wait for the end of a backoff.
         for heap in (self._active, self._backoff):
             while heap:
                 item = heapq.heappop(heap)
@@ -180,20 +181,20 @@ class SchedulingQueue:
         return None
 
     def next_due(self) -> float | None:
-        """After how many seconds the next back-off ends; None: no pod backs off."""
+        """Return the seconds until the next backoff ends, or None if no pod backs off."""
         dues = [_end(heap[0]) for heap in (self._backoff, self._error_backoff) if heap]
         return min(dues) - self._clock.monotonic() if dues else None
 
     def has_active(self) -> bool:
-        """Whether a pod is to be tried now."""
+        """True if a pod can be tried now."""
         return any(not _stale(item) for item in self._active)
 
     def is_gated(self, entry: QueuedPod) -> bool:
-        """True if a plugin keeps the pod out now. A gang's pods stay gated in the queue until one brings them along."""
+        """True if a plugin keeps the pod out now. A gang's pods stay gated until another member takes them along."""
         return entry.gated and self._pre_enqueue(entry.pod) is not None
 
     def take_members(self, is_member: Callable[[Pod], bool]) -> list[QueuedPod]:
-        """Take the members out that are not being tried and that no plugin keeps out, to be tried in one go."""
+        """Remove and return the members that can be tried together: not in flight, and not kept out by a plugin."""
         members = [
             entry
             for entry in self._pods.values()
@@ -204,7 +205,7 @@ class SchedulingQueue:
         return [self._take(entry) for entry in sorted(members, key=lambda entry: entry.since)]
 
     def reject(self, entry: QueuedPod, plugins: Iterable[str], message: str) -> None:
-        """The pod's attempt failed because these plugins rejected it."""
+        """Requeue a pod whose attempt failed because these plugins rejected it."""
         events = self._in_flight.pop(entry.uid, [])
         if entry.uid not in self._pods:
             return
@@ -218,7 +219,7 @@ class SchedulingQueue:
             self._wait_for_events(entry, FAILED)
 
     def fail(self, entry: QueuedPod, message: str) -> None:
-        """The pod's attempt ended in an error."""
+        """Requeue a pod whose attempt ended in an error."""
         self._in_flight.pop(entry.uid, None)
         if entry.uid not in self._pods:
             return
@@ -228,15 +229,15 @@ class SchedulingQueue:
         self._back_off(entry, self._error_backoff, entry.errors, FAILED)
 
     def decided(self, entry: QueuedPod) -> None:
-        """The pod's attempt gave it a node, where it is now being bound."""
+        """Record that the attempt gave the pod a node, to which it is now being bound."""
         self._in_flight.pop(entry.uid, None)
 
     # Events
 
     def move_on(self, event: Event, *, priority: int | None = None) -> None:
-        """Something happened: try pods again for which that may make a difference.
+        """Retry the pods for which the event may make a difference.
 
-        With ``priority``, it makes none for pods of a higher one.
+        With ``priority``, pods of a higher priority are skipped.
         """
         for events in self._in_flight.values():
             events.append(event)
@@ -259,20 +260,20 @@ class SchedulingQueue:
                 self._retry(entry, event)
 
     def activate(self, uids: Iterable[str]) -> None:
-        """Try these again now if they wait or back off."""
+        """Retry these pods now if they wait or back off."""
         for uid in uids:
             entry = self._pods.get(uid)
             if entry is not None and entry.place in (Place.WAITING, Place.BACKOFF):
                 self._admit(entry, FORCED)
 
     def flush(self) -> None:
-        """Try pods again that have waited for very long: an event may have been missed."""
+        """Retry pods that have waited for very long, because an event may have been missed."""
         overdue = self._clock.monotonic() - MAX_WAIT
         for entry in list(self._waiting.values()):
             if entry.since < overdue and not entry.gated:
                 self._retry(entry, TIMED_OUT)
 
-    # Moves
+    # Moves between the parts of the queue
 
     def _take(self, entry: QueuedPod) -> QueuedPod:
         self._leave(entry)
@@ -285,7 +286,7 @@ class SchedulingQueue:
         return entry
 
     def _admit(self, entry: QueuedPod, cause: Cause) -> None:
-        """Make the pod active if plugins let it."""
+        """Make the pod active if the plugins allow it."""
         status = self._pre_enqueue(entry.pod)
         if status is None:
             self._activate(entry)
@@ -293,7 +294,7 @@ class SchedulingQueue:
             return
         self._leave(entry)
         entry.gated = True
-        # What turned it away before may become different meanwhile.
+        # The earlier reasons may change in the meantime, so keep them as well.
         entry.rejected_by |= {status.plugin}
         entry.message = status.message
         self._wait_for_events(entry, cause)
@@ -305,7 +306,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _retry(self, entry: QueuedPod, cause: Cause) -> None:
-        """Try a pod again once its back-off is over."""
+        """Try a pod again once its backoff is over."""
         if entry.gated or not entry.rejections:
             self._admit(entry, cause)
         else:
@@ -314,7 +315,7 @@ class SchedulingQueue:
     def _back_off(self, entry: QueuedPod, heap: _Heap, failures: int, cause: Cause) -> None:
         self._leave(entry)
         due = entry.since + self._backoff_of(failures)
-        # Back-offs end together with all others of that second: among those the usual order holds.
+        # Backoffs of the same second end together. Among those pods the usual order applies.
         item = ((float(due // _WINDOW), *_turn(entry)), next(self._order), entry.version, entry)
         if _end(item) <= self._clock.monotonic():
             self._admit(entry, cause)
@@ -325,7 +326,7 @@ class SchedulingQueue:
         self._changed.set()
 
     def _backoff_of(self, failures: int) -> float:
-        # Far beyond any longest one, and no number that overflows.
+        # Limit the exponent to avoid an overflow. The result is far above any maximum.
         return min(self._initial_backoff * 2.0 ** min(failures - 1, 1000), self._max_backoff)
 
     def _wait_for_events(self, entry: QueuedPod, cause: Cause) -> None:
@@ -369,7 +370,7 @@ class SchedulingQueue:
         return _hinted(entry, event, self._interested(plugins, event))
 
     def _interested(self, plugins: Iterable[_Plugin], event: Event) -> dict[_Plugin, list[Interest]]:
-        """Those of the plugins that the event may matter to, with their interests in it."""
+        """Return the plugins to which the event may matter, with their matching interests."""
         found = {
             plugin: [i for i in self._interests.get(plugin, ()) if i.covers(event)] for plugin in plugins
         }
@@ -381,7 +382,7 @@ class SchedulingQueue:
 
 
 def _hinted(entry: QueuedPod, event: Event, interested: Mapping[_Plugin, Sequence[Interest]]) -> bool:
-    """Whether a plugin that rejected the pod would have it tried again; `interested` are those that may."""
+    """True if a plugin that rejected the pod hints at a retry. `interested` are the plugins to ask."""
     return any(
         interest.hint is None or interest.hint(entry.pod, event)
         for plugin in entry.rejected_by
@@ -410,6 +411,6 @@ def _end(backing_off: _Item) -> float:
 
 
 def _stays(entry: QueuedPod, cause: Cause) -> bool:
-    """Whether a waiting pod that plugins keep out was not taken out of its place for that, as upstream counts it."""
+    """True if a waiting pod that plugins keep out does not move. Upstream does not count it as incoming."""
     own = isinstance(cause, Event) and cause.kind is Kind.TARGET_POD
     return entry.place is Place.WAITING and (own or cause == FORCED)

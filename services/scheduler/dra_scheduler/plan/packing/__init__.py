@@ -1,1 +1,1 @@
-"""``plan pack``: what lies idle because it fits no shape, what nodes could still take, and moves that make room."""
+"""``plan pack``: unusable free devices, the remaining room of nodes, and moves that make room."""

@@ -9,9 +9,9 @@ from dra_scheduler.plan.tables import table
 
 
 class Largest(Struct):
-    """What a claim of one class could still get of a node: ``count`` devices of its largest shape.
+    """The most that a claim of one class could still get from a node: ``count`` devices of the largest shape.
 
-    ``capacity`` is what such a device has, of shared devices what is left of it.
+    ``capacity`` is that of such a device, or what is left of it if the device is shared.
     """
 
     device_class: str = msgspec.field(name="class")
@@ -21,11 +21,11 @@ class Largest(Struct):
 
 
 class NodeRoom(Struct):
-    """A node. ``stranded`` are free devices by shape that none of the shapes asked for can use.
+    """A node. ``stranded`` are free devices by shape that none of the pod shapes can use.
 
-    They stay free whichever shape the node is filled with. ``counters`` (``driver/pool/set/counter``) and ``shares``
-    (``driver/pool/device/capacity``) have amounts that are left over in the same way. ``takes`` says how many more pods
-    of each shape would fit on the node, if all were of that shape.
+    They stay free whichever shape fills the node. ``counters`` (``driver/pool/set/counter``) and ``shares``
+    (``driver/pool/device/capacity``) have amounts that are left over in the same way. ``takes`` is the
+    number of further pods of each shape that would fit on the node, if all were of that shape.
     """
 
     node: str
@@ -37,10 +37,11 @@ class NodeRoom(Struct):
 
 
 class Room(Struct):
-    """The fewest moves that make room for the wanted pods.
+    """The smallest set of moves that makes room for the wanted pods.
 
-    ``moves`` are made before ``placed`` come. Fewer than ``at_least`` moves are not enough: all of them were tried. Not
-    ``found``: there is no way with so many moves as were tried, and ``message`` is the scheduler's.
+    ``moves`` happen before the pods are ``placed``. Fewer than ``at_least`` moves are not enough, because
+    all such sets were tried. If not ``found``, no tried number of moves suffices, and ``message`` is the
+    scheduler's.
     """
 
     found: bool
@@ -53,9 +54,9 @@ class Room(Struct):
 class Packing(Struct):
     """The answer.
 
-    ``shapes`` are pods that stand for those that wait (where none waits: for all that have claims), and how many there
-    are of each. ``free`` and ``stranded`` count devices by shape. ``room`` is there if pods were wanted.
-    Without ``complete`` the search was interrupted. ``left_out`` are workloads of unknown kinds, whose pods are not
+    ``shapes`` are pods that represent the waiting pods (if none wait: all pods with claims), with their
+    numbers. ``free`` and ``stranded`` count devices by shape. ``room`` is set if pods were wanted. Without
+    ``complete`` the search was interrupted. ``left_out`` are workloads of unknown kinds, whose pods are not
     counted.
     """
 
@@ -83,7 +84,7 @@ class Packing(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether there is room for what was wanted, or where nothing was, whether nothing is stranded."""
+        """True if there is room for the wanted pods or, if none were wanted, nothing is stranded."""
         if not self.complete or self.left_out:
             return False
         return self.room.found if self.room is not None else not self.stranded

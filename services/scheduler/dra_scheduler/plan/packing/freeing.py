@@ -1,7 +1,8 @@
-"""``plan pack --for``: the fewest pods that have to move so that wanted pods have room.
+"""``plan pack --for``: the smallest set of pods whose move makes room for wanted pods.
 
-Sets of moves are tried by their size, so that the first that works is the smallest. What has to go from a node for a
-pod to fit there is asked of a world with that node alone; whether all have a place in the end, of the whole world.
+Sets of moves are tried by size, so that the first that works is the smallest. A world with a single node
+decides which pods must leave it for a pod to fit. The whole world decides whether all pods have a node in
+the end.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,16 +24,16 @@ from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plugins.budgets import split_by_budgets
 
 _replace = msgspec.structs.replace
-# Further moves are not tried.
+# More moves are not tried.
 _MOST_MOVES = 8
 
 _Keys = tuple[str, ...]
 
 
 class _Tried:
-    """The result of a set of moves: the new places, or the first pod that has none.
+    """The result of a set of moves: the new places, or the first pod without a place.
 
-    The API server refuses that pod if ``refused`` is set: no moves help.
+    If ``refused`` is set, the API server rejects that pod, so no moves help.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class _Tried:
 
 
 class Freer:
-    """Looks for moves in the world of ``objects``; pods that wait for a node come after the wanted ones."""
+    """Searches for moves in the world of ``objects``. The wanted pods precede the world's waiting pods."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class Freer:
         self._one_node_worlds: list[Simulation] = []
 
     def answer(self, count: int | None = None) -> tuple[Room, bool]:
-        """The moves, and whether the search came to its end."""
+        """Return the moves, and True if the search was complete."""
         try:
             return self._answer(count)
         finally:
@@ -107,7 +108,7 @@ class Freer:
         return Room(found=False, at_least=least + 1, message=first.message), True
 
     def _within(self, tried: _Tried, moved: _Keys, budget: int) -> tuple[_Keys, _Tried] | None:
-        """Moves that make room, beyond those of ``moved``, which was tried with that result."""
+        """Return moves beyond ``moved``, which was tried with that result, that make room."""
         assert tried.left is not None
         for going in self._options(tried.left, moved, budget):
             chosen = (*moved, *going)
@@ -129,7 +130,7 @@ class Freer:
         return not split_by_budgets(pods, self._budgets)[0]
 
     def _options(self, pod: Pod, moved: _Keys, budget: int) -> Iterator[_Keys]:
-        """Sets of further pods whose leaving makes room for the pod on their node, none with more than it takes."""
+        """Yield minimal sets of further pods whose removal makes room for the pod on their node."""
         pods = self._objects.of(PODS)
         for size in range(1, budget + 1):
             for node in self._on:
@@ -147,7 +148,7 @@ class Freer:
         return found
 
     def _one_node(self, pod: Pod, node: str, gone: _Keys) -> Callable[[_Keys], bool]:
-        """Whether the pod fits on the node once these, and ``gone``, have left."""
+        """Return a function that is True if the pod fits on the node after these pods and ``gone`` have left."""
         demand = Demand(self._objects, [pod])
         asked = demand.alone(_again(pod) if pod.spec.node_name else pod)
         worlds: list[Simulation] = []
@@ -170,7 +171,7 @@ class Freer:
         return fits
 
     def _try(self, moved: Sequence[str]) -> _Tried:
-        """Place the wanted pods where these have left, and then these."""
+        """Remove these pods, place the wanted pods, and then place the removed pods."""
         world, places = self._world, dict[str, PodPlace]()
         with world.trial():
             again = {}
@@ -215,7 +216,7 @@ class Freer:
 
 
 class _Exits:
-    """The pods of one node that may move, and which sets of them make room by leaving; found as they are asked for."""
+    """The movable pods of one node, and the minimal sets whose removal makes room. Computed on demand."""
 
     def __init__(self, movable: _Keys, fits: Callable[[_Keys], bool], go_on: Callable[[], None]) -> None:
         self._movable = movable
@@ -225,7 +226,7 @@ class _Exits:
         self._hopeless: bool | None = None
 
     def of(self, size: int) -> list[_Keys]:
-        """The sets of that size of which every pod is needed."""
+        """Return the sets of that size of which every pod is needed."""
         if self._hopeless is None:
             self._hopeless = not self._movable or not self._fits(self._movable)
         if self._hopeless:
@@ -253,7 +254,7 @@ def _may_move(pod: Pod) -> bool:
 
 
 def _again(pod: Pod) -> Pod:
-    """The pod as its controller makes it again."""
+    """Return the pod as its controller recreates it."""
     meta = _replace(
         pod.metadata,
         name=f"{pod.metadata.name}-again",

@@ -1,4 +1,4 @@
-"""The largest that a claim of each class could still get of a node, as the allocator offers it."""
+"""The largest shape of each class that a claim could still get from a node, as the allocator offers it."""
 
 from collections.abc import Iterator
 
@@ -13,12 +13,12 @@ from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.free import shape_of
 from dra_scheduler.plan.packing.answer import Largest
 
-# What devices are compared by, if they have it.
+# The capacity by which devices are compared, if they have it.
 _MAIN = "memory"
 
 
 def largest(manager: DRAManager, node: Node) -> Iterator[Largest]:
-    """By class the shape whose devices have most, and how many of it are left."""
+    """Return for each class the shape with the largest capacity, and the number of free devices."""
     for device_class in sorted(each.metadata.name for each in manager.classes.list()):
         left: dict[str, list[dict[str, int]]] = {}
         try:
@@ -45,7 +45,7 @@ def _left(manager: DRAManager, device: PoolDevice) -> dict[str, int]:
 
 
 def _has_share(offer: Offer, left: dict[str, int]) -> bool:
-    """Whether a claim that names its amounts could have a share, if not the whole that one without amounts wants."""
+    """True if a claim that names its amounts could have a share, although one without amounts could not."""
     return isinstance(offer.refusal, CapacityShort) and all(value > 0 for value in left.values())
 
 

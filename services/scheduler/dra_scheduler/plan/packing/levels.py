@@ -1,4 +1,4 @@
-"""What is free on each node at one moment: devices by shape, counters and shares."""
+"""The free devices by shape, counters and shares on each node at one moment."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from dra_scheduler.allocator.amounts import amount, display
 from dra_scheduler.explain.free import Free
 
-# By the node's name, and what there is of it.
+# By node name, then by the name of the amount.
 _Amounts = dict[str, dict[str, int]]
 
 
@@ -23,12 +23,12 @@ class Levels:
 
     @classmethod
     def of(cls, report: Free) -> "Levels":
-        """Those of a report of what is free."""
+        """Return the levels of a report of free devices."""
         found = cls()
         for node in report.nodes:
             mine = found.devices.setdefault(node.node, {})
             for usage in node.usage:
-                # A device may be of several classes.
+                # A device may belong to several classes.
                 mine[usage.shape] = max(mine.get(usage.shape, 0), usage.free)
         for pool in report.pools:
             if not pool.node:
@@ -41,7 +41,7 @@ class Levels:
         return found
 
     def least(self, others: Iterable["Levels"]) -> "Levels":
-        """What is there in all of them."""
+        """Return the minimum of all levels."""
         found = self
         for other in others:
             found = Levels(
@@ -53,7 +53,7 @@ class Levels:
 
 
 def _both(one: _Amounts, other: _Amounts, *, shared: bool) -> _Amounts:
-    """The smaller amounts. Shares that one of them does not name are untouched there."""
+    """Return the smaller amounts. A share that only one side names is unchanged on the other side."""
     found: _Amounts = {}
     for node in one.keys() | other.keys():
         mine, theirs = one.get(node, {}), other.get(node, {})
@@ -64,10 +64,10 @@ def _both(one: _Amounts, other: _Amounts, *, shared: bool) -> _Amounts:
 
 
 def counts(amounts: Mapping[str, int]) -> dict[str, int]:
-    """Those above zero."""
+    """Return the amounts above zero, sorted by name."""
     return {name: value for name, value in sorted(amounts.items()) if value > 0}
 
 
 def texts(amounts: Mapping[str, int]) -> dict[str, str]:
-    """Those above zero, as quantities."""
+    """Return the amounts above zero as quantities."""
     return {name: display(value) for name, value in counts(amounts).items()}

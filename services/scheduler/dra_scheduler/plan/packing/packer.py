@@ -1,4 +1,4 @@
-"""``plan pack``: fills the world with each shape in turn and looks at what every one of them leaves."""
+"""``plan pack``: fills the world with each shape in turn and finds what all of them leave free."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,7 +19,7 @@ _LARGEST_BATCH = 1024
 
 
 class Packer:
-    """Looks at one world; ``world`` is the scheduler with its objects."""
+    """Examines one world. ``world`` is the simulation with its objects."""
 
     def __init__(
         self, world: Simulation, objects: Objects, progress: Callable[[int], None] = lambda placed: None
@@ -30,7 +30,7 @@ class Packer:
         self._placed = 0
 
     def answer(self, asked: Sequence[Pod] = ()) -> Packing:
-        """What is free and what is stranded, with ``asked`` among the shapes."""
+        """Return the free and stranded devices, with ``asked`` among the shapes."""
         pods = [
             pod for pod in self._objects.of(PODS).values() if pod.status.phase not in ("Succeeded", "Failed")
         ]
@@ -71,7 +71,7 @@ class Packer:
         )
 
     def _now(self) -> tuple[Free, dict[str, tuple[Largest, ...]]]:
-        """What is free once pods that wait and fit are placed, and the largest that each node could still take."""
+        """Return what is free after placing waiting pods, and the largest shapes that each node could take."""
         scheduler = self._world.scheduler
         with self._world.trial():
             with suppress(Stopped):
@@ -80,7 +80,7 @@ class Packer:
             return self._report(), {n.metadata.name: tuple(largest(scheduler.manager, n)) for n in nodes}
 
     def _filled(self, shape: Shape) -> tuple[Levels, dict[str, int]]:
-        """What is left once the world is full of the shape, and how many each node took."""
+        """Fill the world with the shape. Return what is left, and the number of pods on each node."""
         world, keys, batch = self._world, list[str](), 1
         with world.trial(), world.without_quotas():
             world.settle()

@@ -1,4 +1,4 @@
-"""Shapes: pods of which any number of copies can be tried, each with claims of its own."""
+"""Shapes: pods of which any number of copies can be tried, each with its own claims."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ _replace = msgspec.structs.replace
 
 @dataclass(frozen=True)
 class Shape:
-    """``count`` pods of the world are like this one; ``name`` is the first one's."""
+    """A pod that represents ``count`` equal pods of the world. ``name`` is the first one's."""
 
     name: str
     count: int
@@ -26,7 +26,7 @@ class Shape:
 
 
 def shapes_of(objects: Objects, pods: Sequence[Pod]) -> list[Shape]:
-    """The shapes of the pods, the largest first."""
+    """Return the shapes of the pods, the largest first."""
     found = []
     for units in Demand(objects, pods).shapes:
         members = [pod for unit in units for pod in unit.pods]

@@ -1,1 +1,1 @@
-"""``plan nodes``: the cheapest nodes on which all that waits fits, with a bound on what could be saved."""
+"""``plan nodes``: the cheapest nodes for all waiting pods, with a lower bound of the cost."""

@@ -7,7 +7,7 @@ from dra_scheduler.plan.tables import table
 
 
 class Bought(Struct):
-    """So many nodes of one type, at ``price`` each."""
+    """``count`` nodes of one type, at ``price`` each."""
 
     type: str
     count: int
@@ -17,12 +17,13 @@ class Bought(Struct):
 class Purchase(Struct):
     """The cheapest nodes found on which everything fits.
 
-    No other nodes of these types cost less than ``bound``, so that ``gap`` is the largest part of ``cost`` that could
-    be saved; with ``optimal`` there is nothing to save. ``wanted`` pods wait for a node, and ``pods`` says where each
-    goes. With ``nominated`` they go there if their ``status.nominatedNodeName`` says so, as an autoscaler's would;
-    without it the scheduler finds these places by itself. ``unplaced`` has the pods for which there is no place, with
-    the reason. Without ``complete`` the search was interrupted. ``uncertain`` is what the world lacks.
-    ``left_out`` are workloads of unknown kinds, whose pods are not counted.
+    No other nodes of these types cost less than ``bound``, so ``gap`` is the largest fraction of ``cost``
+    that could be saved. With ``optimal`` it is zero. ``wanted`` is the number of waiting pods, and ``pods``
+    has their places. With ``nominated``, they get these places only if their ``status.nominatedNodeName``
+    says so, as an autoscaler's would. Otherwise the scheduler finds these places without help. ``unplaced``
+    has the pods without a place, and the reasons. Without ``complete`` the search was interrupted.
+    ``uncertain`` lists the world's gaps. ``left_out`` are workloads of unknown kinds, whose pods are not
+    counted.
     """
 
     cost: float
@@ -44,5 +45,5 @@ class Purchase(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether everything fits."""
+        """True if everything fits."""
         return self.complete and not self.left_out and not self.unplaced

@@ -1,7 +1,7 @@
-"""``plan nodes``: the cheapest nodes of a catalog on which everything that waits for a node fits.
+"""``plan nodes``: the cheapest nodes of a catalog on which all waiting pods fit.
 
-The scheduler says what a node takes (:mod:`trials`), a search which are cheapest (:mod:`cover`), the scheduler again
-whether all is placed on them, in one world with everything in it. Nodes that are there cost nothing.
+The scheduler decides what a node takes (:mod:`trials`), a search finds the cheapest nodes (:mod:`cover`),
+and the scheduler verifies the placement in one world with everything in it. Existing nodes cost nothing.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -23,17 +23,18 @@ from dra_scheduler.plan.purchase.trials import OneNode, Typed, on_node, surround
 from dra_scheduler.plan.purchase.units import Demand, Unit, new_pod
 from dra_scheduler.plan.simulation import Simulation, Stopped
 
-# More sorts of nodes than these are filled by the scheduler first, and what it leaves is the demand.
+# With more kinds of existing nodes, the scheduler fills them first, and only the remaining pods are the
+# demand.
 _MODELLED = 12
-# Where nodes depend on each other, so many more are tried.
+# The maximum number of further nodes to try if nodes depend on each other.
 _REPAIRS = 64
 
 
 @dataclass(frozen=True)
 class NodeType:
-    """Nodes that can be bought: at most ``limit``. ``node`` makes one of that name with its slices.
+    """A type of node that can be bought, at most ``limit`` times. ``node`` creates one with its slices.
 
-    ``classes`` are device classes for worlds that have none of these names.
+    ``classes`` are device classes for worlds that lack these names.
     """
 
     name: str
@@ -45,7 +46,7 @@ class NodeType:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of the answer: a bought one, or one that is there. ``equal`` are the names of all that are like it."""
+    """A node of the answer, bought or existing. ``equal`` are the names of all nodes like it."""
 
     name: str
     type: NodeType | None = None
@@ -54,14 +55,14 @@ class _Node:
 
 @dataclass(frozen=True)
 class _Places:
-    """Nodes, and which of them each pod is to go to, by the pods' keys."""
+    """Nodes, and the assignment of pods to them by the pods' keys."""
 
     nodes: list[_Node] = field(default_factory=list)
     nominated: dict[str, str] = field(default_factory=dict)
 
 
 class Buyer:
-    """Answers for one world; ``new`` makes an empty simulation that asks the given function whether to go on."""
+    """Answers for one world. ``new`` creates an empty simulation that calls the given function to check for a stop."""
 
     def __init__(
         self,
@@ -84,14 +85,14 @@ class Buyer:
         self._named = 0
 
     def answer(self, count: int | None = None) -> Purchase:
-        """Buy for what waits in the world and for ``count`` copies of the wanted pods (None: as they are)."""
+        """Buy nodes for the world's waiting pods and for ``count`` copies of the wanted pods (None: as they are)."""
         waiting = self._waiting(count)
         may_refuse = self._objects.of(RESOURCE_QUOTAS) or any(
             REFUSED in pod.metadata.annotations for pod in waiting
         )
         refused = self._refused(waiting) if may_refuse else {}
         waiting = [pod for pod in waiting if pod.key not in refused]
-        # No node changes what quotas allow.
+        # Buying nodes does not change quotas.
         self._objects = self._objects.without(RESOURCE_QUOTAS, self._objects.of(RESOURCE_QUOTAS))
         standing = self._objects.without(PODS, [pod.key for pod in waiting])
         whole = self._new(lambda: True)
@@ -183,7 +184,7 @@ class Buyer:
     def _cover(
         self, nodes: Sequence[_Node], trials: Sequence[OneNode], demand: Demand
     ) -> tuple[Cover, list[list[Unit]], dict[str, str]]:
-        """The cover, the units that it is about by shape, and the pods that no node takes, with the reason."""
+        """Return the cover, its units by shape, and the pods that no node takes, with the reasons."""
         fills = [trial.fills() for trial in trials]
         hopeless: dict[str, str] = {}
         kept = []
@@ -204,7 +205,7 @@ class Buyer:
         return cover, demand.shapes, hopeless
 
     def _assigned(self, cover: Cover, nodes: Sequence[_Node], shapes: Sequence[Sequence[Unit]]) -> _Places:
-        """Names for the cover's nodes, and units for its fills."""
+        """Assign names to the cover's nodes, and units to its fills."""
         places = _Places()
         next_unit = [0] * len(shapes)
         left = {index: iter(node.equal) for index, node in enumerate(nodes)}
@@ -266,7 +267,7 @@ class Buyer:
         nominated: dict[str, str],
         before: tuple[dict[str, PodPlace], dict[str, str]],
     ) -> tuple[list[_Node], dict[str, PodPlace], dict[str, str]]:
-        """More nodes, as long as they help pods that depend on what other nodes have."""
+        """Buy more nodes as long as they help pods that depend on the contents of other nodes."""
         found, refused = before
         for _ in range(_REPAIRS):
             better = None
@@ -288,13 +289,13 @@ class Buyer:
     def _tried(
         self, whole: Simulation, bought: Sequence[_Node], pods: Sequence[Pod], nominated: dict[str, str]
     ) -> tuple[dict[str, PodPlace], dict[str, str]]:
-        """Where the scheduler puts the pods, and why the others go nowhere."""
+        """Return the places that the scheduler chooses, and the reasons of pods without a place."""
         with whole.trial():
             for node in bought:
                 if node.type is not None:
                     for resource, obj in node.type.node(node.name):
                         whole.add(resource, obj)
-            # Daemons come before all else.
+            # DaemonSets' pods are placed before all others.
             whole.settle()
             for pod in pods:
                 whole.create(new_pod(pod, nominated.get(pod.key, "")))

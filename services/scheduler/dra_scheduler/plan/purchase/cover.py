@@ -1,8 +1,9 @@
-"""The cheapest nodes whose fills cover a demand, and a bound that no cover can go below.
+"""The cheapest nodes whose fills cover a demand, and a lower bound of the cost of any cover.
 
-The bound is that of the linear program (a part of a node may be bought), with fills as its columns, which are found as
-they are needed (Gilmore and Gomory's cutting stock). A best-first search goes on from there: what it has not excluded
-when it ends is the bound, and where it excludes everything the cover is the optimum.
+The bound is that of the linear program, in which fractions of nodes can be bought. Its columns are fills,
+which are generated on demand (Gilmore and Gomory's cutting stock). A best-first search improves on it: the
+cheapest state that is not excluded when it ends is the bound. If everything is excluded, the cover is
+optimal.
 """
 
 import heapq
@@ -16,18 +17,19 @@ from dra_scheduler.plan.purchase.linear import Solution, maximize
 from dra_scheduler.plan.simulation import Stopped
 
 _TINY = 1e-7
-# Prices that differ by less than a millionth are equal.
+# Prices that differ by less than a millionth are considered equal.
 _SCALE = 1_000_000
-# Dearer than any cover by nodes: what is left over of limited nodes.
+# The price for demand that limited nodes leave uncovered. It is higher than that of any cover by nodes.
 _OUTSIDE = 1e6
-# A search for what rounding leaves has so many steps, and no search holds more parts of covers than that.
+# The maximum number of steps to cover what rounding leaves, and the maximum number of partial covers in a
+# search.
 _SHORT = 20_000
 _MOST_STATES = 300_000
 
 
 @dataclass(frozen=True)
 class Supply:
-    """One sort of node that can be had: for ``price`` each, at most ``limit`` of them."""
+    """A kind of node: ``price`` each, at most ``limit`` of them."""
 
     price: float
     fills: Fills
@@ -39,7 +41,7 @@ Pick = tuple[int, Counts]
 
 @dataclass(frozen=True)
 class Cover:
-    """Nodes and fills, by the supplies' numbers; none costs less than ``bound``. ``left``: what is not covered."""
+    """Nodes and fills, by supply number. No cover costs less than ``bound``. ``left`` is the uncovered demand."""
 
     picks: tuple[Pick, ...]
     cost: float
@@ -49,7 +51,7 @@ class Cover:
 
 @dataclass(order=True)
 class _State:
-    """A part of a cover: what is left of the demand, and how many of each limited supply are used."""
+    """A partial cover: the remaining demand, and the used number of each limited supply."""
 
     least: float
     number: int
@@ -60,7 +62,7 @@ class _State:
 
 
 class Search:
-    """Looks for the cheapest cover of ``demand``; ``go_on`` raises :class:`Stopped` when the time is up."""
+    """Searches for the cheapest cover of ``demand``. ``go_on`` raises :class:`Stopped` when the time is up."""
 
     def __init__(
         self, supplies: Sequence[Supply], demand: Counts, go_on: Callable[[], None] = lambda: None
@@ -78,7 +80,7 @@ class Search:
         self.over = False
 
     def run(self) -> Cover:
-        """The best cover that is found in time."""
+        """Return the best cover that is found in time."""
         try:
             shares = self._relaxed()
         except Stopped:
@@ -93,7 +95,8 @@ class Search:
         bound = min(self._rounded_up(self.bound), self.best.cost)
         return Cover(self.best.picks, self.best.cost, bound, self.best.left)
 
-    # The linear program: its dual's variables are what a unit of each shape, and a limited supply, are worth.
+    # The linear program. The variables of its dual are the values of a unit of each shape and of a limited
+    # supply.
 
     def _relaxed(self) -> dict[Pick, float]:
         demand = self._demand
@@ -127,7 +130,7 @@ class Search:
             rows.append([*map(float, fill), *(-1.0 if each == index else 0.0 for each in self._limited)])
             limits.append(self._supplies[index].price)
         for shape in range(shapes):
-            # A unit can always stay outside, at a price that no node has.
+            # A unit can always be left uncovered, at a price that no node has.
             rows.append(
                 [1.0 if each == shape else 0.0 for each in range(shapes)] + [0.0] * len(self._limited)
             )
@@ -143,7 +146,7 @@ class Search:
         return solution
 
     def _settle_bound(self) -> None:
-        """Have the values hold for every fill, whatever rounding left of them; the bound follows."""
+        """Correct the values for rounding errors so that they hold for every fill, and compute the bound."""
         factor = 1.0
         for index, supply in enumerate(self._supplies):
             value, _ = supply.fills.best(self._values, self._demand)
@@ -156,16 +159,16 @@ class Search:
         self.bound = self._least(self._demand, (0,) * len(self._limited))
 
     def _least(self, left: Counts, used: Counts) -> float:
-        """What the rest of a cover costs at least."""
+        """Return a lower bound for the cost of the rest of a cover."""
         worth = sum(value * amount for value, amount in zip(self._values, left, strict=True))
         for index, spent in zip(self._limited, used, strict=True):
             worth -= self._scarcity[index] * ((self._supplies[index].limit or 0) - spent)
         return max(0.0, worth)
 
-    # Covers.
+    # Covers
 
     def _rounded(self, shares: dict[Pick, float]) -> Iterator[tuple[Pick, ...]]:
-        """The whole nodes among those of the linear program and what is missing in turn; and each supply by itself."""
+        """Yield covers from the linear program's whole nodes plus the missing part, and from each supply alone."""
         whole: list[Pick] = []
         for pick, share in shares.items():
             whole += [pick] * math.floor(share + _TINY)
@@ -179,7 +182,7 @@ class Search:
                 yield tuple(self._completed([], [*free, index]))
 
     def _rest(self, whole: Sequence[Pick]) -> tuple[Pick, ...]:
-        """The best cover that a short search finds of what these leave."""
+        """Return the best cover of the remaining demand that a short search finds."""
         left = self._demand
         for _, fill in whole:
             left = _less(left, fill)
@@ -206,7 +209,8 @@ class Search:
             if any(fill):
                 chosen.append((index, fill))
                 left = _less(left, fill)
-        # The dearest first; without a linear program all are worth the same.
+        # Take the fill with the best ratio of value to price. Without a linear program, all units have the
+        # same value.
         values = self._values if any(self._values) else (1.0,) * len(left)
         while any(left):
             best: tuple[float, int, Counts] | None = None
@@ -231,7 +235,7 @@ class Search:
         return times if limit is None else min(times, limit - sum(i == index for i, _ in chosen))
 
     def _cheaper(self, chosen: Sequence[Pick]) -> list[Pick]:
-        """Each fill on the cheapest node that takes it."""
+        """Move each fill to the cheapest node that takes it."""
         used = [0] * len(self._supplies)
         found = []
         for index, fill in chosen:
@@ -261,7 +265,7 @@ class Search:
                 self.best = Cover(picks, cost, 0.0, left)
 
     def _search(self) -> None:
-        """Best first: what is taken from the heap costs at least what all that are left in it do."""
+        """Search best first: the state from the heap costs at most as much as all others in it."""
         none = (0,) * len(self._limited)
         numbers = count()
         heap = [_State(self.bound, next(numbers), 0.0, self._demand, none, ())]
@@ -289,7 +293,7 @@ class Search:
             self.bound = self.best.cost
 
     def _steps(self, state: _State, numbers: Iterator[int]) -> Iterator[_State]:
-        """One more node, for a unit of the shape that is worth most."""
+        """Yield the states after one more node for a unit of the most valuable shape."""
         shape = max((s for s, left in enumerate(state.left) if left), key=lambda s: self._values[s])
         for index, supply in enumerate(self._supplies):
             used = state.used
@@ -307,7 +311,7 @@ class Search:
                     yield _State(least, next(numbers), cost, left, used, (*state.picks, (index, fill)))
 
     def _rounded_up(self, bound: float) -> float:
-        """The least sum of prices that is not below ``bound``, as far as their common unit says it."""
+        """Return the smallest sum of prices that is at least ``bound``, using the prices' common divisor."""
         prices = [round(supply.price * _SCALE) for supply in self._supplies]
         unit = math.gcd(*prices) / _SCALE
         return math.ceil(bound / unit - _TINY) * unit if unit else bound

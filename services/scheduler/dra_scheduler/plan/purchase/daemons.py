@@ -1,7 +1,7 @@
-"""The pods of DaemonSets that a bought node has before any other: drivers, agents, exporters.
+"""The pods of DaemonSets that a bought node runs before any others: drivers, agents, exporters.
 
-Which of them a node gets is asked of the scheduler, which knows node selectors, affinity and taints as the controller
-does (``nodeShouldRunDaemonPod`` of upstream's ``pkg/controller/daemon/daemon_controller.go``).
+The scheduler decides which of them a node gets, because it knows node selectors, affinity and taints like
+the controller (``nodeShouldRunDaemonPod`` of upstream's ``pkg/controller/daemon/daemon_controller.go``).
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -18,12 +18,12 @@ from dra_scheduler.plan.simulation import Simulation
 from dra_scheduler.plan.workloads import pods_of
 
 _replace = msgspec.structs.replace
-# Where no node has been chosen yet, the pod keeps the affinity of its template.
+# Until a node is chosen, the pod keeps the affinity of its template.
 _PROBE = "new"
 
 
 class Makes(Protocol):
-    """Makes a node of that name with its slices, and what else comes with it."""
+    """Creates a node with that name, its slices, and the objects that come with it."""
 
     def __call__(self, name: str, /) -> Iterable[tuple[Resource[Any], Object]]: ...
 
@@ -31,7 +31,7 @@ class Makes(Protocol):
 def with_daemons(
     node: Makes, objects: Objects, surroundings: Objects, new: Callable[[], Simulation]
 ) -> Makes:
-    """``node`` with the pods that the world's DaemonSets have on such a node."""
+    """Return a function that also creates the pods of the world's DaemonSets for the node."""
     sets = list(objects.of(DAEMON_SETS).values())
     if not sets:
         return node
@@ -59,7 +59,7 @@ def _placed(
 
 
 def _pod(daemons: DaemonSet, node: str, *, bound: bool) -> Pod:
-    """Its pod for that node; ``bound``: to no other."""
+    """Return the DaemonSet's pod for that node. With ``bound``, it can run on no other node."""
     (pod,) = pods_of(DAEMON_SETS, daemons, [node])
     spec = pod.spec if bound else daemons.spec.template.spec
     name = f"{daemons.metadata.name}-{node}"

@@ -1,6 +1,6 @@
-"""What a node can take at a time: asked of the scheduler as rarely as possible.
+"""Sets of units that a node can take, found with as few scheduler runs as possible.
 
-A fill is how many units of each shape a node has. What fits with more units fits with fewer.
+A fill is the number of units of each shape on a node. If a fill fits, every smaller fill fits, too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,10 +11,10 @@ _TINY = 1e-9
 
 
 class Fills:
-    """The fills of one sort of node.
+    """The fills of one kind of node.
 
-    ``fits`` asks the scheduler. ``room`` has amounts of resources of the node, ``needs`` what a unit of each shape
-    takes of them: what exceeds the room need not be asked.
+    ``fits`` runs the scheduler. ``room`` has amounts of the node's resources, ``needs`` what a unit of each
+    shape uses of them. Fills that exceed the room are rejected without a run.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Fills:
         self._full: dict[Counts, list[Counts]] = {}
 
     def take(self, counts: Counts) -> bool:
-        """Whether the node takes these units."""
+        """True if the node can take these units."""
         if counts in self._good:
             return True
         if counts in self._bad or not all(left >= 0 for left in self._left(counts)):
@@ -43,12 +43,12 @@ class Fills:
         return fits
 
     def alone(self, shape: int, most: int) -> int:
-        """How many units of one shape the node takes, at most ``most``."""
+        """Return the number of units of one shape that the node can take, at most ``most``."""
         zero = (0,) * len(self._needs)
         return self._more(zero, shape, most)
 
     def best(self, values: Sequence[float], most: Counts) -> tuple[float, Counts]:
-        """The most valuable fill, and its value; ``values`` are those of a unit of each shape."""
+        """Return the most valuable fill and its value. ``values`` are those of one unit of each shape."""
         order = sorted((s for s in range(len(most)) if values[s] > _TINY), key=lambda s: -values[s])
         best_value, best = 0.0, (0,) * len(most)
 
@@ -70,7 +70,7 @@ class Fills:
     def bound(
         self, values: Sequence[float], most: Counts, counts: Counts, shapes: Sequence[int] | None = None
     ) -> float:
-        """What further units of these shapes can be worth at most, by the node's resources alone."""
+        """Return the maximum value of further units of these shapes, considering only the node's resources."""
         chosen = [s for s in (range(len(most)) if shapes is None else shapes) if values[s] > 0 and most[s]]
         bound = sum(values[s] * most[s] for s in chosen)
         for resource, left in enumerate(self._left(counts)):
@@ -80,7 +80,7 @@ class Fills:
         return bound
 
     def full(self, most: Counts) -> list[Counts]:
-        """The fills of at most ``most`` to which nothing can be added."""
+        """Return the fills of at most ``most`` to which nothing can be added."""
         most = tuple(min(count, self.alone(shape, count)) for shape, count in enumerate(most))
         found = self._full.get(most)
         if found is None:
@@ -102,7 +102,7 @@ class Fills:
         return counts[shape] < most[shape] and self.take(_with(counts, shape, counts[shape] + 1))
 
     def _more(self, counts: Counts, shape: int, most: int) -> int:
-        """How many units of the shape the node takes with these; ``counts`` has none of it."""
+        """Return the number of units of the shape that the node takes in addition. ``counts`` has none of it."""
         known = self._largest.get((counts, shape))
         if known is not None and known < most:
             return known

@@ -1,20 +1,20 @@
-"""Linear programs of the form that covering needs, small and dense.
+"""Small, dense linear programs in the form that covering needs.
 
-No library for these is among the dependencies: the programs have a few dozen columns, and what they give is checked
-where it is used.
+There is no such library among the dependencies. The programs have a few dozen columns, and their results are
+verified where they are used.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 _TINY = 1e-9
-# From so many steps on the first column is taken instead of the best: that never runs in circles (Bland's rule).
+# After this many steps the first column is taken instead of the best one, which cannot cycle (Bland's rule).
 _MANY_STEPS = 500
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The variables' values, and what each row's limit is worth."""
+    """The values of the variables, and the value of one more unit of each row's limit."""
 
     values: tuple[float, ...]
     worth: tuple[float, ...]
@@ -23,14 +23,14 @@ class Solution:
 def maximize(
     objective: Sequence[float], rows: Sequence[Sequence[float]], limits: Sequence[float]
 ) -> Solution | None:
-    """Maximize ``objective·v`` where ``rows·v <= limits`` and ``v >= 0``; limits are not negative.
+    """Maximize ``objective·v`` subject to ``rows·v <= limits`` and ``v >= 0``. Limits are not negative.
 
-    None: there is no largest value.
+    Return None if there is no maximum.
     """
     width = len(objective)
     table = [[*row, limit] for row, limit in zip(rows, limits, strict=True)]
     costs = [*(-value for value in objective), 0.0]
-    # Numbers below width are variables, the others the slack of rows.
+    # Numbers below width are variables, the others are slack variables of rows.
     outside, inside = list(range(width)), [width + index for index in range(len(rows))]
     for step in range(100 * (width + len(rows)) + 100):
         column = _entering(costs, width, best=step < _MANY_STEPS)

@@ -1,4 +1,4 @@
-"""Nodes like a recorded one, with slices like its slices."""
+"""Nodes that resemble a recorded one, with similar slices."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from uuid import NAMESPACE_DNS, uuid5
@@ -12,19 +12,19 @@ from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_scheduler.plan.purchase.trials import Typed
 
 _replace = msgspec.structs.replace
-# The node life cycle's own taints say how the recorded node was, not how a new one is.
+# Taints of the node lifecycle describe the recorded node's state, and do not apply to a new one.
 _PASSING = "node.kubernetes.io/"
 
 
 class RecordedNode:
-    """A node and its slices, of which others are made."""
+    """A node and its slices as a model for new ones."""
 
     def __init__(self, node: Node, slices: Sequence[ResourceSlice]) -> None:
         self._node = node
         self._slices = list(slices)
 
     def made(self, name: str) -> Iterator[Typed]:
-        """A node of that name, and its slices."""
+        """Yield a node with that name, and its slices."""
         old = self._node
         labels = old.metadata.labels | {"kubernetes.io/hostname": name}
         taints = tuple(taint for taint in old.spec.taints if not taint.key.startswith(_PASSING))
@@ -53,7 +53,7 @@ class RecordedNode:
 
 
 def own_uuid(attributes: Mapping[str, DeviceAttribute], identity: str) -> dict[str, DeviceAttribute]:
-    """The attributes of a device, with a ``uuid`` of its own if it has one."""
+    """Return the attributes with a new ``uuid`` if there is one."""
     found = dict(attributes)
     if "uuid" in found:
         found["uuid"] = _replace(found["uuid"], string=f"GPU-{uuid5(NAMESPACE_DNS, identity)}")

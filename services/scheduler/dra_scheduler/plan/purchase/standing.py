@@ -1,4 +1,4 @@
-"""Nodes that are there, in groups of equal ones: what fits on one of a group fits on each."""
+"""Existing nodes in groups of equal ones. Pods that fit on one node of a group fit on each."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -20,12 +20,12 @@ T = TypeVar("T", bound=Object)
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder(order="deterministic").encode
-# What a pod that is meant for one node says of it.
+# Parts of a pod or claim that select a single node.
 _OF_ONE = (b'"kubernetes.io/hostname"', b'"metadata.name"')
 
 
 def groups(objects: Objects, waiting: Iterable[Pod]) -> list[list[str]]:
-    """The nodes' names. Where a pod that waits may go to a certain node only, each is a group of its own."""
+    """Return the nodes' names by group. If a waiting pod may select a single node, each node is its own group."""
     nodes = objects.of(NODES)
     claims = objects.of(RESOURCE_CLAIMS)
     if any(_is_choosy(pod, claims) for pod in waiting):
@@ -60,7 +60,7 @@ def _by_node(objects: Iterable[T], of: Any) -> dict[str, list[T]]:
 def _content(
     node: Node, slices: Sequence[ResourceSlice], pods: Sequence[Pod], claims: Mapping[str, ResourceClaim]
 ) -> bytes:
-    """All that decides what the node takes, with its own name and its devices' identities left out."""
+    """Return everything that decides what the node can take, without its name and its devices' identities."""
     status = node.status
     parts = (
         sorted(node.metadata.labels.items()),
@@ -82,7 +82,7 @@ def _anonymous(piece: ResourceSlice) -> Any:
 
 
 def _load(pod: Pod, claims: Mapping[str, ResourceClaim]) -> Any:
-    """What the pod takes of its node, and whom it keeps away."""
+    """Return the parts of the pod that affect the node's room and other pods."""
     used = (claims.get(f"{pod.metadata.namespace}/{name}") for name in claim_names(pod))
     allocations = [claim.status.allocation for claim in used if claim is not None]
     volumes = [each for each in pod.spec.volumes if each.persistent_volume_claim is not None]

@@ -1,4 +1,4 @@
-"""Asks the scheduler what one node takes: a world with that node alone, and pods without what others decide."""
+"""Tests with the scheduler what one node can take: a world with only that node, and simplified pods."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -30,7 +30,7 @@ NewSimulation = Callable[[], Simulation]
 
 
 class OneNode:
-    """A world with one node, and how it is filled."""
+    """A world with one node."""
 
     def __init__(
         self, new: NewSimulation, surroundings: Objects, demand: Demand, node: Iterable[Typed]
@@ -41,14 +41,14 @@ class OneNode:
         self._world: Simulation | None = None
 
     def fills(self) -> Fills:
-        """What the node takes of the demand."""
+        """Return the fills of the demand that the node can take."""
         room = self._room()
         names = list(room)
         needs = [[units[0].needs.get(name, 0) for name in names] for units in self._demand.shapes]
         return Fills(self.fits, [room[name] for name in names], needs)
 
     def fits(self, counts: Counts) -> bool:
-        """Whether the scheduler places so many units of each shape on the node, the large or the small ones first."""
+        """True if the scheduler places these units on the node, in order or in reverse order."""
         pods = [
             self._demand.alone(pod)
             for units, count in zip(self._demand.shapes, counts, strict=True)
@@ -58,7 +58,7 @@ class OneNode:
         return self._placed(pods) or (sum(map(bool, counts)) > 1 and self._placed(pods[::-1]))
 
     def refusal(self, pod: Pod) -> str:
-        """What the scheduler says of a pod that the node does not take."""
+        """Return the scheduler's message for a pod that the node does not take."""
         world = self._simulation()
         with world.trial():
             world.add(PODS, self._demand.alone(pod))
@@ -79,17 +79,17 @@ class OneNode:
         if self._world is None:
             self._world = self._new()
             self._world.load((resource, each.values()) for resource, each in self._objects)
-            # Daemons come before all else.
+            # DaemonSets' pods are placed before all others.
             self._world.settle()
         return self._world
 
     def close(self) -> None:
-        """End its scheduler."""
+        """Close its scheduler."""
         if self._world is not None:
             self._world.close()
 
     def _room(self) -> Mapping[str, int]:
-        """What is left on the node; devices only where none is shared or comes from elsewhere."""
+        """Return the remaining resources of the node. Devices are included only if all are local and not shared."""
         (node,) = self._objects.of(NODES).values()
         room = amounts(node.status.allocatable)
         for pod in self._objects.of(PODS).values():
@@ -106,7 +106,7 @@ class OneNode:
 
 
 def surroundings(objects: Objects, demand: Demand, pods: Iterable[Pod]) -> Objects:
-    """What of a world these pods may need on any node."""
+    """Return the objects of a world that these pods may need on any node."""
     names = {f"{pod.metadata.namespace}/{name}" for pod in pods for name in claim_names(pod)}
     groups = objects.of(POD_GROUPS)
     for group in groups.values():
@@ -116,13 +116,13 @@ def surroundings(objects: Objects, demand: Demand, pods: Iterable[Pod]) -> Objec
     elsewhere = [key for key, piece in objects.of(RESOURCE_SLICES).items() if piece.spec.node_name]
     left = objects.without(RESOURCE_CLAIMS, claims.keys() - names).without(RESOURCE_SLICES, elsewhere)
     left = left.without(NODES, objects.of(NODES)).without(PODS, objects.of(PODS))
-    # What quotas allow depends on all pods.
+    # Quotas depend on all pods, so they are left out.
     left = left.without(RESOURCE_QUOTAS, objects.of(RESOURCE_QUOTAS))
     return left.with_objects((POD_GROUPS, demand.alone_group(group)) for group in groups.values())
 
 
 def on_node(objects: Objects, name: str) -> list[Typed]:
-    """The node with its slices, its pods and their claims."""
+    """Return the node with its slices, its pods and their claims."""
     node: Node = objects.of(NODES)[name]
     pods = [pod for pod in objects.of(PODS).values() if pod.spec.node_name == name]
     pieces: list[ResourceSlice] = [

@@ -1,4 +1,4 @@
-"""What is to be placed: units of pods that must share a node, and which of them are equal."""
+"""The demand: units of pods that must share a node, and groups of equal units."""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from dra_scheduler.plan.objects import Objects
 
 _replace = msgspec.structs.replace
 
-#: Under this name a unit's number of devices is among its needs.
+# The name of a unit's number of devices among its needs.
 DEVICES = "devices"
 # Labels that number the pods of one workload.
 _NUMBERS = frozenset(
@@ -33,14 +33,14 @@ _NUMBERS = frozenset(
 
 @dataclass(frozen=True)
 class Unit:
-    """Pods that must share a node: one, or those that share a claim."""
+    """Pods that must share a node: a single one, or those that share a claim."""
 
     pods: tuple[Pod, ...]
     needs: Mapping[str, int]
 
 
 class Demand:
-    """Pods in units, and those units in shapes: all of a shape are equal."""
+    """Pods in units, and units in shapes. All units of a shape are equal."""
 
     def __init__(self, objects: Objects, pods: Sequence[Pod]) -> None:
         self._claims = objects.of(RESOURCE_CLAIMS)
@@ -54,16 +54,16 @@ class Demand:
         for members in _joined(pods, self._shared):
             unit = Unit(tuple(members), self._needs(members))
             shapes.setdefault(tuple(map(self._sign, members)), []).append(unit)
-        #: Units by shape, the largest first.
+        # Units by shape, the largest first.
         self.shapes = sorted(shapes.values(), key=lambda units: _size(units[0]), reverse=True)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """How many units each shape has."""
+        """The number of units of each shape."""
         return tuple(map(len, self.shapes))
 
     def alone(self, pod: Pod) -> Pod:
-        """The pod without what other nodes have a say in: a node that refuses it even so can never have it."""
+        """Return the pod without constraints on other nodes. A node that refuses it can never take the pod."""
         spec = pod.spec
         affinity = spec.affinity
         if affinity is not None and affinity.pod_affinity is not None:
@@ -80,7 +80,7 @@ class Demand:
         return _replace(pod, spec=spec)
 
     def alone_group(self, group: PodGroup) -> PodGroup:
-        """The group without a gang's minimum, for the same purpose."""
+        """Return the group without a gang's minimum, for the same reason."""
         spec = _replace(
             group.spec,
             scheduling_policy=PodGroupSchedulingPolicy(basic=BasicSchedulingPolicy()),
@@ -93,7 +93,7 @@ class Demand:
         return None if name is None else self._groups.get(f"{pod.metadata.namespace}/{name}")
 
     def _shared(self, pod: Pod) -> Iterable[str]:
-        """What the pod may share with others: claims by name, and its group if that has claims."""
+        """Yield the names that the pod may share with others: claims, and its group if that has claims."""
         space = pod.metadata.namespace
         for entry in pod.spec.resource_claims:
             if entry.resource_claim_name is not None:
@@ -111,7 +111,7 @@ class Demand:
         return made.spec.spec if made is not None else None
 
     def _sign(self, pod: Pod) -> Hashable:
-        """Equal for pods that the scheduler cannot tell apart."""
+        """Return a value that is equal for pods that the scheduler cannot distinguish."""
         spec, meta = pod.spec, pod.metadata
         claims = []
         for entry in spec.resource_claims:
@@ -153,7 +153,7 @@ def _taken(claim: ResourceClaim) -> bool:
 
 
 def _devices(requests: Iterable[DeviceRequest]) -> int:
-    """How many devices the requests take away from others at least."""
+    """Return the minimum number of devices that the requests use up."""
     total = 0
     for request in requests:
         if request.exactly is not None and not request.exactly.admin_access:
@@ -166,7 +166,7 @@ def _devices(requests: Iterable[DeviceRequest]) -> int:
 
 
 def _joined(pods: Sequence[Pod], shared: Callable[[Pod], Iterable[str]]) -> list[list[Pod]]:
-    """The pods, together with those that they are joined to by something shared, however indirectly."""
+    """Group the pods that share something, directly or through others."""
     group_of: dict[str, list[Pod]] = {}
     groups: dict[int, list[Pod]] = {}
     for pod in pods:
@@ -193,7 +193,7 @@ def _size(unit: Unit) -> tuple[int, ...]:
 
 
 def new_pod(pod: Pod, nominated: str = "") -> Pod:
-    """The pod as if no scheduler had seen it; ``nominated``: the node that it is expected on."""
+    """Return the pod as if no scheduler had seen it. ``nominated`` is the node that is expected for it."""
     status = PodStatus(
         phase=pod.status.phase,
         resource_claim_statuses=pod.status.resource_claim_statuses,

@@ -1,1 +1,1 @@
-"""``plan replay``: pods that come and go as they once did, on other nodes or with another scheduler configuration."""
+"""``plan replay``: recorded arrivals and departures of pods, on other nodes or with another configuration."""

@@ -6,7 +6,7 @@ from dra_scheduler.plan.tables import table
 
 
 class Starved(Struct):
-    """A pod that waited too long: ``waited`` seconds, and with ``message`` for the whole time, as it has no place."""
+    """A pod that waited ``waited`` seconds, which is too long. With ``message``, it never got a place."""
 
     pod: str
     at: float
@@ -15,7 +15,7 @@ class Starved(Struct):
 
 
 class Waits(Struct):
-    """Seconds from a pod's arrival to its place, over all pods that got one."""
+    """Seconds from the arrival of a pod to its placement, over all placed pods."""
 
     mean: float = 0.0
     median: float = 0.0
@@ -24,11 +24,12 @@ class Waits(Struct):
 
 
 class Course(Struct):
-    """How the timeline went with one change: ``name`` says which.
+    """The result of the timeline with one change, called ``name``.
 
-    ``placed`` of ``pods`` got a place; ``waits`` is how long that took. ``utilisation`` is the part of all devices that
-    was in use, from the first arrival to the last departure ``span`` seconds later: a partition counts as what it takes
-    of its device's counters, a share as what it takes of the capacity. ``preempted`` pods had to start again.
+    ``placed`` of ``pods`` got a place, after the ``waits``. ``utilisation`` is the average fraction of all
+    devices in use from the first arrival to the last departure, ``span`` seconds later. A partition counts
+    as the part of its device's counters that it consumes, a share as the part of the capacity. ``preempted``
+    pods had to start again.
     """
 
     name: str
@@ -42,7 +43,7 @@ class Course(Struct):
 
 
 class Replay(Struct):
-    """The answer: the timeline as it is, and with each change and all before it.
+    """The answer: the timeline without changes, and with each change added to the previous ones.
 
     ``left_out`` are workloads of unknown kinds among the shapes, whose pods are not counted.
     """
@@ -69,6 +70,6 @@ class Replay(Struct):
 
     @property
     def good(self) -> bool:
-        """Whether with the last change no pod starves."""
+        """True if no pod starves with the last change."""
         done = self.complete and not self.left_out and bool(self.courses)
         return done and not self.courses[-1].starved

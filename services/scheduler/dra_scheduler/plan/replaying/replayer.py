@@ -1,6 +1,6 @@
-"""``plan replay``: runs a timeline in a world's own time and keeps account of who waits and what is used.
+"""``plan replay``: runs a timeline in a world's virtual time and records waits and device use.
 
-A pod's duration counts from when it gets its place: one that waits longer leaves later.
+A pod's duration starts when it gets its place. A pod that waits longer leaves later.
 """
 
 import functools
@@ -28,7 +28,7 @@ _replace = msgspec.structs.replace
 
 @dataclass(frozen=True)
 class Arrival:
-    """A pod that comes ``at`` so many seconds and stays for ``lasts`` seconds (None: for good)."""
+    """A pod that arrives at ``at`` seconds and stays for ``lasts`` seconds (None: forever)."""
 
     at: float
     lasts: float | None
@@ -37,7 +37,7 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Pods that come and go; ``groups`` and ``others`` are what they refer to, there from the start."""
+    """Arrivals of pods. ``groups`` and ``others`` are objects that they refer to, which exist from the start."""
 
     arrivals: Sequence[Arrival]
     groups: Sequence[PodGroup] = ()
@@ -46,7 +46,7 @@ class Timeline:
 
 @dataclass
 class _Account:
-    """One pod's course: ``placed`` is when it first got its place, ``since`` when the last time."""
+    """The record of one pod. ``placed`` is the first time it got a place, ``since`` the last time."""
 
     arrival: Arrival
     arrived: float
@@ -56,7 +56,7 @@ class _Account:
 
 
 class Replayer:
-    """Runs a timeline once, in a world that has its nodes and whatever else stays."""
+    """Runs a timeline once, in a world that has the nodes and everything else that stays."""
 
     def __init__(
         self, world: Simulation, timeline: Timeline, progress: Callable[[int], None] = lambda done: None
@@ -77,7 +77,7 @@ class Replayer:
         self._last = 0.0
 
     def run(self, name: str, starved_after: float) -> Course:
-        """The course of events.
+        """Run the timeline.
 
         Raises:
             Stopped: it was interrupted.
@@ -130,7 +130,7 @@ class Replayer:
             self._refused.append(pod)
 
     def _create_refused(self) -> None:
-        """Create the pods again that a quota refused, as controllers do: others have left."""
+        """Create the pods again that a quota refused, as controllers do after other pods have left."""
         refused, self._refused = self._refused, []
         for pod in refused:
             self._create(pod)
@@ -146,7 +146,7 @@ class Replayer:
         account.used = self._use_of(pod)
         self._in_use += account.used
         if account.arrival.lasts is not None:
-            # Later arrivals at the same moment come after departures.
+            # Arrivals at the same moment come after departures.
             self._at(now + account.arrival.lasts, lambda: self._depart(pod.key, now))
 
     def _depart(self, key: str, since: float) -> None:
@@ -165,7 +165,7 @@ class Replayer:
         self._in_use -= account.used
         account.used, account.since = 0.0, None
         if pod.key != self._leaving:
-            # Preempted: its controller makes it again, under the same name here.
+            # The pod was preempted. Its controller recreates it, here under the same name.
             self._restarts += 1
             self._at(self._world.elapsed, lambda: self._come_again(pod))
 
@@ -179,7 +179,7 @@ class Replayer:
         total = 0.0
         for name in claim_names(pod):
             claim = find(RESOURCE_CLAIMS, f"{pod.metadata.namespace}/{name}")
-            # A claim that several pods share counts once.
+            # A claim that several pods share counts only once.
             if claim is not None and len(claim.status.reserved_for) <= 1:
                 total += self._weights.of(claim)
         return total

@@ -1,4 +1,4 @@
-"""What allocated devices count for, in whole devices."""
+"""The weight of allocated devices, in whole devices."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ _Place = tuple[str, str, str]
 
 
 class Weights:
-    """The devices of slices: a partition is what it takes of a counter set, every other device is one."""
+    """The weights of devices: a partition counts as its part of a counter set, any other device as one."""
 
     def __init__(self, slices: Iterable[ResourceSlice]) -> None:
         pieces = list(slices)
@@ -19,7 +19,7 @@ class Weights:
             for group in piece.spec.shared_counters:
                 place = piece.spec.driver, piece.spec.pool.name, group.name
                 counters[place] = {name: amount(each.value) for name, each in group.counters.items()}
-        #: All devices together.
+        # The number of whole devices.
         self.total = float(len(counters))
         self._of: dict[_Place, tuple[float, Device]] = {}
         for piece in pieces:
@@ -30,7 +30,7 @@ class Weights:
                 self._of[spec.driver, spec.pool.name, device.name] = weight, device
 
     def of(self, claim: ResourceClaim) -> float:
-        """What the claim's devices count for."""
+        """Return the weight of the claim's devices."""
         allocation = claim.status.allocation
         if allocation is None:
             return 0.0

@@ -1,1 +1,1 @@
-"""The DynamicResources plugin; private to the plugin, except for what :mod:`.plugin` offers."""
+"""The DynamicResources plugin. Its modules are private, except for :mod:`.plugin`."""

@@ -1,4 +1,4 @@
-"""Binding conditions: what must become true of allocated devices before a pod is bound.
+"""Binding conditions: conditions of allocated devices that must be true before a pod is bound.
 
 Mirrors ``isPodReadyForBinding`` in upstream's
 ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
@@ -17,16 +17,16 @@ class BindingFailed(Exception):
 
 
 class BindingTimeout(Exception):
-    """The conditions have not become true in time."""
+    """The conditions did not become true in time."""
 
 
 def has_conditions(claims: Iterable[ResourceClaim]) -> bool:
-    """Whether any allocated device has binding conditions."""
+    """True if any allocated device has binding conditions."""
     return bool(drivers_with_conditions(claims))
 
 
 def drivers_with_conditions(claims: Iterable[ResourceClaim]) -> set[str]:
-    """The drivers of the allocated devices that have binding conditions."""
+    """Return the drivers of allocated devices that have binding conditions."""
     return {
         result.driver
         for claim in claims
@@ -37,7 +37,7 @@ def drivers_with_conditions(claims: Iterable[ResourceClaim]) -> set[str]:
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Whether the claim is allocated and all binding conditions of its devices are true.
+    """True if the claim is allocated and all binding conditions of its devices are true.
 
     Raises:
         BindingFailed: a failure condition of one is true.
@@ -65,7 +65,7 @@ def is_ready(claim: ResourceClaim) -> bool:
 
 
 def has_timed_out(claim: ResourceClaim, now: datetime, timeout: float) -> bool:
-    """Whether the claim was allocated more than ``timeout`` seconds ago and has binding conditions."""
+    """True if the claim has binding conditions and was allocated more than ``timeout`` seconds ago."""
     allocation = claim.status.allocation
     if allocation is None or allocation.allocation_timestamp is None or not has_conditions((claim,)):
         return False

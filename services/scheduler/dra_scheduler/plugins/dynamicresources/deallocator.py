@@ -1,8 +1,8 @@
-"""The deallocator: deallocates claims, but never those that another scheduler has just bound the pod with.
+"""The deallocator: deallocates claims, except those with which another scheduler has just bound the pod.
 
-Several schedulers of one name may try the same pod. Nothing ties the claims' state to the binding, so a scheduler that
-gives up looks first whether the pod has been bound meanwhile, and looks again when it has written: what it took from a
-pod that was bound in between is replaced.
+Several schedulers with the same name may try the same pod. Nothing ties the claims' state to the binding. A
+scheduler that gives up therefore checks first whether the pod has been bound, and checks again after
+writing. If it took devices from a pod that was bound in between, they are allocated again.
 """
 
 from collections.abc import Callable
@@ -14,24 +14,24 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client
 
-# Of how many pods it is remembered that something was taken from them.
+# The maximum number of pods whose deallocated claims are remembered.
 _REMEMBERED = 4096
 
 
 class Deallocator:
     """Deallocates claims of pods that are not bound.
 
-    ``on_loss`` is called with a bound pod that lost devices, and the claim as it is since.
+    ``on_loss`` is called with a bound pod that lost devices, and the current claim.
     """
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        # By the pod's uid, the oldest first: the claim that was taken last.
+        # By pod uid, the oldest first: the claim that was deallocated last.
         self._taken: dict[str, ResourceClaim] = {}
         self.on_loss: Callable[[Pod, ResourceClaim], object] = lambda pod, claim: None
 
     async def bound(self, pod: Pod) -> Pod | None:
-        """The pod as it is bound to a node, if any scheduler has done that.
+        """Return the current pod if any scheduler has bound it, or None.
 
         Raises:
             ApiError, httpx.HTTPError, OSError, TimeoutError: the API server can't be asked.
@@ -44,12 +44,14 @@ class Deallocator:
         return newest if newest.metadata.uid == meta.uid and newest.spec.node_name else None
 
     async def deallocate(self, claim: ResourceClaim, pod: Pod, *, restoring: bool = False) -> ResourceClaim:
-        """Take the claim's devices away, which the pod was to have; the claim as it is if the pod is bound with them.
+        """Deallocate the pod's claim. Return it unchanged if the pod was bound with these devices.
 
-        With ``restoring`` they are this scheduler's own for a bound pod, and go all the same.
+        With ``restoring``, the devices are this scheduler's own for a bound pod, and are deallocated in any
+        case.
 
         Raises:
-            ApiError, httpx.HTTPError, OSError, TimeoutError: a request failed; Conflict: ``claim`` is out of date.
+            ApiError, httpx.HTTPError, OSError, TimeoutError: a request failed.
+            Conflict: ``claim`` is out of date.
         """
         if not restoring and await self.bound(pod) is not None:
             return claim
@@ -66,7 +68,7 @@ class Deallocator:
         return updated
 
     def placed(self, pod: Pod) -> None:
-        """The pod is bound, by whichever scheduler."""
+        """Call ``on_loss`` if the pod, which any scheduler has bound, lost devices here."""
         claim = self._taken.pop(pod.metadata.uid, None)
         if claim is not None:
             self.on_loss(pod, claim)

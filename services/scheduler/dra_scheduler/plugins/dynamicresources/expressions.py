@@ -1,4 +1,4 @@
-"""The expressions of claims and their classes, compiled before the allocator asks for them."""
+"""The expressions of claims and their classes, compiled before the allocator needs them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dra_shared.api.resource import DeviceClass, DeviceSelector, ResourceClaim
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.programs import CelProgram
 
-# In characters, of all expressions together: to compile so many takes some ten milliseconds.
+# The total length of expressions that takes about ten milliseconds to compile.
 _MUCH = 4096
 
 
 def long_expressions(
     claims: Sequence[ResourceClaim], class_of: Callable[[str], DeviceClass | None]
 ) -> tuple[str, ...]:
-    """The expressions that a search for these claims may need; none where they are too few to take long."""
+    """Return the expressions that a search for these claims may need. Empty if they are short."""
     found = dict.fromkeys(
         selector.cel.expression for selector in _selectors(claims, class_of) if selector.cel is not None
     )
@@ -40,6 +40,6 @@ def _selectors(
 
 
 def compile_all(expressions: Sequence[str], features: Features) -> None:
-    """Compile expressions; they are remembered, also what is wrong with them."""
+    """Compile the expressions. The results, including errors, are cached."""
     for text in expressions:
         CelProgram(text, features)

@@ -1,4 +1,4 @@
-"""Claims for extended resources that a device class stands for.
+"""Claims for extended resources that a device class provides.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go``.
 """
@@ -14,14 +14,14 @@ from dra_shared.quantity import Quantity
 
 from dra_scheduler.framework.resources import is_sidecar
 
-# The claim's name until the API server gives it a real one; no valid name, so no claim can have it.
+# The claim's name until the API server generates one. It is not a valid name, so no real claim has it.
 IN_MEMORY_NAME = "<extended-resources>"
 
 Mappings = tuple[ContainerExtendedResourceRequest, ...]
 
 
 def in_memory_claim(pod: Pod, uid: str) -> ResourceClaim:
-    """The claim for the pod's extended resources before it exists; ``uid`` is made up."""
+    """Return the claim for the pod's extended resources before it is created. ``uid`` is a temporary one."""
     meta = pod.metadata
     owner = OwnerReference(api_version="v1", kind="Pod", name=meta.name, uid=meta.uid, controller=True)
     return ResourceClaim(
@@ -37,17 +37,17 @@ def in_memory_claim(pod: Pod, uid: str) -> ResourceClaim:
 
 
 def is_in_memory(claim: ResourceClaim) -> bool:
-    """Whether the claim has not been created yet."""
+    """True if the claim has not been created yet."""
     return claim.metadata.name == IN_MEMORY_NAME
 
 
 def requests_and_mappings(
     pod: Pod, resources: Iterable[str], class_name: Callable[[str], str | None]
 ) -> tuple[tuple[DeviceRequest, ...], Mappings]:
-    """The device requests for those extended resources, and which container's need each serves.
+    """Return the device requests for those extended resources, and the container request that each serves.
 
     Init containers that end before the others start use the devices of later containers, and share among
-    themselves what they need beyond that (upstream's createRequestsAndMappings).
+    themselves any that they need in addition (upstream's createRequestsAndMappings).
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     inits = len(pod.spec.init_containers)

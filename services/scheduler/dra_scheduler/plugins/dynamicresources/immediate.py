@@ -1,8 +1,8 @@
 """Claims that get their devices without a pod: ``allocationMode: Immediate`` of classic DRA.
 
 Today's upstream has none. A driver's own controller allocated them in Kubernetes 1.26 to 1.31
-(``k8s.io/dynamic-resource-allocation/controller``); here the controller that translates them marks them, and the
-scheduler allocates on the first node that has what they want. Pods then go where the claim is.
+(``k8s.io/dynamic-resource-allocation/controller``). Here the controller that translates them marks them, and
+the scheduler allocates them on the first suitable node. Pods then follow the claim.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.framework.cache import Cache
 from dra_scheduler.plugins.dynamicresources.store import REQUEST_ERRORS, with_finalizer
 
-# In seconds, from one try to the next: no pod waits for such a claim.
+# Seconds between attempts. They can be rare because no pod waits for such a claim.
 _PERIOD = 2.0
 
 _log = logger(__name__)
 
 
 class ImmediateClaims:
-    """Allocates marked claims, one after the other, for as long as the scheduler leads."""
+    """Allocates marked claims one after the other while the scheduler leads."""
 
     def __init__(self, manager: DRAManager, cache: Cache, client: Client, clock: Clock) -> None:
         self._manager = manager
@@ -39,12 +39,12 @@ class ImmediateClaims:
         self._there = asyncio.Event()
 
     def noticed(self, claim: ResourceClaim) -> None:
-        """The claim came or changed."""
+        """Wake the allocation if the claim waits for devices."""
         if _waits(claim):
             self._there.set()
 
     async def run(self) -> None:
-        """Allocate such claims until cancelled; nothing happens while there are none."""
+        """Allocate such claims until cancelled. Idle while there are none."""
         while True:
             await self._there.wait()
             self._there.clear()
@@ -57,11 +57,11 @@ class ImmediateClaims:
     async def _allocate(self, claim: ResourceClaim) -> None:
         claims = self._manager.claims
         if claims.pending_allocation(claim.metadata.uid) is not None:
-            return  # for a pod, which came first
+            return  # a pod was faster
         allocation = self._find(claim)
         if allocation is None:
             return
-        # What is in flight is in use: no attempt for a pod can take the devices from here on.
+        # Devices in flight are in use: from here on no attempt for a pod can take them.
         claims.signal_pending(replace(claim, status=replace(claim.status, allocation=allocation)))
         stored = False
         try:

@@ -12,9 +12,9 @@ from dra_scheduler.plugins.dynamicresources.podclaims import PodClaims
 
 @dataclass(slots=True)
 class ClaimInfo:
-    """About one of the pod's claims: where its allocation can be used, and what this attempt allocates for it.
+    """One of the pod's claims: the nodes where its allocation can be used, and the allocation of this attempt.
 
-    ``stored`` is the revision that this was stored in.
+    ``stored`` is the resource version with which the allocation was stored.
     """
 
     available_on: NodeSelector | None = None
@@ -24,9 +24,9 @@ class ClaimInfo:
 
 @dataclass(frozen=True, slots=True)
 class NodeAllocation:
-    """What Filter found for a node: results for the unallocated claims in order, and what goes with them.
+    """The result of Filter for a node: allocations for the unallocated claims in order, and related data.
 
-    ``requests`` are those of the claim for extended resources, None if the node needs no such claim.
+    ``requests`` are those of the claim for extended resources, or None if the node needs no such claim.
     """
 
     results: tuple[AllocationResult, ...] = ()
@@ -37,21 +37,21 @@ class NodeAllocation:
 
 @dataclass(slots=True)
 class SharedMemory:
-    """What the attempts for equal pods have in common, as long as the nodes don't change.
+    """Data that attempts for equal pods share while the nodes do not change.
 
-    ``blueprint`` are the claims to hand to the allocator in place of the pod's own, which have the same spec: what it
-    worked out about them for one pod serves for the next.
+    ``blueprint`` are claims with the same specs as the pod's own. They are passed to the allocator in place
+    of the pod's claims, so that its cached results for them apply to the next pod as well.
     """
 
     blueprint: tuple[ResourceClaim, ...] = ()
     allocations: dict[str, NodeAllocation] = field(default_factory=dict)
-    # The claim for extended resources with the requests that nodes turned out to need.
+    # The claims for extended resources, by the requests that nodes need.
     extended: dict[tuple[DeviceRequest, ...], ResourceClaim] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class OffloadedSearch:
-    """What a search in a thread came to: it holds as long as the allocator's ``stamp`` for the node is the same."""
+    """The result of a search in a thread. It is valid while the allocator's ``stamp`` for the node is unchanged."""
 
     stamp: tuple[int, ...]
     results: tuple[AllocationResult, ...] | None = None
@@ -60,7 +60,7 @@ class OffloadedSearch:
 
 @dataclass(slots=True)
 class AttemptMemory:
-    """One attempt. ``extended`` are the extended resources that it asks for; ``reserved`` is what Reserve took."""
+    """One attempt. ``extended`` are the requested extended resources, ``reserved`` is Reserve's allocation."""
 
     claims: PodClaims = field(default_factory=PodClaims)
     infos: list[ClaimInfo] = field(default_factory=list)
@@ -69,16 +69,16 @@ class AttemptMemory:
     unavailable: set[int] = field(default_factory=set)
     shared: SharedMemory = field(default_factory=SharedMemory)
     reserved: NodeAllocation | None = None
-    # By node: when the search has to end, and what a search in a thread found.
+    # By node: the time at which the search has to end, and the result of a search in a thread.
     deadlines: dict[str, float] = field(default_factory=dict)
     offloaded: dict[str, OffloadedSearch] = field(default_factory=dict)
-    # Whether the claims' expressions are compiled, where that takes long.
+    # Whether long expressions of the claims have been compiled.
     compiled: bool = False
 
 
 @dataclass(slots=True)
 class GroupMemory:
-    """One attempt for a whole pod group: the claims that it has in flight, by uid, and its pods' own attempts."""
+    """One attempt for a whole pod group: its claims in flight, by uid, and the attempts of its pods."""
 
     pending: set[str] = field(default_factory=set)
     attempts: dict[str, tuple[Pod, AttemptMemory]] = field(default_factory=dict)

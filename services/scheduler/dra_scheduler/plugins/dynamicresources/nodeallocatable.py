@@ -1,4 +1,4 @@
-"""Devices that consume the node's own CPU, memory and the like (DRANodeAllocatableResources, alpha since 1.36).
+"""Devices that consume CPU, memory or similar resources of the node (DRANodeAllocatableResources, alpha since 1.36).
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicresources.go``.
 """
@@ -42,11 +42,11 @@ _OWN = frozenset((CPU, MEMORY, EPHEMERAL_STORAGE))
 
 
 class NeedsUnknown(Exception):
-    """What an allocated device takes from the node is unknown."""
+    """The node resources that an allocated device consumes are unknown."""
 
 
 def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocationResult) -> Device | None:
-    """The device that was allocated."""
+    """Return the device that was allocated, or None."""
     for piece in slices:
         if piece.spec.pool.name == result.pool and result.driver in ("", piece.spec.driver):
             for device in piece.spec.devices:
@@ -56,7 +56,7 @@ def find_device(slices: Iterable[ResourceSlice], result: DeviceRequestAllocation
 
 
 class Takers:
-    """The slices with devices that take anything from their nodes, as a listener of the slices."""
+    """Tracks the slices with devices that consume node resources. Registered as a listener of the slices."""
 
     def __init__(self, *, since_1_37: bool) -> None:
         self._since_1_37 = since_1_37
@@ -66,7 +66,7 @@ class Takers:
         return bool(self._names)
 
     def changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
-        """A slice came, changed or went."""
+        """Track a slice that was added, changed or deleted."""
         if old is not None:
             self._names.discard(old.metadata.name)
         if new is not None and any(takes_from_node(d, since_1_37=self._since_1_37) for d in new.spec.devices):
@@ -74,14 +74,14 @@ class Takers:
 
 
 def takes_from_node(device: Device, *, since_1_37: bool) -> bool:
-    """Whether an allocated device takes anything from its node. Each scheduler reads what its version has."""
+    """True if the device consumes resources of its node. The field that is read depends on the version."""
     return bool(
         device.node_allocatable_resources if since_1_37 else device.node_allocatable_resource_mappings
     )
 
 
 def is_mapped(device: Device) -> bool:
-    """Whether the device stands for resources of the node, and not only adds to what its users take."""
+    """True if the device represents resources of the node, instead of only adding overhead to its users."""
     mapped = any(entry.mapping is not None for entry in device.node_allocatable_resources.values())
     return mapped or bool(device.node_allocatable_resource_mappings)
 
@@ -93,13 +93,13 @@ def claim_statuses(
     *,
     since_1_37: bool,
 ) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    """What each claim takes from the node, for the pod's status; sorted by claim.
+    """Return the node resources that each claim consumes, for the pod's status, sorted by claim.
 
-    ``allocations``: the claims, what is allocated for them, and what the pod's containers call them. ``since_1_37``:
-    whether errors have that version's words.
+    ``allocations`` are the claims with their allocations and the names by which the pod's containers refer
+    to them. ``since_1_37`` selects that version's messages.
 
     Raises:
-        NeedsUnknown: a device is in none of the slices, or has no consumed capacity where that counts.
+        NeedsUnknown: a device is in none of the slices, or lacks a consumed capacity that is needed.
     """
     statuses = []
     for claim, allocation, pod_claim in allocations:
@@ -127,7 +127,7 @@ def claim_statuses(
 
 
 class _Taken:
-    """What the devices of one claim take, by resource: as 1.36 has it, and what they stand for and add since 1.37."""
+    """The resources that the devices of one claim consume: in the form of 1.36, and as mapping and overhead (1.37)."""
 
     def __init__(self, since_1_37: bool) -> None:
         self._since_1_37 = since_1_37
@@ -170,7 +170,7 @@ class _Taken:
 
 
 def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about: str) -> Quantity | None:
-    """Return how much of the capacity ``key`` is consumed, or None if none of that very name is."""
+    """Return the consumption of the capacity ``key``, or None if the allocation does not list it."""
     if not result.consumed_capacity:
         raise NeedsUnknown(f"{where}: ConsumedCapacity is nil, but Capacity key '{key}' is set in {about}")
     consumed = result.consumed_capacity.get(key)
@@ -180,7 +180,7 @@ def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about
 def _mapped(
     result: DeviceRequestAllocationResult, mapping: NodeAllocatableMapping, where: str, about: str
 ) -> Quantity | None:
-    """What a device stands for since 1.37: exactly, in the format of its capacity."""
+    """Return the exact amount that a device represents since 1.37, in the format of its capacity."""
     if not mapping.capacity_key:
         return None if mapping.device_multiplier is None else Quantity.parse(mapping.device_multiplier)
     consumed = _consumed(result, mapping.capacity_key, where, about)
@@ -205,7 +205,7 @@ def _plus(known: str | None, more: str | None) -> str | None:
 
 
 def multiply(quantity: Quantity, factor: Quantity) -> Quantity:
-    """The product, exact to a billionth."""
+    """Return the product, exact to a billionth."""
     whole = factor.as_int64()
     if whole is not None:
         return quantity.mul(whole)
@@ -214,14 +214,14 @@ def multiply(quantity: Quantity, factor: Quantity) -> Quantity:
 
 
 def needs_with(pod: Pod, statuses: Sequence[NodeAllocatableResourceClaimStatus]) -> tuple[Pod, Amounts]:
-    """The pod with those statuses, and what it then needs of the node."""
+    """Return the pod with those statuses, and the node resources that it then needs."""
     status = msgspec.structs.replace(pod.status, node_allocatable_resource_claim_statuses=tuple(statuses))
     pod = msgspec.structs.replace(pod, status=status)
     return pod, pod_requests(pod)
 
 
 def check_pod_level(pod: Pod) -> Status | None:
-    """Whether requests and limits of the pod as a whole, where there are any, cover containers and claims together."""
+    """Check that the pod-level requests and limits, if any, cover its containers and claims together."""
     if pod.spec.resources is None:
         return None
     bare = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, overhead={}))
@@ -233,7 +233,7 @@ def check_pod_level(pod: Pod) -> Status | None:
                 "node-allocatable DRA requests"
             )
     if any(status.resources for status in pod.status.node_allocatable_resource_claim_statuses):
-        # In 1.36 limits are not looked at.
+        # 1.36 does not check limits.
         return None
     return _check_limits(bare, amounts(pod.spec.resources.limits))
 
@@ -262,7 +262,7 @@ def _check_limits(pod: Pod, most: Amounts) -> Status | None:
 
 
 def check_fit(node: NodeInfo, needs: Amounts) -> Status | None:
-    """Whether the node has the resources left that devices can take of it; NodeResourcesFit looks at the others."""
+    """Check that the node has the resources left that devices consume. NodeResourcesFit checks the others."""
     own = {name: value for name, value in needs.items() if name in _OWN or name.startswith(_HUGE_PAGES)}
     missing = shortfalls(own, node)
     if not missing:

@@ -1,4 +1,4 @@
-"""Filter: whether the pod's claims are available on a node or can be allocated there.
+"""Filter: checks whether the pod's claims are available on a node or can be allocated there.
 
 Mirrors ``Filter`` in upstream's ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
 """
@@ -38,23 +38,23 @@ from dra_scheduler.plugins.dynamicresources.nodeallocatable import (
     takes_from_node,
 )
 
-# After so many seconds a search goes on in a thread; one that is for explanations ends after so many.
+# The seconds after which a search continues in a thread, and after which a search for an explanation ends.
 _OFFLOAD_AFTER = 0.1
 _TRACE_LIMIT = 1.0
-# The gate, and the feature that nodes declare.
+# The gate, which is also the feature that nodes declare.
 _SKIPS = "DRAOptionalNodeOperations"
 
 _Extended = tuple[tuple[DeviceRequest, ...] | None, Mappings]
 
 
 class _TooSlowError(Exception):
-    """The search is to go on in a thread."""
+    """The search has to continue in a thread."""
 
 
 class NodeFilter:
-    """Checks nodes one by one and remembers in the attempt's memory what could be allocated there.
+    """Checks nodes one by one, and stores possible allocations in the attempt's memory.
 
-    ``clock`` says what time it is in the cluster, ``stopwatch`` how long a search has taken.
+    ``clock`` is the cluster's time, ``stopwatch`` measures how long a search takes.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class NodeFilter:
             "DRAResourceClaimDeviceStatus"
         )
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
-        # Devices have mappings and overhead then, which count for claims that are allocated already, too.
+        # Since 1.37, mappings and overhead of devices also count for claims that are already allocated.
         self._mapping_since_1_37 = gates.version >= V1_37
         self._takes = functools.partial(takes_from_node, since_1_37=self._mapping_since_1_37)
         self._takers = Takers(since_1_37=self._mapping_since_1_37)
@@ -85,11 +85,11 @@ class NodeFilter:
         self._skips_operations = gates.enabled(_SKIPS)
 
     def is_pods_own(self) -> bool:
-        """Whether verdicts count for one pod alone: what devices take of nodes depends on its name for claims, too."""
+        """True if verdicts are not shared between pods, because node resources depend on the pod's names for claims."""
         return bool(self._takers)
 
     def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
-        """Whether all claims are available on the node or can be allocated there."""
+        """Check that all claims are available on the node or can be allocated there."""
         memory.shared.allocations.pop(node.name, None)
         extended = self._extended(memory, pod, node)
         if isinstance(extended, Status):
@@ -155,13 +155,13 @@ class NodeFilter:
         return self._check_sharing(pod, claim, claim.status.allocation) if self._node_allocatable else None
 
     def _can_skip(self, allocation: AllocationResult | None, node: Node) -> bool:
-        """Whether the node's kubelet leaves out the operations that the devices do without, if any do."""
+        """True if no device skips node operations, or the node's kubelet supports skipping them."""
         if not self._skips_operations or allocation is None or _SKIPS in node.status.declared_features:
             return True
         return not any(result.skip_node_operations for result in allocation.devices.results)
 
     def _check_sharing(self, pod: Pod, claim: ResourceClaim, allocation: AllocationResult) -> Status | None:
-        """A claim that stands for a part of the node cannot be another pod's, too."""
+        """Reject a claim that represents a part of the node and is reserved for another pod."""
         wanted = is_mapped if self._mapping_since_1_37 else self._takes
         if not any(map(wanted, self._devices(allocation))):
             return None
@@ -172,7 +172,7 @@ class NodeFilter:
         return _shared(claim, why)
 
     def _check_pending(self, claim: ResourceClaim, pending: AllocationResult) -> Status | None:
-        """The same for a claim that is being allocated for another pod of the group."""
+        """Reject such a claim that is being allocated for another pod of the group."""
         if not (self._node_allocatable and self._mapping_since_1_37):
             return None
         if not any(map(is_mapped, self._devices(pending))):
@@ -209,7 +209,7 @@ class NodeFilter:
         node: NodeInfo,
         requests: tuple[DeviceRequest, ...] | None,
     ) -> tuple[AllocationResult, ...] | Status:
-        """One result for each unallocated claim of the pod, in order."""
+        """Allocate the unallocated claims. Return one result for each, in order."""
         assert node.node is not None
         wanted = [
             (index, claim)
@@ -225,7 +225,7 @@ class NodeFilter:
             state.sharing.allowed = False
             if state.deadline.cancelled:
                 return unresolvable(f"asked by caller to stop allocating devices: {limit.cause}")
-            # Perhaps only passing; an error has the pod tried again after its back-off.
+            # The timeout may be temporary. An error makes the pod retry after its backoff.
             return error(f"node {node.name}: timed out trying to allocate devices")
         except AllocationError as failure:
             state.sharing.allowed = False
@@ -300,7 +300,7 @@ class NodeFilter:
         except AllocationError:
             if memory.shared.blueprint == tuple(memory.claims):
                 raise
-            # The text names claims, so it has to come from this pod's own.
+            # The error text names claims, so search again with this pod's own claims.
             claims = self._own(memory, fresh, requests)
             return self._manager.allocator.allocate(node, claims, check=check)
 
@@ -308,7 +308,7 @@ class NodeFilter:
     def _own(
         memory: AttemptMemory, fresh: Sequence[int], requests: tuple[DeviceRequest, ...] | None
     ) -> list[ResourceClaim]:
-        """The pod's very own claims, without one that stands in for equal ones."""
+        """Return the pod's own claims instead of shared blueprints."""
         return [
             memory.claims[index]
             if requests is None or index != memory.claims.extended_index
@@ -377,13 +377,13 @@ class NodeFilter:
 
 
 def with_requests(claim: ResourceClaim, requests: tuple[DeviceRequest, ...]) -> ResourceClaim:
-    """The claim for extended resources with what one node's share of them needs."""
+    """Return the claim for extended resources with the requests that one node needs."""
     devices = msgspec.structs.replace(claim.spec.devices, requests=requests)
     return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
 
 
 def _called(pod: Pod, index: int) -> str:
-    """What the pod's containers call its claim of that index, which counts only entries that stand for a claim."""
+    """Return the name by which the pod's containers refer to its claim with that index."""
     names = []
     for entry in pod.spec.resource_claims:
         try:

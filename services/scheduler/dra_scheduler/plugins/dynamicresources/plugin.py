@@ -1,4 +1,4 @@
-"""DynamicResources: a pod goes where its claims are allocated or can be.
+"""DynamicResources: a pod runs on a node where its claims are allocated or can be allocated.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go``.
 """
@@ -53,9 +53,9 @@ from dra_scheduler.plugins.dynamicresources.store import ClaimStore, with_finali
 
 
 class DynamicResources:
-    """The plugin, at its extension points; what takes more than a few lines is in the package's other modules.
+    """The extension points of the plugin. Longer steps are in the package's other modules.
 
-    ``filter_timeout`` and ``binding_timeout`` are in seconds; the former may be None.
+    ``filter_timeout`` and ``binding_timeout`` are in seconds. ``filter_timeout`` may be None.
     """
 
     name = "DynamicResources"
@@ -124,13 +124,13 @@ class DynamicResources:
         )
 
     def index_keys(self, pod: Pod) -> tuple[str, ...]:
-        """Under which names the queue has the pod for events about claims."""
+        """Return the names under which the queue indexes the pod for events about claims."""
         return claim_keys(pod)
 
     def schedulable_after_claim_change(self, pod: Pod, event: Event) -> bool:
-        """The queueing hint for claims."""
+        """Decide whether a change of a claim is worth another attempt (queueing hint)."""
         if not worth_a_try(event.old, event.new, used_by_pod=True):
-            # It matters to no pod, so the pod's claims need not be looked up.
+            # The change does not matter to any pod, so skip the lookup of the pod's claims.
             return False
         try:
             used = any(claim.metadata.uid == event.new.metadata.uid for claim in self._pod_claims(pod))
@@ -139,17 +139,17 @@ class DynamicResources:
         return worth_a_try(event.old, event.new, used)
 
     def schedulable_after_claim_deletion(self, pod: Pod, event: Event) -> bool:
-        """The queueing hint for claims that went; until 1.36 upstream has none."""
+        """Decide whether a deletion of a claim is worth another attempt. Until 1.36 upstream has no such hint."""
         return out_of_the_way(pod, event.old)
 
     def schedulable_after_pod_change(self, pod: Pod, event: Event) -> bool:
-        """The queueing hint for the pod itself, whose claims may have been made."""
+        """Decide whether a change of the pod is worth another attempt. Its claims may have been created."""
         return self.pre_enqueue(event.new) is None
 
     # The scheduling cycle
 
     def sign(self, pod: Pod) -> Hashable | None:
-        """Pods are equivalent if their claims have equal specs and none is allocated."""
+        """Sign the pod: pods are equivalent if their claims have equal specs and none is allocated."""
         if not pod.spec.resource_claims and not self._asks_for_extended(pod):
             return ()
         if self._nodes.is_pods_own():
@@ -199,7 +199,7 @@ class DynamicResources:
             pending = tracker.pending_allocation(claim.metadata.uid)
             if pending is not None:
                 if group is None or claim.metadata.uid not in group.pending:
-                    # Better to wait until that is done than to share what may still fail.
+                    # Wait until that allocation is stored. Sharing it now could fail later.
                     return None, unresolvable(
                         f"resource claim {claim.key} is in the process of being allocated"
                     )
@@ -228,12 +228,12 @@ class DynamicResources:
             return None, unschedulable("plugin disabled")
         memory = state.read(self.name, AttemptMemory)
         if memory is None:
-            # Upstream's error where another plugin's PreFilter rejected the pod.
+            # Upstream's error if another plugin's PreFilter rejected the pod.
             return None, error("not found")
         return None, await self._release.one_claim(memory, pod)
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
-        """Deallocate claims of the group and its pods that rejected nodes; not those of trees, as upstream."""
+        """Deallocate claims of the group and its pods that rejected nodes. As upstream, trees are skipped."""
         group = attempt.state.read(self.name, GroupMemory) if attempt.state is not None else None
         if not self._with_groups or group is None:
             return {}, unschedulable()
@@ -260,7 +260,7 @@ class DynamicResources:
         try:
             return compute_score(memory.claims, found.results)
         except TooFewAllocations:
-            return 0  # the extended resources come from a device plugin there
+            return 0  # a device plugin provides the extended resources there
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
         return default_normalize(scores)
@@ -272,12 +272,12 @@ class DynamicResources:
         wanted = list(memory.claims.unallocated())
         found = memory.shared.allocations.get(node_name)
         if not wanted:
-            # What claims that are allocated already take from the node is for PreBind.
+            # PreBind needs the node resources of claims that are already allocated.
             memory.reserved = found
             return None
         if found is None or not found.results:
             if all(claim is memory.claims.extended for _, claim in wanted):
-                return None  # the node's device plugin serves the extended resources
+                return None  # the node's device plugin provides the extended resources
             return error("claim allocation not found for node")
         memory.reserved = found
         if found.requests is None:
@@ -299,7 +299,7 @@ class DynamicResources:
         return None
 
     def with_node_statuses(self, state: CycleState, pod: Pod) -> Pod:
-        """The pod with what its claims take from the node, as decided on by Reserve."""
+        """Return the pod with the node resources that its claims consume, as decided by Reserve."""
         memory = state.read(self.name, AttemptMemory)
         if memory is None or memory.reserved is None or not memory.reserved.node_statuses:
             return pod
@@ -311,7 +311,7 @@ class DynamicResources:
             await self._release.all_claims(memory, self._group_memory(state), pod)
 
     def forget(self, state: CycleState) -> None:
-        """Take the pending allocations of a trial back."""
+        """Undo the pending allocations of a trial."""
         memory = state.read(self.name, AttemptMemory)
         if memory is not None and memory.reserved is not None:
             self._release.pending_claims(memory, self._group_memory(state))
@@ -363,7 +363,7 @@ class DynamicResources:
         )
 
     def _containers(self, pod: Pod) -> Hashable:
-        """What the claim for extended resources depends on beyond the sum that the pod asks for."""
+        """Return the part of the containers that the claim for extended resources depends on, apart from the sum."""
         if not self._asks_for_extended(pod):
             return ()
         return tuple(

@@ -11,7 +11,7 @@ from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReferenc
 class PodClaims:
     """The pod's claims in the order of ``spec.resourceClaims``, then the one for its extended resources, if any.
 
-    ``bindings`` says whom each is reserved for, where that isn't the pod itself.
+    ``bindings`` are the consumers that each claim is reserved for, if it is not the pod itself.
     """
 
     def __init__(
@@ -45,23 +45,23 @@ class PodClaims:
 
     @property
     def user(self) -> Sequence[ResourceClaim]:
-        """Those that the pod's spec names."""
+        """The claims that the pod's spec names."""
         return tuple(self._claims[: self._users])
 
     @property
     def extended(self) -> ResourceClaim | None:
-        """The one for extended resources."""
+        """The claim for extended resources, or None."""
         return self._claims[self._users] if len(self._claims) > self._users else None
 
     @property
     def extended_index(self) -> int:
-        """Where that one is; -1 if there is none."""
+        """The index of the claim for extended resources, or -1."""
         return self._users if len(self._claims) > self._users else -1
 
     def unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
-        """Those that have no allocation stored, with where they are."""
+        """Return the claims without a stored allocation, each with its index."""
         return ((index, claim) for index, claim in enumerate(self._claims) if claim.status.allocation is None)
 
     def binding(self, index: int) -> ResourceClaimConsumerReference | None:
-        """Whom the claim is reserved for; None for the pod."""
+        """Return the consumer that the claim is reserved for, or None for the pod."""
         return self._bindings[index] if index < len(self._bindings) else None

@@ -28,7 +28,8 @@ _log = logger(__name__)
 class Release:
     """Deallocates and unreserves claims.
 
-    ``with_groups``: claims may be reserved for groups; ``unreserves_groups``: Unreserve takes such reservations back.
+    ``with_groups``: claims may be reserved for groups. ``unreserves_groups``: Unreserve removes such
+    reservations.
     """
 
     def __init__(
@@ -53,7 +54,8 @@ class Release:
     async def one_claim(self, memory: AttemptMemory, pod: Pod) -> Status:
         """Deallocate one claim that rejected nodes and that no other pod needs.
 
-        Allocating it again may give devices that suit the pod better; the event of its change has the pod tried again.
+        A new allocation may have devices that suit the pod better. The event of the claim's change retries
+        the pod.
         """
         if not memory.claims:
             return unschedulable("no new claims to deallocate")
@@ -92,9 +94,9 @@ class Release:
         return None
 
     async def claims_of_group(self, attempts: Iterable[tuple[Pod, AttemptMemory]]) -> Status:
-        """Deallocate the claims that rejected nodes and that nothing but the group and its pods need.
+        """Deallocate the claims that rejected nodes and that only the group and its pods need.
 
-        What the group shares stays while one of its pods has a node.
+        Claims that the group shares are kept while one of its pods has a node.
         """
         released: set[str] = set()
         for pod, memory in attempts:
@@ -115,9 +117,9 @@ class Release:
         return unschedulable("deallocation of ResourceClaim completed") if released else unschedulable()
 
     async def all_claims(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
-        """The pod isn't going to be bound: forget what is in flight for it, and its reservations.
+        """Forget the pending allocations and reservations of a pod that is not going to be bound.
 
-        What is reserved for the pod's group stays so for its other pods.
+        Reservations for the pod's group are kept for its other pods.
         """
         for index, claim in enumerate(memory.claims.user):
             uid = claim.metadata.uid
@@ -132,14 +134,14 @@ class Release:
                 if await self._deallocator.bound(pod) is None:
                     await self._unreserve(claim, consumer)
             except REQUEST_ERRORS as failure:
-                # The next attempt for the pod ends here again.
+                # The next attempt for the pod will end here again.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
         await self._extended(memory, pod)
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
 
     def pending_claims(self, memory: AttemptMemory, group: GroupMemory | None) -> None:
-        """Forget what Reserve has in flight for a pod that was only tried; nothing of it was stored."""
+        """Forget the pending allocations of a pod that was only tried. None of them was stored."""
         for claim in memory.claims.user:
             if self._manager.claims.remove_pending(claim.metadata.uid, stored=False) and group is not None:
                 group.pending.discard(claim.metadata.uid)
@@ -147,7 +149,7 @@ class Release:
             self._manager.claims.remove_pending(memory.claims.initial_extended_uid, stored=False)
 
     def _consumer(self, memory: AttemptMemory, index: int, pod: Pod) -> str:
-        """The uid of whom the claim is no longer for, if the pod isn't going to be bound; empty: of none."""
+        """Return the uid of the consumer that no longer needs the claim, or an empty string."""
         claim = memory.claims[index]
         if claim.status.allocation is None:
             return ""
@@ -179,7 +181,8 @@ class Release:
             await self._store.delete(claim)
 
     async def _unreserve(self, claim: ResourceClaim, consumer: str) -> None:
-        # A strategic merge patch takes out one entry whatever else the claim's newest state has.
+        # A strategic merge patch removes a single entry, whatever else the newest state of the claim
+        # contains.
         status = {"reservedFor": [{"$patch": "delete", "uid": consumer}]}
         await self._client.patch_status(RESOURCE_CLAIMS, claim, status)
 

@@ -1,4 +1,4 @@
-"""What PreFilter checks of claims before any node (upstream's ``validateDeviceClass`` and its caller)."""
+"""The checks of claims in PreFilter (upstream's ``validateDeviceClass`` and its caller)."""
 
 from dra_shared.api.resource import ResourceClaim
 
@@ -7,7 +7,7 @@ from dra_scheduler.framework.status import Status, error, unresolvable
 
 
 def check_requests(claim: ResourceClaim, classes: ClassResolver, *, prioritized: bool) -> Status | None:
-    """Why the claim can't be allocated anywhere; ``prioritized``: requests may have alternatives."""
+    """Return a status if the claim cannot be allocated on any node. ``prioritized``: alternatives are allowed."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             status = _check_class(request.exactly.device_class_name, request.name, classes)

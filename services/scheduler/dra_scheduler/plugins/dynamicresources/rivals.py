@@ -1,11 +1,12 @@
-"""Give a device back that another scheduler allocated to another claim first.
+"""Give devices back that another scheduler allocated to another claim first.
 
-Optimistic locking guards each claim by itself, and the API server does not compare claims. It stores both
-allocations, and the device belongs to two claims until the later one is deallocated here. Before a pod is bound, its
-claims' allocations have to come back through the informer. By then everything stored before them is known, too,
-because changes come in the order in which they were stored. A claim keeps its devices if they go together with all
-that was stored before. Every scheduler comes to the same verdict on it. That holds for an allocation that another
-scheduler of the same name stored for the pod as well: it may be about to give it back.
+Optimistic locking protects each claim separately, and the API server does not compare claims. It stores both
+allocations, and the device belongs to two claims until the later one is deallocated here. Before a pod is
+bound, this plugin waits until its claims' allocations have arrived through the informer. By then everything
+that was stored before is known, too, because events arrive in the order of storage. A claim keeps its
+devices if they are compatible with everything that was stored before. Every scheduler reaches the same
+verdict. This also covers an allocation that another scheduler of the same name stored for the pod, because
+that scheduler may be about to give it back.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ _log = logger(__name__)
 
 
 class Rivals:
-    """A PreBind plugin behind DynamicResources; see the module's docstring."""
+    """A PreBind plugin that runs after DynamicResources. See the module's docstring."""
 
     name = "DynamicResourcesRivals"
 
@@ -85,7 +86,7 @@ class Rivals:
         return None
 
     async def _echo(self, key: str, version: int) -> bool:
-        """Wait until the informer knows the claim as it was stored; whether that happened."""
+        """Wait until the informer has the claim as it was stored. Return False if it did not arrive in time."""
         tracker = self._manager.claims
         if tracker.known_version(key) >= version:
             return True
@@ -98,7 +99,7 @@ class Rivals:
         return known.is_set()
 
     def _is_current(self, claim: ResourceClaim) -> bool:
-        """Whether the claim still has, as far as is known, the devices that the pod counts on."""
+        """True if the newest known state of the claim still has the devices that the pod relies on."""
         newest = self._manager.claims.get(claim.metadata.namespace, claim.metadata.name)
         return newest is not None and _has_same(claim, newest)
 
@@ -122,9 +123,10 @@ class Rivals:
         return updated
 
     async def restore(self, pod: Pod, claim: ResourceClaim) -> None:
-        """Allocate again what was taken from the pod, which another scheduler bound at that moment.
+        """Allocate devices again that were taken from the pod while another scheduler bound it.
 
-        ``claim`` is the claim without its devices: nothing can be done before that is known here.
+        ``claim`` is the claim without its devices. It has to arrive through the informer before anything can
+        be done.
         """
         await self._echo(claim.key, revision(claim))
         status: Status | None = None
@@ -156,7 +158,7 @@ class Rivals:
 
 
 def _is_for_pod_alone(claim: ResourceClaim, info: ClaimInfo, pod: Pod) -> bool:
-    """Whether the claim got its devices for this pod: those of a claim in wider use are settled."""
+    """True if the claim was allocated for this pod. Devices of a claim that others use are not in question."""
     if info.stored and info.allocation is not None:
         return True
     reserved = [consumer.uid for consumer in claim.status.reserved_for]

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 
 from dra_shared.api.resource import AllocationResult, ResourceClaim
 
-# resource.k8s.io's FirstAvailableDeviceRequestMaxSize.
+# FirstAvailableDeviceRequestMaxSize of resource.k8s.io.
 _LONGEST_LIST = 8
 
 
@@ -13,12 +13,12 @@ class TooFewAllocations(Exception):
 
 
 def compute_score(claims: Iterable[ResourceClaim], allocations: Sequence[AllocationResult]) -> int:
-    """8 for each first alternative chosen, 7 for each second, and so on.
+    """Return the sum of 8 for each chosen first alternative, 7 for each second, and so on.
 
-    ``allocations`` are those of the claims that have none stored, in the same order.
+    ``allocations`` are those of the claims without a stored one, in the same order.
 
     Raises:
-        TooFewAllocations: there are fewer than such claims.
+        TooFewAllocations: a claim has no allocation.
     """
     score = 0
     fresh = iter(allocations)

@@ -1,8 +1,8 @@
 """PreBind: stores allocations and reservations in the claims, and waits for binding conditions.
 
-The requests and their order are upstream's bindClaim: a normal update that adds the finalizer, then one status update
-with allocation and reservation together. Both carry the resource version that the decision was made on, so that of two
-schedulers only one succeeds.
+The requests and their order are those of upstream's bindClaim: an update that adds the finalizer, then one
+status update with allocation and reservation together. Both carry the resource version on which the decision
+was based, so that only one of two schedulers succeeds.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ from dra_scheduler.plugins.dynamicresources.memory import AttemptMemory, GroupMe
 # client-go's retry.DefaultRetry.
 _CONFLICT_TRIES = 5
 _CONFLICT_DELAY = 0.01
-# The conditions are checked this often even when no news of the claims comes.
+# The conditions are also checked at this interval if no event of the claims arrives.
 _POLL_INTERVAL = 5.0
 _EXTENDED_CLAIM_WAIT = 120.0
 
@@ -56,14 +56,14 @@ _log = logger(__name__)
 
 
 class StoreError(Exception):
-    """A claim could not be stored; the text is for the pod's event."""
+    """A claim could not be stored. The text is for the pod's event."""
 
 
 REQUEST_ERRORS = (ApiError, httpx.HTTPError, OSError, TimeoutError, msgspec.DecodeError)
 
 
 class ClaimStore:
-    """Writes claims for the binding cycle; see the module's docstring."""
+    """Writes claims for the binding cycle. See the module's docstring."""
 
     def __init__(
         self,
@@ -83,9 +83,10 @@ class ClaimStore:
             "DRAResourceClaimDeviceStatus"
         )
         self._node_allocatable = gates.enabled("DRANodeAllocatableResources")
-        # Until 1.36 a claim that was made for extended resources has its placeholder's name in pods' statuses.
+        # Until 1.36, pods' statuses have the placeholder's name for a claim created for extended resources.
         self._names_are_real = gates.version >= V1_37
-        # Until 1.36 a share of what is in flight is given back twice where PreBind fails, here and by Unreserve.
+        # Until 1.36, if PreBind fails, a share of a pending allocation is released twice: here and by
+        # Unreserve.
         self._gives_back_twice = gates.version < V1_37
         self._kubernetes = gates.version
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
@@ -93,13 +94,13 @@ class ClaimStore:
     async def pre_bind(
         self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod, node_name: str
     ) -> Status | None:
-        """Store what Reserve decided, then wait until the devices are ready."""
+        """Store the allocations of Reserve, then wait until the devices are ready."""
         try:
             for index, claim in enumerate(memory.claims):
                 if is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
                     continue
                 if claim is memory.claims.extended and memory.infos[index].allocation is None:
-                    continue  # a device plugin serves the extended resources
+                    continue  # a device plugin provides the extended resources
                 stored = False
                 try:
                     memory.claims[index] = await self._bind_claim(memory, index, pod)
@@ -123,7 +124,7 @@ class ClaimStore:
         extended = claim is memory.claims.extended
         if extended and is_in_memory(claim):
             claim = await self._create_extended(memory, claim)
-            # Unreserve has to delete the real one from here on.
+            # From here on Unreserve has to delete the real claim.
             memory.claims[index] = claim
         binding = memory.claims.binding(index) or ResourceClaimConsumerReference(
             resource="pods", name=pod.metadata.name, uid=pod.metadata.uid
@@ -169,7 +170,7 @@ class ClaimStore:
                 raise StoreError(f"claim {claim.key} got deallocated elsewhere in the meantime")
             if stored.allocation_timestamp is None:
                 stored = msgspec.structs.replace(stored, allocation_timestamp=rfc3339(self._clock.now()))
-        # Whether the reservation is possible is the API server's to say.
+        # The API server decides whether the reservation is possible.
         status = msgspec.structs.replace(
             claim.status, allocation=stored, reserved_for=(*claim.status.reserved_for, binding)
         )
@@ -199,7 +200,7 @@ class ClaimStore:
         return made
 
     async def _assume_extended(self, claim: ResourceClaim) -> None:
-        """Assume the claim as soon as the informer knows that it exists at all."""
+        """Assume the claim once the informer has observed its creation."""
         deadline = self._clock.monotonic() + _EXTENDED_CLAIM_WAIT
         while True:
             try:
@@ -231,7 +232,7 @@ class ClaimStore:
             raise StoreError(f"update pod {pod.key} ExtendedResourceClaimStatus: {failure}") from failure
 
     async def patch_node_statuses(self, pod: Pod, memory: AttemptMemory) -> None:
-        """Write to the pod's status what its claims take from the node; the assumed ``pod`` has it already."""
+        """Write the node resources of the pod's claims to its status. The assumed ``pod`` already has them."""
         assert memory.reserved is not None
         statuses = memory.reserved.node_statuses
         if self._names_are_real:
@@ -245,7 +246,7 @@ class ClaimStore:
             ) from failure
 
     async def clear_node_statuses(self, pod: Pod) -> None:
-        """Take that back: what is only left out stays since 1.37, so the list is empty."""
+        """Remove the node resources of claims again. An empty list is sent, because omission keeps it."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid}, "status": {"nodeAllocatableResourceClaimStatuses": []}}
         try:
@@ -272,7 +273,7 @@ class ClaimStore:
         )
 
     async def delete(self, claim: ResourceClaim) -> None:
-        """Delete a claim that the scheduler made, finalizer or not.
+        """Delete a claim that the scheduler created, removing its finalizer.
 
         Raises:
             StoreError: it couldn't be.
@@ -353,10 +354,10 @@ class ClaimStore:
 async def retry_on_conflict(
     client: Client, clock: Clock, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[T]]
 ) -> T:
-    """``write(claim)``, and again with the claim's newest state as long as that conflicts.
+    """Call ``write(claim)``, and repeat it with the newest state of the claim while there are conflicts.
 
     Raises:
-        StoreError: it goes on conflicting, or the claim can't be read.
+        StoreError: the conflicts continue, or the claim cannot be read.
     """
     for left in reversed(range(_CONFLICT_TRIES)):
         try:
@@ -373,7 +374,7 @@ async def retry_on_conflict(
 
 
 def with_finalizer(claim: ResourceClaim) -> ResourceClaim:
-    """The claim with the finalizer that keeps an allocated one from vanishing."""
+    """Return the claim with the finalizer that prevents the deletion of an allocated claim."""
     meta = claim.metadata
     if FINALIZER in meta.finalizers:
         return claim
@@ -384,7 +385,7 @@ def with_finalizer(claim: ResourceClaim) -> ResourceClaim:
 def _with_real_names(
     statuses: Iterable[NodeAllocatableResourceClaimStatus], extended: ResourceClaim | None
 ) -> tuple[NodeAllocatableResourceClaimStatus, ...]:
-    """The statuses with the name of the claim that was made for extended resources."""
+    """Return the statuses with the real name of the claim that was created for extended resources."""
     if extended is None or is_in_memory(extended):
         return tuple(statuses)
     real = extended.metadata.name

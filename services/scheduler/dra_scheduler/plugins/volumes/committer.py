@@ -24,14 +24,14 @@ from dra_scheduler.plugins.volumes.objects import OutOfSync, VolumeObjects
 T = TypeVar("T", PersistentVolume, PersistentVolumeClaim)
 
 _BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-# A deleted pod or node is noticed by looking, as nothing of its volumes changes.
+# Poll for a deleted pod or node, because their volumes do not change then.
 _POLL_INTERVAL = 1.0
 
 
 class VolumeCommitter:
-    """Changes claims and volumes, in the scheduler's opinion first.
+    """Assumes changes of claims and volumes, and writes them.
 
-    ``newest_pod`` gives a pod as the informer has it, by its key; all of a pod's volumes have to be there within
+    ``newest_pod`` returns the informer's pod with that key. All volumes of a pod must be bound within
     ``timeout`` seconds.
     """
 
@@ -53,7 +53,7 @@ class VolumeCommitter:
         self._timeout = timeout
 
     def assume(self, volumes: PodVolumes, node_name: str) -> PodVolumes:
-        """The volumes as they are going to be, reserved for this pod from now on.
+        """Assume the volumes as reserved for this pod, and return them.
 
         Raises:
             OutOfSync: something changed since they were chosen.
@@ -75,14 +75,14 @@ class VolumeCommitter:
         return assumed
 
     def revert(self, assumed: PodVolumes) -> None:
-        """They are not going to be so."""
+        """Undo :meth:`assume`."""
         for volume, _ in assumed.bindings:
             self._objects.volumes.restore(volume.key)
         for claim in assumed.provisions:
             self._objects.claims.restore(claim.key)
 
     async def commit(self, pod: Pod, assumed: PodVolumes) -> None:
-        """Write what was assumed, and wait for the volume controllers.
+        """Write the assumed objects, and wait for the volume controllers.
 
         Raises:
             VolumeError: it failed, took too long or was undone.
@@ -117,7 +117,7 @@ class VolumeCommitter:
         return written
 
     def _is_done(self, pod: Pod, written: PodVolumes) -> bool:
-        """Whether all is bound, as the API server has it."""
+        """True if all volumes are bound according to the API server."""
         node = self._node(pod.spec.node_name)
         if node is None:
             raise VolumeError(
@@ -166,7 +166,7 @@ class VolumeCommitter:
 
 
 def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """The volume, bound to the claim (component-helpers' GetBindVolumeToClaim)."""
+    """Return the volume bound to the claim (component-helpers' GetBindVolumeToClaim)."""
     bound, meta, reference = volume, claim.metadata, volume.spec.claim_ref
     wanted = (meta.name, meta.namespace, meta.uid)
     if reference is None or (reference.name, reference.namespace, reference.uid) != wanted:
@@ -191,7 +191,7 @@ def _annotated(obj: T, key: str, value: str) -> T:
 
 
 def _changes(obj: PersistentVolume | PersistentVolumeClaim) -> dict[str, object]:
-    """The metadata of a patch that only applies to the revision that ``obj`` was made of."""
+    """Return the metadata of a patch that only applies to the revision on which ``obj`` is based."""
     meta = obj.metadata
     return {"resourceVersion": meta.resource_version, "annotations": meta.annotations}
 

@@ -1,4 +1,4 @@
-"""Which volumes a pod would get on a node, or why it can't get them there.
+"""The search for the volumes that a pod would get on a node.
 
 Mirrors ``FindPodVolumes`` in upstream's ``pkg/scheduler/framework/plugins/volumebinding/binder.go``.
 """
@@ -35,12 +35,12 @@ _NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
 
 
 class VolumeError(Exception):
-    """The lookup or the binding failed; the message is upstream's."""
+    """The lookup or the binding failed. The message is upstream's."""
 
 
 @dataclass(slots=True)
 class PodClaims:
-    """A pod's claims by what is to be done about them; ``candidates`` are the volumes of each class in question."""
+    """A pod's claims by state. ``candidates`` are the volumes of each relevant storage class."""
 
     bound: list[PersistentVolumeClaim] = field(default_factory=list)
     delayed: list[PersistentVolumeClaim] = field(default_factory=list)
@@ -50,28 +50,28 @@ class PodClaims:
 
 @dataclass(slots=True)
 class PodVolumes:
-    """What the pod needs on a node: volumes to be bound to claims, and claims to make volumes for."""
+    """The needs of the pod on a node: volumes to bind to claims, and claims to provision volumes for."""
 
     bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
 
 
 class _Conflict(Exception):
-    """The node will not do, for the reason given."""
+    """The node cannot take the pod, for the given reason."""
 
 
 class VolumeFinder:
-    """Looks for volumes; changes nothing."""
+    """Searches for volumes without changing anything."""
 
     def __init__(self, objects: VolumeObjects) -> None:
         self._objects = objects
 
     def claims_of(self, pod: Pod) -> PodClaims:
-        """The pod's claims, sorted.
+        """Return the pod's claims by state.
 
         Raises:
-            VolumeError: one does not exist, or its class does not say when volumes are to be bound.
-            NotOwnedError: one was not made for the pod.
+            VolumeError: a claim does not exist, or its class has no binding mode.
+            NotOwnedError: a claim was not created for the pod.
         """
         found = PodClaims()
         for name, made in claim_names(pod):
@@ -93,7 +93,7 @@ class VolumeFinder:
         return found
 
     def find(self, claims: PodClaims, node: Node) -> PodVolumes | list[str]:
-        """The volumes for the claims there, or the reasons why that can't be.
+        """Return the volumes for the claims on the node, or the reasons why there are none.
 
         Raises:
             VolumeError: an object is missing or inconsistent.
@@ -108,11 +108,11 @@ class VolumeFinder:
             self._find_unbound(claims, node, volumes)
         except _Conflict as conflict:
             reasons.append(str(conflict))
-        # Upstream reports missing objects last.
+        # Upstream reports missing volumes last.
         return sorted(reasons, key=lambda reason: reason == _NO_VOLUME) if reasons else volumes
 
     def is_all_bound(self, pod: Pod) -> bool:
-        """Whether nothing has to be done for the pod's claims, as they are going to be."""
+        """True if all of the pod's claims are bound, considering assumed states."""
         for name, _ in claim_names(pod):
             claim = self._objects.claims.get(f"{pod.metadata.namespace}/{name}")
             if claim is None or not is_bound(claim):

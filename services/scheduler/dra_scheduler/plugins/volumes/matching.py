@@ -1,4 +1,4 @@
-"""Which volume a claim may be bound to, and which nodes can reach it.
+"""Matching of claims with volumes, and of volumes with nodes.
 
 Mirrors upstream's ``component-helpers/storage/volume``.
 """
@@ -20,17 +20,17 @@ _FILESYSTEM = "Filesystem"
 
 
 def size_of(claim: PersistentVolumeClaim) -> int:
-    """How many bytes the claim asks for."""
+    """Return the requested size in bytes."""
     return amount("storage", claim.spec.resources.requests.get("storage", "0"))
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether the claim has its volume, and binding it is complete."""
+    """True if the claim has its volume and binding is complete."""
     return bool(claim.spec.volume_name) and _BOUND in claim.metadata.annotations
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the volume is bound to the claim, or is to be."""
+    """True if the volume is bound to the claim or reserved for it."""
     reference = volume.spec.claim_ref
     return (
         reference is not None
@@ -40,7 +40,7 @@ def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
 
 
 def is_reachable(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
-    """Whether a node of these labels can use the volume."""
+    """True if a node with these labels can use the volume."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None:
         return True
@@ -53,7 +53,7 @@ def find_volume(
     labels: Mapping[str, str],
     taken: Collection[str],
 ) -> PersistentVolume | None:
-    """The volume reserved for the claim, or else the smallest that will do on a node of these labels."""
+    """Return the volume reserved for the claim, or the smallest one that suits the claim and the node's labels."""
     wanted, best, least = size_of(claim), None, 0
     selector = _selector(claim)
     for volume in volumes:
@@ -81,7 +81,7 @@ def find_volume(
 
 
 def topology_matches(terms: Sequence[TopologySelectorTerm], labels: Mapping[str, str]) -> bool:
-    """Whether volumes of a storage class with these ``allowedTopologies`` can be made for a node of these labels."""
+    """True if a class with these ``allowedTopologies`` can provision volumes for a node with these labels."""
     if not terms:
         return True
     return any(
@@ -92,19 +92,19 @@ def topology_matches(terms: Sequence[TopologySelectorTerm], labels: Mapping[str,
 
 
 def limit_of(capacity: CSIStorageCapacity) -> int | None:
-    """How large a volume can be there."""
+    """Return the maximum size of a volume, or None if it is not known."""
     limit = capacity.maximum_volume_size or capacity.capacity
     return None if limit is None else amount("storage", limit)
 
 
 def is_large_enough(capacity: CSIStorageCapacity, size: int) -> bool:
-    """Whether a volume of so many bytes can be made there."""
+    """True if a volume of this size fits into the capacity."""
     limit = limit_of(capacity)
     return limit is not None and limit >= size
 
 
 def has_access(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
-    """Whether a node of these labels can use volumes from there."""
+    """True if a node with these labels can use volumes of this capacity's topology."""
     if capacity.node_topology is None:
         return False
     try:

@@ -1,4 +1,4 @@
-"""NodeVolumeLimits: no more volumes of a CSI driver on a node than the driver can attach there.
+"""NodeVolumeLimits: limits the volumes of a CSI driver on a node to the number that it can attach there.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/nodevolumelimits/csi.go``.
 """
@@ -24,12 +24,12 @@ from dra_scheduler.plugins.volumes.podvolumes import (
     uses_claims,
 )
 
-# A driver, and what it calls the volume.
+# The driver and its handle of the volume.
 _VolumeId = tuple[str, str]
 
 
 class NodeVolumeLimits:
-    """Filters by the limits in CSINodes; volumes of in-tree plugins are not counted."""
+    """Filters by the limits in CSINodes. Volumes of in-tree plugins are not counted."""
 
     name = "NodeVolumeLimits"
 
@@ -68,7 +68,7 @@ class NodeVolumeLimits:
         if not limits or not wanted:
             return None
         used = {volume for other in node.pods.values() for volume in self._volumes_of(other)}
-        # What is attached and no pod uses any more still takes its place, also from a pod that wants just that.
+        # An attached volume counts even if no pod uses it any more, also for a pod that wants this volume.
         counts = Counter(driver for driver, _ in used | self._attached(node.name))
         for driver, more in Counter(driver for driver, _ in wanted - used).items():
             if driver in limits and counts[driver] + more > limits[driver]:
@@ -90,7 +90,7 @@ class NodeVolumeLimits:
         return found
 
     def _volume_of(self, claim: PersistentVolumeClaim) -> set[_VolumeId]:
-        """The claim's volume, or the one that is going to be made for it; none if no driver will."""
+        """Return the claim's volume, or a placeholder for one to be provisioned. Empty if no CSI driver does."""
         volume = self._objects.volumes.observed.get(claim.spec.volume_name or "")
         if volume is not None:
             csi = volume.spec.csi
@@ -99,7 +99,7 @@ class NodeVolumeLimits:
         storage_class = self._objects.classes.get(name) if name else None
         if storage_class is None or not storage_class.provisioner:
             return set()
-        # No handle has a blank, so none is the same.
+        # No volume handle contains a space, so the placeholder is unique.
         return {(storage_class.provisioner, f"to be made for {claim.key}")}
 
     def _attached(self, node_name: str) -> set[_VolumeId]:

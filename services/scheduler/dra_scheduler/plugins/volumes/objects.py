@@ -1,4 +1,4 @@
-"""Claims, volumes, storage classes and CSI objects; listed when the first pod with a claim needs them.
+"""Claims, volumes, storage classes and CSI objects, listed when the first pod with a claim needs them.
 
 Mirrors the assume caches of upstream's VolumeBinding.
 """
@@ -50,30 +50,30 @@ _KINDS = (
 
 
 class OutOfSync(Exception):
-    """What was to be assumed has changed meanwhile."""
+    """The object to assume has changed in the meantime."""
 
 
 class AssumedStore(Generic[T]):
-    """Objects as observed by the informer, some of them assumed newer; an observed change ends the assumption."""
+    """Objects as observed by the informer, some with a newer assumed state. An observed change replaces it."""
 
     def __init__(self, observed: Store[T]) -> None:
         self.observed = observed
         self._assumed: dict[str, T] = {}
 
     def get(self, key: str) -> T | None:
-        """The object, as it is going to be."""
+        """Return the object in its assumed state, or as observed."""
         observed = self.observed.get(key)
         return None if observed is None else self._newest(observed)
 
     def by_index(self, name: str, value: str) -> Sequence[T]:
-        """The objects that the informer's index has there, as they are going to be."""
+        """Return the objects of the informer's index in their assumed state, or as observed."""
         return [self._newest(observed) for observed in self.observed.by_index(name, value)]
 
     def assume(self, obj: T) -> None:
-        """The object is going to be so.
+        """Assume a state of the object.
 
         Raises:
-            OutOfSync: it is not any more what this was made of.
+            OutOfSync: the object has changed since the revision on which this state is based.
         """
         observed = self.observed.get(obj.key)
         stored = observed.metadata.resource_version if observed is not None else ""
@@ -84,7 +84,7 @@ class AssumedStore(Generic[T]):
         self._assumed[obj.key] = obj
 
     def restore(self, key: str) -> None:
-        """The object is not going to be so after all."""
+        """Drop the assumed state of the object."""
         self._assumed.pop(key, None)
 
     def _newest(self, observed: T) -> T:
@@ -98,10 +98,10 @@ class AssumedStore(Generic[T]):
 
 
 class VolumeObjects:
-    """The kinds around volumes; ``on_event`` is called for each change once they are synced.
+    """The kinds around volumes. ``on_event`` is called for each change once they are synced.
 
-    Most clusters that run pods with devices have thousands of objects here that concern none of them, so nothing is
-    listed before :meth:`known` is awaited, which is when the first pod with a claim is to be placed.
+    Most clusters that run pods with devices have thousands of such objects that do not concern them. Nothing
+    is listed until :meth:`sync` is awaited, which happens for the first pod with a claim.
     """
 
     def __init__(
@@ -129,11 +129,11 @@ class VolumeObjects:
 
     @property
     def synced(self) -> bool:
-        """Whether all is known."""
+        """True if all objects are known."""
         return self._synced
 
     async def known(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
-        """Return when all is known; ``spawn`` keeps the informers running."""
+        """Return when all objects are known. ``spawn`` keeps the informers running."""
         if not self._started:
             self._started = True
             spawn(self._informers.run())
@@ -141,15 +141,15 @@ class VolumeObjects:
         self._synced = True
 
     async def changed(self) -> None:
-        """Return when something changes."""
+        """Return when an object changes."""
         await self._changed.wait()
 
     def volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
-        """The volumes of that storage class."""
+        """Return the volumes of that storage class."""
         return self.volumes.by_index(_BY_CLASS, name)
 
     def attachments_on(self, node_name: str) -> Sequence[VolumeAttachment]:
-        """What is attached to the node, or is to be."""
+        """Return the volume attachments of the node."""
         return self._attachments.by_index(_BY_NODE, node_name)
 
     def _listen(self, resource: Resource[Any], kind: Kind) -> None:

@@ -1,4 +1,4 @@
-"""The volumes of a pod's spec that matter for its node."""
+"""The volumes of a pod's spec that matter for the choice of its node."""
 
 from collections.abc import Iterator
 
@@ -11,11 +11,11 @@ _CLASS = "volume.beta.kubernetes.io/storage-class"
 
 
 class NotOwnedError(Exception):
-    """A claim has the name of one that is made for the pod, but was not."""
+    """A claim has the name of a claim for an ephemeral volume of the pod, but belongs to something else."""
 
 
 def claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
-    """The names of the pod's PersistentVolumeClaims, each with whether it is made for the pod (an ephemeral volume)."""
+    """Yield the names of the pod's PersistentVolumeClaims, each with True if it is for an ephemeral volume."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield volume.persistent_volume_claim.claim_name, False
@@ -24,7 +24,7 @@ def claim_names(pod: Pod) -> Iterator[tuple[str, bool]]:
 
 
 def uses_claims(pod: Pod) -> bool:
-    """Whether the pod has any."""
+    """True if the pod has a PersistentVolumeClaim."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None or volume.ephemeral is not None:
             return True
@@ -32,14 +32,14 @@ def uses_claims(pod: Pod) -> bool:
 
 
 def refers_to(pod: Pod, claim: PersistentVolumeClaim, *, ephemeral: bool = True) -> bool:
-    """Whether the claim is one of the pod's; without ``ephemeral`` those made for it are not regarded."""
+    """True if the claim is one of the pod's. Without ``ephemeral``, claims for ephemeral volumes do not count."""
     return pod.metadata.namespace == claim.metadata.namespace and any(
         name == claim.metadata.name and (ephemeral or not made) for name, made in claim_names(pod)
     )
 
 
 def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
-    """Make sure that a claim for an ephemeral volume was made for this pod.
+    """Check that a claim for an ephemeral volume was created for this pod.
 
     Raises:
         NotOwnedError: it was not.
@@ -50,5 +50,5 @@ def check_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
 
 
 def class_of(thing: PersistentVolumeClaim | PersistentVolume) -> str:
-    """The storage class that a claim or volume names, empty for none."""
+    """Return the storage class of a claim or volume, or an empty string."""
     return thing.metadata.annotations.get(_CLASS, thing.spec.storage_class_name or "")

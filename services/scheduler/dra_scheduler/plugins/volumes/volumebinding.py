@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod goes where its volumes are, or can be bound or provisioned.
+"""VolumeBinding: a pod runs on a node where its volumes are or can be bound or provisioned.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/volumebinding/volume_binding.go``.
 """
@@ -29,7 +29,7 @@ _MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
 
 @dataclass(slots=True)
 class _Memory:
-    """``found`` has what the pod would get on each node, ``assumed`` what it gets on the one that was chosen."""
+    """``found`` has the possible volumes on each node, ``assumed`` those on the chosen node."""
 
     claims: PodClaims
     found: dict[str, PodVolumes] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class _Memory:
 
 
 class VolumeBinding:
-    """Filters by where the volumes are or can be; before binding has them bound and made, and waits for that."""
+    """Filters by the places of volumes. Before a pod is bound, its volumes are bound or provisioned."""
 
     name = "VolumeBinding"
     pre_binds_in_parallel = True
@@ -74,12 +74,12 @@ class VolumeBinding:
             return None, error(failure)
         if claims.immediate:
             return None, unresolvable("pod has unbound immediate PersistentVolumeClaims")
-        # What was found for a node counts as long as the verdict on the node does.
+        # The volumes found for a node are valid as long as the verdict on the node.
         state.write(self.name, _Memory(claims, state.sharing.data.setdefault(self.name, {})))
         return None, None
 
     def _problem(self, pod: Pod) -> str | None:
-        """What is wrong with the pod's claims themselves."""
+        """Return the problem with the pod's claims that does not depend on the node, or None."""
         for name, made in claim_names(pod):
             claim = self._objects.claims.observed.get(f"{pod.metadata.namespace}/{name}")
             if claim is None:
@@ -127,7 +127,7 @@ class VolumeBinding:
         self.forget(state)
 
     def forget(self, state: CycleState) -> None:
-        """Take back what Reserve assumed."""
+        """Undo :meth:`reserve`."""
         memory = state.read(self.name, _Memory)
         if memory is not None and memory.assumed is not None:
             self._committer.revert(memory.assumed)

@@ -20,14 +20,14 @@ from dra_scheduler.plugins.volumes.podvolumes import refers_to, uses_claims
 
 @dataclass(slots=True)
 class _Rivals:
-    """The pod's ReadWriteOncePod claims, and how often other pods use them."""
+    """The pod's ReadWriteOncePod claims, and the number of uses by other pods."""
 
     claims: frozenset[str]
     uses: int
 
 
 class VolumeRestrictions:
-    """Filters by disks that another pod on the node has, and by ReadWriteOncePod claims that any other pod uses."""
+    """Filters by disks that another pod on the node uses, and by ReadWriteOncePod claims that any pod uses."""
 
     name = "VolumeRestrictions"
 
@@ -65,7 +65,7 @@ class VolumeRestrictions:
         return None, None
 
     def _used(self, namespace: str) -> frozenset[str]:
-        """The claims of the namespace that pods with a node use."""
+        """Return the claims of the namespace that pods with a node use."""
         return frozenset(
             name
             for node in self._cache.nodes()
@@ -75,10 +75,10 @@ class VolumeRestrictions:
         )
 
     def count(self, state: CycleState, pod: Pod, other: Pod, node: NodeInfo, change: int) -> None:
-        """``other`` comes to the node (``change`` 1) or leaves it (-1)."""
+        """Count ``other`` as added to the node (``change`` 1) or removed from it (-1)."""
         rivals = state.read(self.name, _Rivals)
         if rivals is not None:
-            # Upstream does not ask of which namespace the other pod is, either.
+            # Like upstream, this ignores the namespace of the other pod.
             rivals.uses += change * sum(name in rivals.claims for name in _named_claims(other))
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:

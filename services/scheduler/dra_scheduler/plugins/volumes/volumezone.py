@@ -1,4 +1,4 @@
-"""VolumeZone: a pod goes to the zone and region in its volumes' labels.
+"""VolumeZone: a pod runs in the zone and region of its volumes' labels.
 
 Mirrors upstream's ``pkg/scheduler/framework/plugins/volumezone``.
 """
@@ -17,7 +17,7 @@ from dra_scheduler.plugins.volumes.finder import WAIT_FOR_FIRST_CONSUMER
 from dra_scheduler.plugins.volumes.objects import VolumeObjects
 from dra_scheduler.plugins.volumes.podvolumes import claim_names, class_of, refers_to, uses_claims
 
-# Old labels, each with the new one that a node may have instead.
+# Each old label with the new one that a node may have instead.
 _LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -30,7 +30,7 @@ _Topologies = list[tuple[str, frozenset[str]]]
 
 
 class VolumeZone:
-    """Filters by the labels of the volumes that the pod's claims are bound to; nodes without any such label will do."""
+    """Filters by the labels of the volumes bound to the pod's claims. Nodes without such labels are accepted."""
 
     name = "VolumeZone"
 
