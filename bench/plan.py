@@ -13,7 +13,7 @@ from typing import Any
 from dra_apiserver.kinds import catalog
 from dra_apiserver.schema import default
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.garbage import rarely_collected
+from dra_scheduler.plan.garbage import collect_rarely
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import (
@@ -159,7 +159,7 @@ def main(arguments: list[str] | None = None) -> None:
     configure("bench", "error")
     chosen = options.parse_args(arguments)
     # As `dralab plan` runs.
-    with rarely_collected():
+    with collect_rarely():
         _measure_all(chosen, default=arguments == [])
 
 

@@ -42,7 +42,7 @@ from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Packing
-from dra_scheduler.plan.planner import Planner, unknown, without_nodes
+from dra_scheduler.plan.planner import Planner, unknown_kinds_line, without_nodes
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Course
 from dra_scheduler.plan.setup import Setup
@@ -216,7 +216,7 @@ class World:
         if isinstance(edits, World):
             return self._planner.change(edits._planner)
         found = _found(edits, self._objects)
-        after = self._planner.changed(self._objects.with_objects(found.objects))
+        after = self._planner.with_changes(self._objects.with_objects(found.objects))
         return self._planner.change(after, found.left_out)
 
     def nodes(
@@ -295,7 +295,7 @@ class World:
         return table("World", ("resource", "objects"), [(r.plural, len(each)) for r, each in self._objects])
 
     def _variant(self, objects: Objects, left_out: Sequence[str] = ()) -> "World":
-        problems = (*self._read_problems, *((unknown(left_out),) if left_out else ()))
+        problems = (*self._read_problems, *((unknown_kinds_line(left_out),) if left_out else ()))
         return World(objects, problems, engine=self._engine)
 
 

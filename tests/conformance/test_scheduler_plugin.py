@@ -251,7 +251,7 @@ class Run:
         claims = [typed(RESOURCE_CLAIMS, obj) for obj in bench.api.of("resourceclaims")]
         assert _claims(claims) == _expected_claims(expected["claims"])
         assert _claims(bench.manager.claims.in_flight) == _expected_claims(expected["inFlightClaims"])
-        assert _claims(bench.manager.claims.assumed) == _expected_claims(expected["assumedClaims"])
+        assert _claims(bench.manager.claims.assumed_claims) == _expected_claims(expected["assumedClaims"])
         if "pod" in expected:
             pods = [obj for obj in bench.api.of("pods") if obj["metadata"]["name"] == bench.pod.metadata.name]
             assert _bare(_comparable(pods[0])) == _bare(_comparable(expected["pod"]))

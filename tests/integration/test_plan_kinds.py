@@ -123,7 +123,7 @@ class _Served:
         if any(scheduler.queue.get(uid) is None or nominated(uid) for uid in waiting):
             # It is being bound, or others are still on their way out for it.
             return False
-        counts = scheduler.queue.counts()
+        counts = scheduler.queue.count_by_place()
         return not (counts["active"] or counts["backoff"] or counts["in flight"])
 
 

@@ -105,7 +105,11 @@ async def test_no_pod_is_lost_and_nothing_stays_taken(kind: str, how: str) -> No
             if kind == "extended":
                 assert len(api.of("resourceclaims")) == 2, at
             tracker = scheduler.manager.claims
-            assert [tracker.in_flight, tracker.assumed, scheduler.cache.assumed] == [[], [], 0], at
+            assert [tracker.in_flight, tracker.assumed_claims, scheduler.cache.count_assumed] == [
+                [],
+                [],
+                0,
+            ], at
 
 
 async def test_a_pod_is_tried_as_soon_as_the_claim_in_its_way_is_gone() -> None:
@@ -158,6 +162,6 @@ async def test_a_claim_that_is_deleted_while_it_is_allocated_wakes_no_pod_until_
         await clock.advance(200)
         await quiet(api)
         assert node_of(api, "q") is None
-        assert scheduler.queue.counts()["unschedulable"] == 1
+        assert scheduler.queue.count_by_place()["unschedulable"] == 1
         await clock.advance(130)
         await eventually(lambda: node_of(api, "q") == "a")

@@ -192,7 +192,7 @@ async def test_members_that_make_room_hold_their_places(enough: bool) -> None:
             assert not nominated(api, "p0")
             assert not nominated(api, "p1")
             assert _group_condition(api) == ("False", "Unschedulable", "pod group is unschedulable")
-            assert not scheduler.cache.assumed
+            assert not scheduler.cache.count_assumed
 
 
 async def test_the_member_that_completes_a_gang_is_tried_first() -> None:
@@ -224,6 +224,6 @@ async def test_members_are_tried_again_after_a_bug_met_one_of_them(monkeypatch: 
         api.add(_member("q", cpu="1"))
         await eventually(lambda: condition(api, "p") and condition(api, "q"))
         assert condition(api, "p")["reason"] == "SchedulerError"
-        assert not scheduler.queue.counts()["in flight"]
+        assert not scheduler.queue.count_by_place()["in flight"]
         await clock.advance(2)
         await eventually(lambda: node_of(api, "p") and node_of(api, "q"))

@@ -180,7 +180,7 @@ async def test_the_room_of_a_pod_that_is_deleted_while_it_is_prepared_is_free_at
         api.remove("pods", "default", "p")
         await eventually(lambda: node_of(api, "q") == "a")
         await quiet(api)
-        assert scheduler.cache.assumed == 0
+        assert scheduler.cache.count_assumed == 0
 
 
 async def test_a_pod_is_not_tried_again_while_others_go_for_it() -> None:
@@ -243,7 +243,7 @@ async def test_an_error_without_a_victim_anywhere_is_all_that_is_reported_of_pre
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100, claims={"gpu": "c"}))
         await eventually(lambda: condition(api, "high"))
         # It waits for something to change, as if there had been no error.
-        assert scheduler.queue.counts()["unschedulable"] == 1
+        assert scheduler.queue.count_by_place()["unschedulable"] == 1
     assert condition(api, "high")["reason"] == "Unschedulable"
     assert condition(api, "high")["message"].startswith(
         "0/1 nodes are available: 1 Insufficient cpu. "

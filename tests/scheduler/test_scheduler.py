@@ -87,7 +87,7 @@ async def test_pod_waits_for_its_claim_from_a_template() -> None:
     async with running(api) as (scheduler, _):
         api.add(pod)
         await quiet(api)
-        assert scheduler.queue.counts()["gated"] == 1
+        assert scheduler.queue.count_by_place()["gated"] == 1
         claim = claim_json("p-gpu")
         owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "uid-p", "controller": True}
         claim["metadata"]["ownerReferences"] = [owner]
@@ -123,7 +123,7 @@ async def test_broken_selector_is_an_error() -> None:
             "CEL runtime error: no such key: thing. consider using CEL optional chaining (.? followed by orValue()) "
             "or guarding the check with has() for optional fields"
         )
-        assert scheduler.queue.counts()["backoff"] == 1
+        assert scheduler.queue.count_by_place()["backoff"] == 1
 
 
 async def test_every_device_is_given_once() -> None:
@@ -139,7 +139,7 @@ async def test_every_device_is_given_once() -> None:
         await quiet(api)
         assert len(set(_devices(api))) == 9
         assert sum(node_of(api, f"p{i}") is not None for i in range(12)) == 9
-        assert scheduler.queue.counts()["unschedulable"] == 3
+        assert scheduler.queue.count_by_place()["unschedulable"] == 3
         assert not scheduler.manager.claims.in_flight
 
 

@@ -94,7 +94,7 @@ async def test_too_few_groups_and_none_is_scheduled() -> None:
         assert _verdict(api, "one") == ("False", "Unschedulable", f"{ROOT}, {NO_VICTIMS}")
         own = f"minCount (1) cannot be satisfied: 0 scheduled, 0 remaining, {NO_VICTIMS}"
         assert _verdict(api, "two") == ("False", "Unschedulable", own)
-        assert not scheduler.cache.assumed
+        assert not scheduler.cache.count_assumed
         api.add(node_json("b", cpu="40"))
         await clock.advance(2)
         await eventually(lambda: node_of(api, "p") and node_of(api, "q"))
@@ -200,7 +200,7 @@ async def test_an_error_is_an_error_for_the_whole_tree() -> None:
             assert condition(api, name)["reason"] == "SchedulerError"
             assert condition(api, name)["message"].startswith(begins)
             assert _verdict(api, group)[:2] == ("False", "SchedulerError")
-        assert not scheduler.cache.assumed
+        assert not scheduler.cache.count_assumed
 
 
 @pytest.mark.parametrize(
@@ -312,7 +312,7 @@ async def test_a_gang_that_would_not_fit_makes_no_room(policy: str, priority: in
         assert _verdict(api, "g")[2].endswith(f"pod group preemption: {problem}")
         assert _preempted(api) == []
         assert scheduler.cache.place_of("uid-one") == "a"
-        assert not scheduler.cache.assumed
+        assert not scheduler.cache.count_assumed
 
 
 async def test_devices_of_victims_are_not_free_as_yet() -> None:

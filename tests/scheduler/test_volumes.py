@@ -86,10 +86,10 @@ async def test_nothing_is_asked_for_before_a_pod_has_a_claim() -> None:
     api = FakeApi(node_json("a"), pod_json("q"), _claim(bound="pv"), _volume("pv"))
     async with running(api) as (scheduler, _):
         await eventually(lambda: node_of(api, "q"))
-        assert not scheduler._pod_cycle._cycles["default-scheduler"]._volumes.synced
+        assert not scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
         api.add(_pod())
         await eventually(lambda: node_of(api, "p"))
-        assert scheduler._pod_cycle._cycles["default-scheduler"]._volumes.synced
+        assert scheduler._pod_cycle._cycles["default-scheduler"]._volumes.is_synced
 
 
 async def test_a_pod_goes_where_its_volume_is() -> None:

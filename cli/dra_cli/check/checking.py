@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from dra_scheduler.plan.setup import accepted
+from dra_scheduler.plan.setup import keep_accepted
 from dra_shared.features import FeatureGates
 from dra_shared.log import configure
 from dra_shared.version import Version
@@ -25,7 +25,7 @@ def report(
         CommandError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.
     """
     now = FeatureGates(subject.version, **subject.gates)
-    then = _then(accepted(subject.gates, against) | gates_then, against)
+    then = _then(keep_accepted(subject.gates, against) | gates_then, against)
     set_now = {
         name: on for name, on in subject.gates.items() if name not in gates_then and name not in subject.own
     }
@@ -71,6 +71,6 @@ def _pods(
     if not subject.gates_reported:
         now = objects.gates(subject.gates, now.version)
         needed = {need.gate: True for need in objects.needs(subject.gates, now.version)}
-        on = accepted(subject.gates | needed, then.version) | gates_then
+        on = keep_accepted(subject.gates | needed, then.version) | gates_then
         then = FeatureGates(then.version, **on)
     return pods.findings(objects, now, then)

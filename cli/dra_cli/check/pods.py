@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.change import compared, places
+from dra_scheduler.plan.change import compare, places
 from dra_scheduler.plan.fit import PodPlace
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation
@@ -14,7 +14,7 @@ from dra_cli.check.finding import OTHERWISE, Finding
 
 def findings(objects: Objects, now: FeatureGates, then: FeatureGates) -> tuple[int, Iterator[Finding]]:
     """How many pods with claims were placed again, and those that get another node, other devices or another reason."""
-    found = compared(_places(objects, now), _places(objects, then))
+    found = compare(_places(objects, now), _places(objects, then))
     changed = (
         Finding(OTHERWISE, "pod", f"Pod {each.pod}", f"{_shown(each.after)}; today: {_shown(each.before)}")
         for each in found.changed

@@ -121,9 +121,9 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.output not in _OUTPUTS:
         raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
     from dra_scheduler.plan.errors import PlanError
-    from dra_scheduler.plan.garbage import rarely_collected
+    from dra_scheduler.plan.garbage import collect_rarely
 
-    with rarely_collected():
+    with collect_rarely():
         try:
             code: int = chosen.answer(chosen)
         except PlanError as error:

@@ -55,7 +55,7 @@ def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) ->
         raise CommandError(f"{where}.limit: must be a number of nodes")
     if "from" in entry:
         node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
-        return NodeType(pool.name, pool.price, node.made, limit, found)
+        return NodeType(pool.name, pool.price, node.make, limit, found)
     if not set(pool.drivers) <= _DESCRIBED:
         raise CommandError(f"{where}.drivers: record slices of such a node, and name their file in from:")
     shape = NodeShape(

@@ -98,7 +98,7 @@ def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Compar
     if not edits.objects and not edits.left_out and after == before:
         raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
     setup = None if after == before else after.setup()
-    return asked.change(asked.changed(asked.objects.with_objects(edits.objects), setup), edits.left_out)
+    return asked.change(asked.with_changes(asked.objects.with_objects(edits.objects), setup), edits.left_out)
 
 
 def nodes(asked: Planner, chosen: argparse.Namespace) -> Purchase:
@@ -126,7 +126,7 @@ def replay(asked: Planner, source: Source, chosen: argparse.Namespace) -> Replay
     times, problems = timeline(chosen.file, objects, shapes)
     start = Changed("as it is", objects, Settings.of(chosen, source.running))
     changes = list(changed(chosen.changes, start)) if chosen.changes else []
-    variants = [(each.name, asked.changed(each.objects, each.settings.setup())) for each in changes]
+    variants = [(each.name, asked.with_changes(each.objects, each.settings.setup())) for each in changes]
     left_out = [*(shapes.left_out if shapes is not None else ()), *chain(*(c.left_out for c in changes))]
     answer = asked.replay(times, variants, starved_after=chosen.starved_after, left_out=left_out)
     return msgspec.structs.replace(answer, uncertain=(*answer.uncertain, *problems))

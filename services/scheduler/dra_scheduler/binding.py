@@ -80,7 +80,7 @@ class Binder:
         node_name = assumed.spec.node_name
         announces = False
         try:
-            expected = decision.waits or self._framework.has_to_prepare(state, assumed, node_name)
+            expected = decision.waits or self._framework.needs_pre_bind(state, assumed, node_name)
             announces = (
                 expected and self._nominations is not None and pod.status.nominated_node_name != node_name
             )
@@ -132,4 +132,4 @@ class Binder:
         self._on_forgotten(assumed)
         if announce:
             # Send the event of a pod that left the node, because others may fit now.
-            self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
+            self._queue.handle_event(Event(Kind.POD, Action.DELETE, assumed, None))

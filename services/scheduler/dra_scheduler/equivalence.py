@@ -62,7 +62,7 @@ class EquivalenceClass:
         self.shared: dict[str, Any] = {}
         self._scorers: tuple[str, ...] = ()
 
-    def scored_by(self, plugins: tuple[str, ...]) -> None:
+    def score_by(self, plugins: tuple[str, ...]) -> None:
         """Use these score plugins from now on. Scores of other plugins are dropped."""
         if plugins != self._scorers:
             self.unknown = {**dict.fromkeys(self.feasible), **self.unknown}

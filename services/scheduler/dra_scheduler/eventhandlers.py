@@ -122,14 +122,14 @@ class EventHandlers:
             self._cache.set_pod(new)
             if before is not _Concern.PLACED:
                 self._on_placed(new)
-                self._queue.move_on(Event(Kind.POD, Action.ADD, None, new))
+                self._queue.handle_event(Event(Kind.POD, Action.ADD, None, new))
             elif old is not None:
                 action = _placed_pod_changes(old, new)
                 if action:
-                    self._queue.move_on(Event(Kind.POD, action, old, new))
+                    self._queue.handle_event(Event(Kind.POD, action, old, new))
         elif after is _Concern.WAITING:
             self._groups.set_pod(new, placed=self._cache.is_assumed(uid))
-            self._nominated(old, new)
+            self._update_nomination(old, new)
             if before is _Concern.WAITING and old is not None:
                 self._queue.update(old, new)
             else:
@@ -143,7 +143,7 @@ class EventHandlers:
             self._cache.nominations.delete(uid)
             if before is _Concern.PLACED:
                 self._cache.remove_pod(uid)
-                self._queue.move_on(Event(Kind.POD, Action.DELETE, old, None))
+                self._queue.handle_event(Event(Kind.POD, Action.DELETE, old, None))
             else:
                 self._assumption_ended(uid)
 
@@ -157,7 +157,7 @@ class EventHandlers:
             self._assumption_ended(uid)
         elif self._cache.place_of(uid) is not None:
             self._cache.remove_pod(uid)
-            self._queue.move_on(Event(Kind.POD, Action.DELETE, pod, None))
+            self._queue.handle_event(Event(Kind.POD, Action.DELETE, pod, None))
         elif pod.status.nominated_node_name:
             self._nomination_ended(pod)
 
@@ -165,15 +165,15 @@ class EventHandlers:
         """Free the assumed pod's resources at once. Its binding fails later and releases the rest."""
         assumed = self._cache.forget(uid)
         if assumed is not None:
-            self._queue.move_on(Event(Kind.POD, Action.DELETE, assumed, None))
+            self._queue.handle_event(Event(Kind.POD, Action.DELETE, assumed, None))
 
     def _nomination_ended(self, pod: Pod) -> None:
         """Retry pods of no higher priority, because the node no longer reserves room for the pod."""
         if not self._cache.is_assumed(pod.metadata.uid):
             event = Event(Kind.POD, Action.DELETE, pod, None)
-            self._queue.move_on(event, priority=pod.spec.priority or 0)
+            self._queue.handle_event(event, priority=pod.spec.priority or 0)
 
-    def _nominated(self, old: Pod | None, new: Pod) -> None:
+    def _update_nomination(self, old: Pod | None, new: Pod) -> None:
         """Store the nomination from the pod's status. A nomination that is assumed but not written yet is kept."""
         before = old.status.nominated_node_name if old is not None else ""
         after = new.status.nominated_node_name
@@ -184,68 +184,68 @@ class EventHandlers:
         entry = self._queue.get(pod.metadata.uid)
         # As upstream: a member in the active queue takes the others along and is the first of them.
         if group_key(pod) is not None and (entry is None or entry.place is not Place.ACTIVE):
-            self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
+            self._queue.handle_event(Event(Kind.POD_GROUP, Action.OTHER, None, pod))
 
     def _group_added(self, group: PodGroup) -> None:
         self._groups.set_group(group)
-        self._queue.move_on(Event(Kind.POD_GROUP, Action.ADD, None, group))
+        self._queue.handle_event(Event(Kind.POD_GROUP, Action.ADD, None, group))
 
     def _group_updated(self, old: PodGroup, new: PodGroup) -> None:
         self._groups.set_group(new)
         # Since 1.37 the minimum of a gang can be lowered.
         if minimum_of(new) < minimum_of(old):
-            self._queue.move_on(Event(Kind.POD_GROUP, Action.OTHER, old, new))
+            self._queue.handle_event(Event(Kind.POD_GROUP, Action.OTHER, old, new))
 
     def _composite_added(self, group: CompositePodGroup) -> None:
         self._groups.set_group(group)
-        self._queue.move_on(Event(Kind.COMPOSITE_POD_GROUP, Action.ADD, None, group))
+        self._queue.handle_event(Event(Kind.COMPOSITE_POD_GROUP, Action.ADD, None, group))
 
     # Nodes
 
     def _node_added(self, node: Node) -> None:
         self._cache.set_node(node)
-        self._queue.move_on(Event(Kind.NODE, Action.ADD, None, node))
+        self._queue.handle_event(Event(Kind.NODE, Action.ADD, None, node))
 
     def _node_updated(self, old: Node, new: Node) -> None:
         self._cache.set_node(new)
         action = _node_changes(old, new)
         if action:
-            self._queue.move_on(Event(Kind.NODE, action, old, new))
+            self._queue.handle_event(Event(Kind.NODE, action, old, new))
 
     def _node_deleted(self, node: Node) -> None:
         self._cache.remove_node(node.metadata.name)
         self._manager.snapshot.forget_node(node.metadata.name)
-        self._queue.move_on(Event(Kind.NODE, Action.DELETE, node, None))
+        self._queue.handle_event(Event(Kind.NODE, Action.DELETE, node, None))
 
     # Devices
 
     def _class_added(self, device_class: DeviceClass) -> None:
         self._manager.set_class(device_class)
-        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.ADD, None, device_class))
+        self._queue.handle_event(Event(Kind.DEVICE_CLASS, Action.ADD, None, device_class))
 
     def _class_updated(self, old: DeviceClass, new: DeviceClass) -> None:
         self._manager.set_class(new)
-        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.OTHER, old, new))
+        self._queue.handle_event(Event(Kind.DEVICE_CLASS, Action.OTHER, old, new))
 
     def _class_deleted(self, device_class: DeviceClass) -> None:
         self._manager.delete_class(device_class.metadata.name)
-        self._queue.move_on(Event(Kind.DEVICE_CLASS, Action.DELETE, device_class, None))
+        self._queue.handle_event(Event(Kind.DEVICE_CLASS, Action.DELETE, device_class, None))
 
     def _slice_changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.OTHER
-        self._queue.move_on(Event(Kind.RESOURCE_SLICE, action, old, new))
+        self._queue.handle_event(Event(Kind.RESOURCE_SLICE, action, old, new))
 
     def _claim_added(self, claim: ResourceClaim) -> None:
         self._manager.claims.set_claim(claim)
-        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, claim))
+        self._queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, claim))
 
     def _claim_updated(self, old: ResourceClaim, new: ResourceClaim) -> None:
         self._manager.claims.set_claim(new)
-        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.OTHER, old, new))
+        self._queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.OTHER, old, new))
 
     def _claim_deleted(self, claim: ResourceClaim) -> None:
         self._manager.claims.delete_claim(claim)
-        self._queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.DELETE, claim, None))
+        self._queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.DELETE, claim, None))
 
 
 def _placed_pod_changes(old: Pod, new: Pod) -> Action:

@@ -24,7 +24,7 @@ class FailureHandler:
         self._cache = cache
         self._reporter = reporter
 
-    def not_scheduled(self, entry: QueuedPod, failure: Failure) -> None:
+    def handle_unscheduled(self, entry: QueuedPod, failure: Failure) -> None:
         """Requeue and report a pod that got no node in this attempt.
 
         The queue comes first: the report is written in the background, and events until then must count for
@@ -44,11 +44,11 @@ class FailureHandler:
             entry.pod, failure.reason, failure.message, event=failure.event, nominated=failure.nominated
         )
 
-    def not_bound(self, pod: Pod, status: Status, announced: bool) -> None:
+    def handle_unbound(self, pod: Pod, status: Status, announced: bool) -> None:
         """Requeue and report a pod that could not be bound. ``announced``: its status may name the node."""
         current = self._queue.get(pod.metadata.uid)
         if current is None:
             return  # the pod was deleted
         self._queue.fail(current, status.message)
-        reason = UNSCHEDULABLE if status.rejected else SCHEDULER_ERROR
+        reason = UNSCHEDULABLE if status.is_rejection else SCHEDULER_ERROR
         self._reporter.report(current.pod, reason, status.message, nominated="", announced=announced)

@@ -68,19 +68,19 @@ class FailureReporter:
         ``nominated`` is the node that preemption frees for the pod: empty clears it, None means no change.
         ``announced``: the pod's status may name another node since ``pod`` was read.
         """
-        note = _shortened(event or message)
+        note = _shorten(event or message)
         self._recorder(pod).event(reference(PODS, pod), "Warning", "FailedScheduling", note, "Scheduling")
         if nominated == pod.status.nominated_node_name and not announced:
             nominated = None
         uid = pod.metadata.uid
         self._writing[uid] = task = self._spawn(self._set_condition(pod, reason, message, nominated))
-        task.add_done_callback(lambda done: self._written(uid, done))
+        task.add_done_callback(lambda done: self._finish_write(uid, done))
 
-    def _written(self, uid: str, task: asyncio.Task[None]) -> None:
+    def _finish_write(self, uid: str, task: asyncio.Task[None]) -> None:
         if self._writing.get(uid) is task:
             del self._writing[uid]
 
-    async def written(self, uid: str) -> None:
+    async def wait_until_written(self, uid: str) -> None:
         """Return once no write for the pod is pending, so that the next write cannot be overtaken."""
         while uid in self._writing:
             await asyncio.wait((self._writing[uid],))
@@ -140,7 +140,7 @@ class FailureReporter:
             _log.warning("condition not written", pod_group=group.key, error=str(failure))
 
 
-def _shortened(note: str) -> str:
+def _shorten(note: str) -> str:
     if len(note.encode()) <= _NOTE_LIMIT:
         return note
     suffix = " ..."

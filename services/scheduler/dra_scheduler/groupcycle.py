@@ -79,7 +79,7 @@ class GroupCycle:
             await self._break_off(entries, outcomes, problem)
             self._reporter.report_group(group, problem, SCHEDULER_ERROR)
             return "error"
-        if not held or held + self._groups.placed(key) < minimum:
+        if not held or held + self._groups.count_placed(key) < minimum:
             await self._withdraw(
                 outcomes, Failure(UNSCHEDULABLE, _TOO_FEW, plugins=frozenset({"GangScheduling"}))
             )
@@ -93,10 +93,10 @@ class GroupCycle:
             if isinstance(outcome, Decision):
                 self._groups.set_pod(outcome.assumed, placed=True)
                 # Upstream's gang plugin makes pods wait until enough members have a node.
-                outcome.waits = self._groups.placed(key) < minimum
+                outcome.waits = self._groups.count_placed(key) < minimum
                 self._cycle.bind(outcome)
             else:
-                self._failures.not_scheduled(entry, outcome)
+                self._failures.handle_unscheduled(entry, outcome)
         self._reporter.report_group(group, None, "")
         return "scheduled"
 
@@ -119,13 +119,13 @@ class GroupCycle:
         await self._take_back(outcomes)
         own = {entry.uid: o for entry, o in outcomes if isinstance(o, Failure) and o.plugins is None}
         for entry in entries:
-            self._failures.not_scheduled(entry, own.get(entry.uid) or Failure(SCHEDULER_ERROR, problem))
+            self._failures.handle_unscheduled(entry, own.get(entry.uid) or Failure(SCHEDULER_ERROR, problem))
 
     async def _withdraw(self, outcomes: Sequence[Outcome], instead: Failure) -> None:
         await self._take_back(outcomes)
         for entry, outcome in outcomes:
             no_place = isinstance(outcome, Failure) and outcome.held is None
-            self._failures.not_scheduled(
+            self._failures.handle_unscheduled(
                 entry, outcome if no_place and isinstance(outcome, Failure) else instead
             )
 
@@ -136,7 +136,7 @@ class GroupCycle:
                 node_name = outcome.assumed.spec.node_name
                 plugins = frozenset({"GangScheduling"})
                 outcome = Failure(UNSCHEDULABLE, _PREEMPTING, plugins=plugins, nominated=node_name)
-            self._failures.not_scheduled(entry, outcome)
+            self._failures.handle_unscheduled(entry, outcome)
 
     async def _take_back(self, outcomes: Sequence[Outcome]) -> None:
         for _, outcome in reversed(outcomes):

@@ -103,7 +103,7 @@ def _claim_creates(since_1_37: bool) -> Counter:
 def watch_queue(queue: SchedulingQueue) -> None:
     """Report the queue's lengths whenever metrics are read."""
     for place in ("active", "backoff", "unschedulable", "gated"):
-        PENDING.labels(place).set_function(lambda place=place: queue.counts()[place])  # type: ignore[misc]  # a default binds the loop's value
+        PENDING.labels(place).set_function(lambda place=place: queue.count_by_place()[place])  # type: ignore[misc]  # a default binds the loop's value
 
 
 def watch_entities(queue: SchedulingQueue) -> None:
@@ -125,7 +125,7 @@ def watch_cache(cache: Cache) -> None:
     """Report the size of the cache whenever metrics are read."""
     CACHE_SIZE.labels("nodes").set_function(lambda: len(cache.nodes()))
     CACHE_SIZE.labels("pods").set_function(lambda: sum(1 for _ in cache.pods()))
-    CACHE_SIZE.labels("assumed_pods").set_function(lambda: cache.assumed)
+    CACHE_SIZE.labels("assumed_pods").set_function(lambda: cache.count_assumed)
 
 
 def count_attempt(entry: QueuedPod, scheduled: bool, seconds: float) -> None:

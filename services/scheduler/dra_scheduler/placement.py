@@ -159,7 +159,7 @@ class Placement:
         pod, state = attempt.pod, attempt.state
         names, status = self._framework.pre_filter(state, pod)
         if status is not None:
-            if not status.rejected:
+            if not status.is_rejection:
                 raise AttemptError(status.message)
             # PreFilter's status applies to every node.
             statuses = {info.name: status for info in self._cache.nodes()}
@@ -172,7 +172,7 @@ class Placement:
         attempt.restricted = names is not None
         attempt.filters = self._framework.filters(state)
         attempt.scorers = self._framework.scorers(state, pod)
-        attempt.verdicts.scored_by(tuple(plugin.name for plugin, _ in attempt.scorers))
+        attempt.verdicts.score_by(tuple(plugin.name for plugin, _ in attempt.scorers))
 
     def _diagnose(self, attempt: Attempt, passed: Passed | None) -> Diagnosis:
         statuses = dict(attempt.verdicts.failed)
@@ -249,7 +249,7 @@ class Placement:
             raise AttemptError(self._score_problem)
         if not scorers:
             return self._rng.choice(list(feasible))
-        if self._framework.normalizes(scorers):
+        if self._framework.is_normalizing(scorers):
             totals = self._framework.total(scorers, attempt.state, attempt.pod, feasible.scores)
             best = max(totals.values())
             return self._rng.choice([name for name, total in totals.items() if total == best])

@@ -99,7 +99,7 @@ class PodCycle:
 
     def bind(self, decision: Decision) -> None:
         """Bind the pod in the background."""
-        self._queue.decided(decision.entry)
+        self._queue.finish(decision.entry)
         self._tasks.start(self._binder.bind(decision))
 
     async def release(self, decision: Decision) -> None:
@@ -107,22 +107,22 @@ class PodCycle:
         # Everything is as before, so there is no event for other pods.
         await self._binder.give_up(decision, announce=False)
 
-    def pod_deleted(self, uid: str) -> None:
+    def handle_deleted_pod(self, uid: str) -> None:
         """Stop the current attempt if it is for that pod."""
         if self._attempt is not None and self._attempt.pod.metadata.uid == uid:
             self._attempt.state.deadline.cancel("the pod was deleted")
 
     async def _decide(self, entry: QueuedPod, group: CycleState | None) -> Decision | Failure | None:
         # A pending write of an earlier report must not overtake this attempt's own.
-        await self._reporter.written(entry.uid)
+        await self._reporter.wait_until_written(entry.uid)
         pod = entry.pod
-        if not self._volumes.synced and uses_claims(pod):
-            await self._volumes.known(self._tasks.start)
+        if not self._volumes.is_synced and uses_claims(pod):
+            await self._volumes.sync(self._tasks.start)
         self._attempt = attempt = self._placement.begin(pod, group)
         try:
             node_name = await self._placement.choose(attempt)
         except Unschedulable as problem:
-            return await self._no_node(entry, attempt.state, problem.diagnosis)
+            return await self._handle_no_node(entry, attempt.state, problem.diagnosis)
         except AttemptError as problem:
             # A selector fails if it reads an attribute that no device has. Upstream's text does not say so.
             hint = self._explainer.shortfalls(pod)
@@ -144,7 +144,7 @@ class PodCycle:
         self._cache.assume(assumed, node_name)
         return Decision(entry, state, pod, assumed)
 
-    async def _no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
+    async def _handle_no_node(self, entry: QueuedPod, state: CycleState, diagnosis: Diagnosis) -> Failure:
         """Run PostFilter, which may nominate a node, and return the failure."""
         in_the_way = False
         nominated: str | None = ""
@@ -164,7 +164,7 @@ class PodCycle:
         failure = Failure(
             UNSCHEDULABLE,
             diagnosis.message,
-            diagnosis.explained,
+            diagnosis.full_message,
             None if in_the_way else frozenset(diagnosis.plugins or {""}),
             nominated,
         )
@@ -208,10 +208,10 @@ class PodCycles:
         """See :meth:`PodCycle.release`."""
         await self._of(decision.pod).release(decision)
 
-    def pod_deleted(self, uid: str) -> None:
+    def handle_deleted_pod(self, uid: str) -> None:
         """See :meth:`PodCycle.handle_deleted_pod`."""
         for cycle in self._cycles.values():
-            cycle.pod_deleted(uid)
+            cycle.handle_deleted_pod(uid)
 
     def restart(self) -> None:
         """See :meth:`PodCycle.restart`."""

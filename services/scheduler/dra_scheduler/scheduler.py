@@ -145,7 +145,7 @@ class Scheduler:
         if isinstance(outcome, Decision):
             self._pod_cycle.bind(outcome)
         elif outcome is not None:
-            self._failures.not_scheduled(entry, outcome)
+            self._failures.handle_unscheduled(entry, outcome)
 
     async def try_schedule(self, entry: QueuedPod) -> None:
         """Try to schedule the pod. After an unexpected error, the pod is retried."""

@@ -74,7 +74,7 @@ class TreeCycle:
             # The parent was deleted in the meantime.
             parent = group.spec.parent_composite_pod_group_name
             problem = f'compositepodgroup.scheduling.k8s.io "{parent}" not found'
-            self._failures.not_scheduled(first, Failure(SCHEDULER_ERROR, problem))
+            self._failures.handle_unscheduled(first, Failure(SCHEDULER_ERROR, problem))
             return
         entries = self._entries(first, tree)
         problem = self._problem(tree, entries)
@@ -120,7 +120,7 @@ class TreeCycle:
     def _break_off(self, tree: GroupTree, entries: _Entries, problem: str) -> None:
         for own, group in tree.leaves():
             for entry in entries[own.key]:
-                self._failures.not_scheduled(entry, Failure(SCHEDULER_ERROR, problem))
+                self._failures.handle_unscheduled(entry, Failure(SCHEDULER_ERROR, problem))
             self._reporter.report_group(group, problem, SCHEDULER_ERROR)
 
     async def _attempt(self, tree: GroupTree, entries: _Entries, started: float) -> str:
@@ -153,11 +153,11 @@ class TreeCycle:
             self._cycle,
             entries,
             counted=counted,
-            on_placement=self._placed if self._placements else None,
+            on_placement=self._count_placement if self._placements else None,
             now=self._clock.monotonic,
         )
 
-    def _placed(self, profile: str, feasible: bool, seconds: float) -> None:
+    def _count_placement(self, profile: str, feasible: bool, seconds: float) -> None:
         if self._measured:
             count_generated_placements(profile, 1)
             count_placement(profile, feasible=feasible, seconds=seconds)
@@ -202,7 +202,7 @@ class TreeCycle:
                 failure = _failure(result, outcome, waits=nominated is not None)
                 if nominated is not None and entry.uid in nominated:
                     failure = replace(failure, nominated=nominated[entry.uid])
-                self._failures.not_scheduled(entry, failure)
+                self._failures.handle_unscheduled(entry, failure)
         message = result.status.message
         if result.fits:
             self._reporter.report_group(group, None, "")
@@ -229,7 +229,7 @@ def _add(results: Iterable[GroupResult], status: Status) -> None:
     """Add the status of PostFilter to the results."""
     for result in results:
         result.alone = result.status
-        if status.rejected or status.code is Code.SUCCESS:
+        if status.is_rejection or status.code is Code.SUCCESS:
             more = (status.message,) if status.message else ()
             result.status = replace(result.status, reasons=(*result.status.reasons, *more))
         else:

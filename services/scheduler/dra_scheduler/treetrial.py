@@ -114,7 +114,7 @@ class TreeTrial:
 
     async def _try_pods(self, tree: GroupTree) -> GroupResult:
         entries, key = self._entries.get(tree.id.key, ()), tree.id.key
-        placed, left = self._groups.placed(key), len(entries)
+        placed, left = self._groups.count_placed(key), len(entries)
         result = GroupResult(_feasible(tree.minimum, placed, left))
         if result.status.code is Code.UNSCHEDULABLE:
             result.status = unschedulable(UNSCHEDULABLE_GROUP, *result.status.reasons)

@@ -104,9 +104,9 @@ def new_scheduler(
     pod_cycles = PodCycles({name: cycle(parts) for name, parts in built.items()})
     group_cycle = _group_cycle(base, pod_cycles, failures, reporter)
 
-    def placed(pod: Pod) -> None:
+    def handle_placed(pod: Pod) -> None:
         for parts in built.values():
-            parts.dynamic_resources.deallocator.placed(pod)
+            parts.dynamic_resources.deallocator.handle_placed(pod)
 
     EventHandlers(
         frozenset(built),
@@ -114,8 +114,8 @@ def new_scheduler(
         base.queue,
         base.manager,
         base.groups,
-        on_gone=pod_cycles.pod_deleted,
-        on_placed=placed,
+        on_gone=pod_cycles.handle_deleted_pod,
+        on_placed=handle_placed,
     ).register(base.informers, config.gates)
     return Scheduler(
         config,
@@ -148,8 +148,8 @@ def _group_cycle(
             failures,
             reporter,
             base.clock,
-            own_policy=base.enabled("PodGroupPreemptionPolicy"),
-            placements=base.enabled("TopologyAwareWorkloadScheduling"),
+            own_policy=base.is_enabled("PodGroupPreemptionPolicy"),
+            placements=base.is_enabled("TopologyAwareWorkloadScheduling"),
             measured=base.announces,
         )
     return GroupCycle(
@@ -194,13 +194,13 @@ class _Base:
     in_pre_bind: PodsInPreBind
     extenders: Extenders
 
-    def enabled(self, gate: str) -> bool:
+    def is_enabled(self, gate: str) -> bool:
         return self.config.gates.enabled(gate)
 
     @property
     def tries_trees(self) -> bool:
         """True if groups are tried as trees and preempt as a whole, as they are since 1.37."""
-        return self.kubernetes >= V1_37 and self.enabled("GenericWorkload")
+        return self.kubernetes >= V1_37 and self.is_enabled("GenericWorkload")
 
     @property
     def kubernetes(self) -> Version:
@@ -236,7 +236,7 @@ def _base(config: SchedulerConfig, client: Client, clock: Clock, sources: Source
             taint_rules=taint_rules(gates) is not None,
             on_nodes=cache.touch,
         ),
-        volumes=VolumeObjects(sources.volumes, queue.move_on),
+        volumes=VolumeObjects(sources.volumes, queue.handle_event),
         siblings=SiblingSelectors(sources.informers),
         in_pre_bind=PodsInPreBind(),
         extenders=Extenders(config.extenders if sources.announces else ()),
@@ -320,7 +320,7 @@ def _immediate_claims(base: _Base) -> ImmediateClaims:
     """Create the allocator of immediate claims. Must be called after the manager's handlers are registered."""
     immediate = ImmediateClaims(base.manager, base.cache, base.client, base.clock)
     base.informers.informer(RESOURCE_CLAIMS).add_handler(
-        immediate.noticed, lambda _, new: immediate.noticed(new), lambda _: None
+        immediate.notice, lambda _, new: immediate.notice(new), lambda _: None
     )
     return immediate
 
@@ -337,14 +337,14 @@ def _connect_queue(queue: SchedulingQueue, profiles: Mapping[str, _Profile]) -> 
 
 
 def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
-    announces = base.announces and base.enabled("NominatedNodeNameForExpectation")
+    announces = base.announces and base.is_enabled("NominatedNodeNameForExpectation")
     return Binder(
         parts.framework,
         base.cache,
         base.queue,
         parts.recorder,
         base.in_pre_bind,
-        failures.not_bound,
+        failures.handle_unbound,
         nominations=NominationWriter(base.client) if announces else None,
         extenders=base.extenders,
         on_forgotten=base.groups.displace,
@@ -354,7 +354,7 @@ def _binder(base: _Base, parts: _Profile, failures: FailureHandler) -> Binder:
 def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
     gangs = gangs_wait(base.config.gates)
 
-    def offered() -> set[str]:
+    def offered_resources() -> set[str]:
         return {name for node in base.cache.nodes() for name in node.allocatable}
 
     def has_template(key: str) -> bool:
@@ -369,7 +369,7 @@ def _explainer(base: _Base, frameworks: Mapping[str, Framework]) -> Explainer:
         base.newest_pod,
         GroupExplainer(base.groups, base.queue, base.cache, gangs=gangs),
         GangTrials(base.groups, base.cache, base.manager, frameworks, gangs=gangs),
-        Shortfalls(base.manager, offered, extended=base.enabled("DRAExtendedResource")),
+        Shortfalls(base.manager, offered_resources, extended=base.is_enabled("DRAExtendedResource")),
         # A world in memory has them, too, but does not call them.
         Extenders(base.config.extenders),
         # A live scheduler does not watch claim templates.

@@ -9,7 +9,7 @@ from dra_cli import commandline
 from dra_cli.check import gates
 from dra_cli.errors import CommandError
 from dra_cli.versions import lab_gates
-from dra_scheduler.plan.setup import accepted
+from dra_scheduler.plan.setup import keep_accepted
 from dra_shared.version import V1_34, V1_36, V1_37, release
 from dralab.testing import Cluster
 
@@ -315,17 +315,19 @@ def test_a_gate_that_is_gone_is_refused_with_what_became_of_it() -> None:
 def test_a_gate_that_is_locked_is_refused() -> None:
     found = list(gates.findings({"DRAPrioritizedList": False}, V1_36, V1_37))
     assert found[0].text == "cannot set feature gate DRAPrioritizedList to false, feature is locked to true"
-    assert accepted({"DRAPrioritizedList": False, "DRAAdminAccess": True}, V1_37) == {"DRAAdminAccess": True}
+    assert keep_accepted({"DRAPrioritizedList": False, "DRAAdminAccess": True}, V1_37) == {
+        "DRAAdminAccess": True
+    }
 
 
 def test_a_gate_whose_need_is_off_is_left_out() -> None:
-    assert accepted({"DRADeviceTaintRules": True, "DRADeviceTaints": False}, V1_34) == {
+    assert keep_accepted({"DRADeviceTaintRules": True, "DRADeviceTaints": False}, V1_34) == {
         "DRADeviceTaints": False
     }
 
 
 def test_gates_that_need_one_that_is_off_are_off_as_well() -> None:
-    assert accepted({"DRADeviceTaints": False}, V1_37) == {
+    assert keep_accepted({"DRADeviceTaints": False}, V1_37) == {
         "DRADeviceTaints": False,
         "DRADeviceTaintRules": False,
     }

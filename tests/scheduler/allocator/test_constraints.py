@@ -103,7 +103,7 @@ def test_of_two_devices_of_one_request_only_the_last_is_remembered_until_1_36() 
 
     assert _add(constraint, "r0", "", _device(string="x"))
     assert not constraint.remove("r0", "", _device(string="x"))
-    assert constraint.seen() == ()
+    assert constraint.compared_values() == ()
     assert _add(constraint, "r1", "", _device(string="y"))
     assert constraint.remove("r1", "", _device(string="y"))
 

@@ -34,7 +34,7 @@ def _outcome(world: World, *, limit: bool = False) -> object:
 def _plainly(world: World) -> object:
     """The answer without any shortcut."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(equivalence.DeviceEquivalence, "now", lambda *_: object())
+        patch.setattr(equivalence.DeviceEquivalence, "current_key", lambda *_: object())
         patch.setattr(search, "_REMEMBER_AFTER", math.inf)
         patch.setattr(search, "_CHECK_FEASIBILITY_AFTER", math.inf)
         patch.setattr(views.Need, "plausible", lambda need, pool, *_: need.selection.candidates(pool))

@@ -45,7 +45,7 @@ def test_assumed_claim_wins_until_the_informer_knows_as_much() -> None:
     assert newest.metadata.resource_version == "3"
     tracker.set_claim(allocated("c", "gpu-1", version="4"))
     assert _used(tracker) == {"gpu-1"}
-    assert not tracker.assumed
+    assert not tracker.assumed_claims
 
 
 def test_only_newer_states_of_known_claims_are_assumed() -> None:

@@ -118,7 +118,7 @@ def test_members_that_share_a_claim_and_need_different_nodes_do_not_fit(
     claims = world.scheduler.manager.claims
     assert not claims.in_flight
     assert not claims.state.dedicated
-    assert not world.scheduler.cache.assumed
+    assert not world.scheduler.cache.count_assumed
     world.close()
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from dra_scheduler.config import SchedulerConfig
-from dra_scheduler.plan.asking import Asked, edited
+from dra_scheduler.plan.asking import Asked, apply_change
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import Planner
@@ -50,11 +50,11 @@ def _planner() -> Planner:
 
 
 def test_changes_of_version_gates_nodes_and_configuration_add_up() -> None:
-    older = edited(_planner(), ChangeRequest(kubernetes_version="1.34"))
+    older = apply_change(_planner(), ChangeRequest(kubernetes_version="1.34"))
     gates = older.setup.config(older.objects).gates
     assert (gates.version, gates.enabled("DRAConsumableCapacity")) == (V1_34, False)
-    gated = edited(older, ChangeRequest(feature_gates="DRAConsumableCapacity=true"))
-    smaller = edited(gated, ChangeRequest(remove=("n1",), feature_gates="DRADeviceTaints=true"))
+    gated = apply_change(older, ChangeRequest(feature_gates="DRAConsumableCapacity=true"))
+    smaller = apply_change(gated, ChangeRequest(remove=("n1",), feature_gates="DRADeviceTaints=true"))
     gates = smaller.setup.config(smaller.objects).gates
     assert gates.version == V1_34
     assert gates.all_enabled(["DRAConsumableCapacity", "DRADeviceTaints"])
@@ -65,10 +65,10 @@ def test_changes_of_version_gates_nodes_and_configuration_add_up() -> None:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"plugins": {"score": {"disabled": [{"name": "*"}]}}}],
     }
-    configured = edited(smaller, ChangeRequest(config=weights))
+    configured = apply_change(smaller, ChangeRequest(config=weights))
     assert configured.setup.config(configured.objects).loaded is not None
     with pytest.raises(ValueError, match="Kind"):
-        edited(smaller, ChangeRequest(config={"profiles": 7})).drain(["n0"])
+        apply_change(smaller, ChangeRequest(config={"profiles": 7})).drain(["n0"])
 
 
 def test_a_replay_tries_versions_and_gates_in_order() -> None:

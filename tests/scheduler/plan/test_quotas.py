@@ -128,7 +128,7 @@ def test_quotas_of_other_namespaces_do_not_count() -> None:
 def test_no_nodes_are_bought_for_pods_that_a_quota_refuses() -> None:
     world = _world({"pods": "2"})
     node = world.of(NODES)["n"]
-    type_ = NodeType("t", 10.0, RecordedNode(node, []).made, None)
+    type_ = NodeType("t", 10.0, RecordedNode(node, []).make, None)
     answer = Planner(world.without(NODES, ["n"])).nodes([type_], _wanted(), 3, seconds=60)
     assert (answer.wanted, len(answer.pods), [each.count for each in answer.nodes]) == (3, 2, [1])
     (unplaced,) = answer.unplaced

@@ -121,7 +121,7 @@ def test_preemption() -> None:
     assert high is not None
     assert high.spec.node_name == "node-0"
     assert world.pod("default/low") is None
-    assert [key for key, _ in world.preempted] == ["default/low"]
+    assert [key for key, _ in world.preemptions] == ["default/low"]
 
 
 def test_gangs_are_placed_as_a_whole() -> None:

@@ -7,7 +7,12 @@ from dra_scheduler.allocator import Features
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.dra.podgroups import PodGroups
 from dra_scheduler.framework.events import Action, Event, Kind
-from dra_scheduler.plugins.dynamicresources.hints import freed, interested_in, pre_queueing, special
+from dra_scheduler.plugins.dynamicresources.hints import (
+    interested_in,
+    interested_in_deletion,
+    interested_in_freed,
+    pre_queueing,
+)
 from dra_scheduler.plugins.dynamicresources.plugin import DynamicResources
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.client.events import Recorder
@@ -32,14 +37,14 @@ def test_a_changed_claim_concerns_the_pods_that_refer_to_it() -> None:
 
 def test_a_claim_that_goes_with_its_devices_concerns_all_since_1_37() -> None:
     """TestPreQueueingHint_DeleteEventWithPodInIndexer."""
-    assert freed(_gone(allocated("c", "gpu-0"))) is None
-    assert freed(_gone(claim("c"))) == ()
-    assert special(_gone(allocated("c", "gpu-0"))) == ()
+    assert interested_in_freed(_gone(allocated("c", "gpu-0"))) is None
+    assert interested_in_freed(_gone(claim("c"))) == ()
+    assert interested_in_deletion(_gone(allocated("c", "gpu-0"))) == ()
 
 
 def test_each_version_has_its_keys() -> None:
-    assert pre_queueing(V1_37) == (interested_in, freed)
-    assert pre_queueing(V1_36) == (interested_in, special)
+    assert pre_queueing(V1_37) == (interested_in, interested_in_freed)
+    assert pre_queueing(V1_36) == (interested_in, interested_in_deletion)
 
 
 @pytest.mark.parametrize("on", [True, False])
@@ -50,4 +55,4 @@ def test_an_event_of_a_claim_asks_the_pods_that_refer_to_it_whatever_the_gate_sa
     recorder = Recorder(client, "test", clock=clock, rng=random.Random(1))
     plugin = DynamicResources(gates, manager, client, pod_groups=PodGroups(), recorder=recorder, clock=clock)
     keys = [interest.keys for interest in plugin.events_to_register() if interest.kind is Kind.RESOURCE_CLAIM]
-    assert keys == [interested_in, freed]
+    assert keys == [interested_in, interested_in_freed]

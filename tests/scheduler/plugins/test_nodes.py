@@ -188,7 +188,7 @@ def test_affinity_by_name_narrows_the_nodes() -> None:
     contradiction = [named, {"key": "metadata.name", "operator": "In", "values": ["c"]}]
     _, status = NodeAffinity().pre_filter(CycleState(), pod("p", affinity=_affinity(fields=contradiction)))
     assert status is not None
-    assert status.rejected
+    assert status.is_rejection
 
 
 def test_preferred_affinity() -> None:

@@ -75,11 +75,11 @@ async def test_rejected_pod_waits_for_an_event_that_its_plugin_wants() -> None:
     clock = FakeClock()
     queue = _queue(clock)
     entry = _rejected(queue, "p")
-    assert queue.counts()["unschedulable"] == 1
-    queue.move_on(Event(Kind.NODE, Action.NODE_LABEL, node("n"), node("n")))
-    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
+    assert queue.count_by_place()["unschedulable"] == 1
+    queue.handle_event(Event(Kind.NODE, Action.NODE_LABEL, node("n"), node("n")))
+    queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "default/c"))
     assert queue.try_pop() is None
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     # With nothing else to do, the back-off is cut short.
     assert entry.place is Place.BACKOFF
     assert _take(queue) is entry
@@ -90,7 +90,7 @@ async def test_others_go_before_a_pod_that_backs_off() -> None:
     queue = _queue(clock)
     loser = _rejected(queue, "loser")
     queue.add(pod("other"))
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert _take(queue).pod.metadata.name == "other"
     assert _take(queue) is loser
 
@@ -103,7 +103,7 @@ async def test_of_pods_whose_back_offs_end_in_the_same_second_the_important_one_
         queue.reject(_take(queue), {"Fit"}, "no room")
         await clock.advance(0.1)
     await clock.advance(0.85)  # low has backed off for a second, high not yet
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert [_take(queue).pod.metadata.name for _ in range(2)] == ["high", "low"]
 
 
@@ -111,7 +111,7 @@ async def test_event_during_the_attempt_counts() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     entry = _take(queue)
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     queue.reject(entry, {"Fit"}, "no room")
     assert entry.place is Place.BACKOFF
 
@@ -147,8 +147,8 @@ async def test_gated_pod_stays_out_until_its_gates_go() -> None:
     gated = pod("p", schedulingGates=[{"name": "wait"}])
     queue.add(gated)
     assert queue.try_pop() is None
-    assert queue.counts()["gated"] == 1
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    assert queue.count_by_place()["gated"] == 1
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert queue.try_pop() is None
     queue.update(gated, pod("p"))
     assert _take(queue).pod.metadata.name == "p"
@@ -161,10 +161,10 @@ async def test_events_about_an_object_reach_only_pods_that_refer_to_it() -> None
         queue.add(msgspec.structs.replace(pod(name), metadata=meta))
         queue.reject(_take(queue), {"Claims"}, "in use")
     assert [entry.pod.metadata.name for entry in queue.waiting_for("claim-b")] == ["b"]
-    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-b"))
+    queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-b"))
     assert _take(queue).pod.metadata.name == "b"
     assert queue.try_pop() is None
-    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.DELETE, "a", None))
+    queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.DELETE, "a", None))
     assert _take(queue).pod.metadata.name == "a"
 
 
@@ -186,7 +186,7 @@ async def test_an_event_about_an_object_costs_the_same_however_many_pods_wait() 
     for number in range(500):
         queue.add(pod(f"p{number}", labels={f"claim-{number}": ""}))
         queue.reject(_take(queue), ["Claims"], "no")
-    queue.move_on(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-7"))
+    queue.handle_event(Event(Kind.RESOURCE_CLAIM, Action.ADD, None, "claim-7"))
     assert asked == ["p7"]
 
 
@@ -236,11 +236,11 @@ async def test_activate_skips_the_waiting() -> None:
 async def test_a_pod_that_may_not_be_tried_any_more_when_its_back_off_is_cut_short_is_not_lost() -> None:
     queue = _queue(FakeClock())
     entry = _rejected(queue, "p")
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     assert entry.place is Place.BACKOFF
     entry.pod = pod("p", schedulingGates=[{"name": "g"}])
     assert queue.try_pop() is None
-    assert queue.counts()["gated"] == 1
+    assert queue.count_by_place()["gated"] == 1
     queue.update(entry.pod, pod("p"))
     assert _take(queue) is entry
 
@@ -260,9 +260,9 @@ async def test_arrivals_tell_their_cause() -> None:
     seen = _arrivals(queue)
     queue.add(pod("p"))
     queue.reject(_take(queue), {"Fit"}, "no room")
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     queue.reject(_take(queue), {"Fit"}, "no room")
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     await clock.advance(20)
     queue.fail(_take(queue), "broken")
     assert seen == [
@@ -281,7 +281,7 @@ async def test_event_during_an_attempt_counts_as_its_failure_and_once() -> None:
     queue = _queue(FakeClock())
     queue.add(pod("p"))
     entry = _take(queue)
-    queue.move_on(Event(Kind.NODE, Action.ADD, None, node("n")))
+    queue.handle_event(Event(Kind.NODE, Action.ADD, None, node("n")))
     seen = _arrivals(queue)
     queue.reject(entry, {"Fit"}, "no room")
     assert seen == [("backoff", "ScheduleAttemptFailure")]

@@ -95,7 +95,7 @@ class Allocator:
         trace: Trace | None,
     ) -> tuple[AllocationResult, ...] | None:
         view = self.snapshot.view(node)
-        attempt = self._checked(claims)
+        attempt = self._check_claims(claims)
         if trace is not None:
             trace.begin(node, view.pools, attempt)
         if check is not None:
@@ -124,7 +124,7 @@ class Allocator:
             run.candidates,
             all_devices,
             run.equivalence,
-            run.infeasible,
+            run.is_infeasible,
             check,
             trace,
         )
@@ -133,7 +133,7 @@ class Allocator:
             found = results(
                 attempt,
                 run.picks.of_claim,
-                search.selected(),
+                search.selected_alternatives(),
                 node.metadata.name,
                 self.features,
                 self.share_ids,
@@ -182,7 +182,7 @@ class Allocator:
             *(self.allocated.pool_version(pool.id) for pool in known if pool.open),
         )
 
-    def _checked(self, claims: Sequence[ResourceClaim]) -> Attempt:
+    def _check_claims(self, claims: Sequence[ResourceClaim]) -> Attempt:
         known = self._attempt
         if (
             known is not None
@@ -240,7 +240,7 @@ class _Run:
 
     def _everything(self, request: Request) -> list[tuple[PoolDevice, Pool]]:
         found = []
-        selecting = self._selecting(request)
+        selecting = self._selecting_request(request)
         for pool in self._view.pools:
             if not pool.usable:
                 state = "being updated" if pool.incomplete else "invalid"
@@ -257,7 +257,7 @@ class _Run:
                     self._trace.turned_away(request, pool, device, CapacityShort(short))
         return found
 
-    def _selecting(self, request: Request) -> Request:
+    def _selecting_request(self, request: Request) -> Request:
         """Return the request whose selectors decide on the devices of a request for all devices.
 
         Until 1.35 the first two alternatives share a cache, so that the second gets what the first one selects.
@@ -366,6 +366,6 @@ class _Run:
         wanted = (device for devices in self._all_devices.values() for device, _ in devices)
         return DeviceEquivalence(self._features, self._allocated, self.picks, self._attempt.requests, wanted)
 
-    def infeasible(self) -> bool:
+    def is_infeasible(self) -> bool:
         """True if there is certainly no solution."""
         return infeasible(self._attempt, self._features, self._allocated, self.candidates, self._all_devices)

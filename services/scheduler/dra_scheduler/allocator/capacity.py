@@ -43,13 +43,13 @@ def _consumed_amount(
     Raises:
         CapacityError: the amount cannot be computed.
     """
-    quantity = _consumed(capacity, requested, arithmetic)
+    quantity = _compute_consumption(capacity, requested, arithmetic)
     if arithmetic is not Arithmetic.WRAPPING and quantity.sign() < 0:
         raise CapacityError("capacity value is negative")
-    return in_billionths(quantity), str(quantity), _allowed(capacity.request_policy, quantity, arithmetic)
+    return in_billionths(quantity), str(quantity), _is_allowed(capacity.request_policy, quantity, arithmetic)
 
 
-def _consumed(capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic) -> Quantity:
+def _compute_consumption(capacity: DeviceCapacity, requested: str | None, arithmetic: Arithmetic) -> Quantity:
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy is not None else None
@@ -64,7 +64,7 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, arithmetic: Arith
             return least
         if arithmetic is not Arithmetic.WRAPPING:
             return round_up(wanted, valid_range, fractions=arithmetic is Arithmetic.FRACTIONS)
-        return _rounded(wanted, least, _step(valid_range))
+        return _round_up_wrapping(wanted, least, _step(valid_range))
     for text in policy.valid_values:
         valid = Quantity.parse(text)
         if wanted <= valid:
@@ -72,7 +72,7 @@ def _consumed(capacity: DeviceCapacity, requested: str | None, arithmetic: Arith
     return wanted
 
 
-def _rounded(wanted: Quantity, least: Quantity, step: int) -> Quantity:
+def _round_up_wrapping(wanted: Quantity, least: Quantity, step: int) -> Quantity:
     """Round up to a whole number of steps, in 64-bit arithmetic.
 
     A value beyond 64 bits overflows and ends up below the minimum, because Go's division then rounds up once
@@ -94,7 +94,7 @@ def _int64(value: int) -> int:
     return (value + 2**63) % 2**64 - 2**63
 
 
-def _allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithmetic: Arithmetic) -> bool:
+def _is_allowed(policy: CapacityRequestPolicy | None, consumed: Quantity, arithmetic: Arithmetic) -> bool:
     if policy is None:
         return True
     # Upstream compares structs, so a default in a different notation is not recognized as the default.

@@ -27,7 +27,7 @@ def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fract
         asked = _thousandths(wanted)
         if asked is None:
             raise CapacityError(f"{_NO_NUMBER}: request {wanted} is not a representable milli value")
-        total = _stepped(asked, low.milli_value(), step.milli_value())
+        total = _round_to_step(asked, low.milli_value(), step.milli_value())
         if total > _MAX_INT64:
             text = f"rounding request {wanted} up to the next step passes the milli-value range"
             raise CapacityError(f"{_NO_NUMBER}: {text}")
@@ -37,7 +37,7 @@ def round_up(wanted: Quantity, valid_range: CapacityRequestPolicyRange, *, fract
         raise CapacityError(f"{_NO_NUMBER}: request {wanted} exceeds MaxInt64")
     if step.value() == 0:
         return wanted
-    total = _stepped(wanted.value(), low.value(), step.value())
+    total = _round_to_step(wanted.value(), low.value(), step.value())
     if low.value() >= 0 and total > _MAX_INT64:
         text = f"rounding request {wanted} up to the next step passes MaxInt64"
         raise CapacityError(f"{_NO_NUMBER}: {text}")
@@ -55,7 +55,7 @@ def violates_step(amount: Quantity, valid_range: CapacityRequestPolicyRange, *, 
     return asked is None or (asked - low.milli_value()) % step.milli_value() != 0
 
 
-def _stepped(wanted: int, low: int, step: int) -> int:
+def _round_to_step(wanted: int, low: int, step: int) -> int:
     return low + -(-(wanted - low) // step) * step
 
 

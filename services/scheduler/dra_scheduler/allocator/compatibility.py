@@ -25,7 +25,7 @@ class Common(NamedTuple):
         return not self.none and not self.groups.isdisjoint(groups)
 
 
-def joined(common: Common | None, groups: frozenset[str]) -> Common:
+def join_groups(common: Common | None, groups: frozenset[str]) -> Common:
     """Return the common groups after one more device. ``common`` is None for the first device."""
     if common is None:
         return Common(not groups, groups)
@@ -72,7 +72,7 @@ class CompatibilityGroups:
                 self.give_back(before)
                 return None
             before.append((key, known))
-            self._picked[key] = joined(common, groups)
+            self._picked[key] = join_groups(common, groups)
         return before
 
     def give_back(self, before: "Undo") -> None:
@@ -111,5 +111,5 @@ def _together(devices: Iterable[PoolDevice]) -> _Sets:
     found: dict[str, Common] = {}
     for device in devices:
         for name, groups in groups_of(device):
-            found[name] = joined(found.get(name), groups)
+            found[name] = join_groups(found.get(name), groups)
     return found

@@ -36,7 +36,7 @@ def case_features(case: Mapping[str, Any]) -> Features:
     return replace(features, implementation=Implementation[implementation.upper()])
 
 
-def _supported(case: Mapping[str, Any]) -> bool:
+def _is_supported(case: Mapping[str, Any]) -> bool:
     """True if upstream would use the case's implementation. Until 1.35 the incubating one had no newer features."""
     features = case_features(case)
     newer = features.consumable_capacity or features.device_binding or features.list_type_attributes
@@ -93,7 +93,7 @@ class _StepLimit:
 def answer(case: Mapping[str, Any], *, compile: Compile | None = None) -> dict[str, Any]:
     """Return our answer to a case: ``allocated``, ``results`` and, if it failed, ``error``."""
     case = _without_nulls(case)
-    if not _supported(case):
+    if not _is_supported(case):
         return {"allocated": False, "results": None}
     node = convert(NODES, case["node"])
     claims = [convert(RESOURCE_CLAIMS, item) for item in case.get("claims") or ()]

@@ -89,7 +89,7 @@ class Constraint(Protocol):
     def state(self) -> Hashable:
         """Return the state. Constraints with equal states accept the same devices from now on."""
 
-    def seen(self) -> tuple[Value, ...]:
+    def compared_values(self) -> tuple[Value, ...]:
         """Return the values that the next device is compared with."""
 
 
@@ -160,7 +160,7 @@ class MatchAttribute(_Base):
     def state(self) -> Hashable:
         return self._common if self._count else None
 
-    def seen(self) -> tuple[Value, ...]:
+    def compared_values(self) -> tuple[Value, ...]:
         return (self._common,) if self._count else ()
 
 
@@ -211,7 +211,7 @@ class DistinctAttribute(_Base):
     def state(self) -> Hashable:
         return self._count > 0, frozenset(self._values.items())
 
-    def seen(self) -> tuple[Value, ...]:
+    def compared_values(self) -> tuple[Value, ...]:
         return tuple(self._values.values()) if self._count else ()
 
 
@@ -285,7 +285,7 @@ class ExactDistinctAttribute(DistinctAttribute):
     def state(self) -> Hashable:
         return frozenset(Counter(self._all).items())
 
-    def seen(self) -> tuple[Value, ...]:
+    def compared_values(self) -> tuple[Value, ...]:
         return tuple(self._all)
 
 

@@ -6,7 +6,7 @@ Upstream has no such check; ``plugins/dynamicresources/rivals.py`` says why ther
 from collections.abc import Callable, Iterable, Sequence
 
 from dra_scheduler.allocator.amounts import amount
-from dra_scheduler.allocator.compatibility import Common, groups_of, joined
+from dra_scheduler.allocator.compatibility import Common, groups_of, join_groups
 from dra_scheduler.allocator.pools import CounterKey, PoolDevice, SliceEntry
 from dra_scheduler.allocator.snapshot import Snapshot
 from dra_scheduler.allocator.state import AllocatedState, DeviceID
@@ -94,7 +94,7 @@ def _incompatible(
         others = [other for other in state.owner(device.id) if other != key and counts(other)]
         if others:
             for name, groups in groups_of(device):
-                common[name] = joined(common.get(name), groups)
+                common[name] = join_groups(common.get(name), groups)
                 takers[name] = others[-1]
         elif device.id in mine:
             joining.append(device)
@@ -102,7 +102,7 @@ def _incompatible(
         for name, groups in groups_of(device):
             if name in takers and not common[name].admits(groups):
                 return takers[name]
-            common[name] = joined(common.get(name), groups)
+            common[name] = join_groups(common.get(name), groups)
     return None
 
 

@@ -31,7 +31,7 @@ def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> 
     if value is None:
         if len(device.derived) >= _MAX_VALUES:
             device.derived.clear()
-        value = device.derived[expression] = _evaluated(expression, device)
+        value = device.derived[expression] = _evaluate(expression, device)
     if isinstance(value, DeviceAttribute):
         return value
     compiled, error = value
@@ -40,7 +40,7 @@ def attribute_for(derived: Mapping[str, str], device: PoolDevice, name: str) -> 
     raise AllocationError(f"evaluate derived attribute {name} on device {device.id} failed: {error}")
 
 
-def _evaluated(expression: str, device: PoolDevice) -> DeviceAttribute | tuple[bool, str]:
+def _evaluate(expression: str, device: PoolDevice) -> DeviceAttribute | tuple[bool, str]:
     """Return the value. If it fails, return whether the expression could be compiled, and the error."""
     try:
         program = compile_expression(expression, features=_GATES, derived=True)

@@ -41,16 +41,16 @@ class DeviceEquivalence:
         self._unique = frozenset(wanted_by_all)
         self._keys: dict[PoolDevice, Hashable] = {}
 
-    def lasting(self, device: PoolDevice, pool: Pool) -> Hashable:
+    def lasting_key(self, device: PoolDevice, pool: Pool) -> Hashable:
         """Return the part of the key that is constant during the attempt."""
         key = self._keys.get(device)
         if key is None:
             key = self._keys[device] = device if device in self._unique else self._look(device, pool)
         return key
 
-    def now(self, device: PoolDevice, pool: Pool) -> Hashable:
+    def current_key(self, device: PoolDevice, pool: Pool) -> Hashable:
         """Return the full key, including the changes that the attempt made to the device."""
-        return self.lasting(device, pool), self._picks.condition(device)
+        return self.lasting_key(device, pool), self._picks.condition(device)
 
     def _look(self, device: PoolDevice, pool: Pool) -> Hashable:
         spec = device.spec

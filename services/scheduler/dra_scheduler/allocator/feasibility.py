@@ -161,7 +161,7 @@ def _enough(
                     for device in devices
                 ]
                 options.append(mine)
-    return _matching(options)
+    return _has_matching(options)
 
 
 def _counters_suffice(features: Features, state: AllocatedState, demands: Sequence[_Demand]) -> bool:
@@ -224,7 +224,7 @@ def _can_differ(constraint: Constraint, concerned: Iterable[_Demand]) -> bool:
         for demand in concerned
         if demand.most == 1
     ]
-    return _matching(options)
+    return _has_matching(options)
 
 
 def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
@@ -243,7 +243,7 @@ def _values(constraint: Constraint, device: PoolDevice) -> Iterator[Hashable]:
         yield value
 
 
-def _matching(options: Sequence[Sequence[Hashable]]) -> bool:
+def _has_matching(options: Sequence[Sequence[Hashable]]) -> bool:
     """True if each demand can have one of its options, all of them different. Uses augmenting paths."""
     owners: dict[Hashable, int] = {}
     held: dict[int, Hashable] = {}

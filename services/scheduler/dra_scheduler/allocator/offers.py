@@ -67,7 +67,7 @@ def offers(
     refusals = _Refusals()
     picks: dict[Hashable, Picks] = {}
 
-    def given(mine: Picks, device: PoolDevice, pool: Pool) -> bool:
+    def try_to_give(mine: Picks, device: PoolDevice, pool: Pool) -> bool:
         return (
             mine.free(request, pool, device)
             and mine.fits_capacity(request, pool, device)
@@ -89,10 +89,10 @@ def offers(
         mine = picks.get(key)
         if mine is None:
             mine = picks[key] = Picks(features, state, (request.claim,), refusals)
-        if given(mine, device, pool):
+        if try_to_give(mine, device, pool):
             return None
         reason = refusals.last
-        if isinstance(reason, CounterShort) and given(
+        if isinstance(reason, CounterShort) and try_to_give(
             Picks(features, state, (request.claim,), None), device, pool
         ):
             return Instead()

@@ -301,7 +301,7 @@ class Picks:
                     constraint.kind,
                     constraint.attribute_name,
                     constraint.value(attribute),
-                    constraint.seen(),
+                    constraint.compared_values(),
                     attribute is not None,
                 )
             if constraint.add(name, subrequest, device, attribute):
@@ -386,7 +386,7 @@ class Picks:
         elif (device in self._capacity) != pick.had_capacity or device.spec.consumes_counters:
             self.leaks += 1
 
-    def touched(self) -> list[tuple[PoolDevice, Pool, Hashable]]:
+    def touched_devices(self) -> list[tuple[PoolDevice, Pool, Hashable]]:
         """Return every device that was picked, or whose state has leaked, with its current condition."""
         devices = {pick.device: pick.pool for picks in self.of_claim for pick in picks}
         return [(device, pool, self.condition(device)) for device, pool in devices.items()]

@@ -97,7 +97,7 @@ class Siblings(Protocol):
     def generations(self) -> Mapping[int, int]:
         """Return the number of slices for each generation."""
 
-    def counting(self) -> Iterable[SliceEntry]:
+    def slices_for_counters(self) -> Iterable[SliceEntry]:
         """Return the slices that the pool's counters depend on."""
 
 
@@ -177,7 +177,7 @@ def view_pool(
         names = {entry.slice.metadata.name for entry in current}
         beyond = [
             entry
-            for entry in siblings.counting()
+            for entry in siblings.slices_for_counters()
             if entry.generation == generation and entry.slice.metadata.name not in names
         ]
     if features.pools_are_sorted:

@@ -69,12 +69,12 @@ class GroupsClash:
     others: tuple[str, ...]
 
     def __str__(self) -> str:
-        def shown(names: tuple[str, ...]) -> str:
+        def format_names(names: tuple[str, ...]) -> str:
             return f"[{', '.join(names)}]" if names else "none"
 
         return (
-            f"counter set {self.counter_set}: compatibility groups are {shown(self.groups)}, "
-            f"those of the devices in use {shown(self.others)}"
+            f"counter set {self.counter_set}: compatibility groups are {format_names(self.groups)}, "
+            f"those of the devices in use {format_names(self.others)}"
         )
 
 
@@ -94,14 +94,14 @@ class SelectorRejected:
     lacks: tuple[str, ...] = ()
 
     @property
-    def seen(self) -> str:
+    def values_text(self) -> str:
         """The values that the selector read, as text."""
         values = [f"{name}={value}" for name, value in self.attributes]
         return ", ".join([*values, *(f"no attribute {name}" for name in self.lacks if not self.error)])
 
     def __str__(self) -> str:
         of = f"class {self.of_class}" if self.of_class else "the request"
-        saw = self.seen
+        saw = self.values_text
         text = self.error or f"not true: {self.expression}"
         return f"selector #{self.index} of {of}: {text}" + (f" (saw {saw})" if saw else "")
 

@@ -36,7 +36,7 @@ _CHECK_FEASIBILITY_AFTER: Final = 128
 class SearchRecorder(Recorder, Protocol):
     """Records the steps of a search. Implemented by Trace."""
 
-    def started(self, request: Request) -> None:
+    def start_request(self, request: Request) -> None:
         """Record that the search for the request's devices begins."""
 
 
@@ -156,18 +156,18 @@ class Search:
         outcome = self._open(0, False)
         while outcome is not Outcome.DONE:
             if outcome is None:
-                outcome = self._go_on(self._stack[-1])
+                outcome = self._continue(self._stack[-1])
                 if self._dead_ends >= self._check_at:
                     self._check_at = math.inf
                     if self._infeasible():
                         return Outcome.FAILED
             elif self._stack:
-                outcome = self._come_back(self._stack[-1], outcome)
+                outcome = self._fail_branch(self._stack[-1], outcome)
             else:
                 return outcome
         return outcome
 
-    def selected(self) -> dict[int, int]:
+    def selected_alternatives(self) -> dict[int, int]:
         """Return the index of the chosen alternative for each position with alternatives. Call it after success."""
         return {frame.position: frame.next - 1 for frame in self._stack if isinstance(frame, _Choice)}
 
@@ -202,7 +202,7 @@ class Search:
     def _start(self, position: int, request: Request, contains: bool) -> Outcome | None:
         self._count_step()
         if self._recorder is not None:
-            self._recorder.started(request)
+            self._recorder.start_request(request)
         wanted = request.count
         if request.all_devices:
             wanted = len(self._all_devices[request.number])
@@ -218,7 +218,7 @@ class Search:
             self._stack.append(_Slot(position, contains, request, 0, self._candidates(request), 0))
         return None
 
-    def _go_on(self, frame: _Frame) -> Outcome | None:
+    def _continue(self, frame: _Frame) -> Outcome | None:
         if isinstance(frame, _Slot):
             return self._next_candidate(frame)
         if isinstance(frame, _Everything):
@@ -226,7 +226,7 @@ class Search:
         assert isinstance(frame, _Choice)
         return self._next_alternative(frame)
 
-    def _come_back(self, frame: _Frame, outcome: Outcome) -> Outcome | None:
+    def _fail_branch(self, frame: _Frame, outcome: Outcome) -> Outcome | None:
         """Handle a failed branch of the frame. Return None if the frame may have other candidates."""
         if isinstance(frame, _Choice):
             if outcome is Outcome.FAILED:
@@ -310,9 +310,9 @@ class Search:
             if (
                 frame.dead
                 and frame.dead_leaks == picks.leaks
-                and self.equivalence.now(device, pool) in frame.dead
+                and self.equivalence.current_key(device, pool) in frame.dead
             ):
-                self._say_dead_end(frame)
+                self._record_dead_end(frame)
                 continue
             if not picks.take(request, pool, device, frame.index):
                 continue
@@ -341,16 +341,16 @@ class Search:
         picks.give_back(frame.request.claim_index)
         if outcome is Outcome.EXCEEDED:
             return False
-        self._say_dead_end(frame)
+        self._record_dead_end(frame)
         if picks.leaks == frame.branch_leaks and not self._features.checks_capacity_of_neighbour:
             if frame.dead_leaks != picks.leaks:
                 frame.dead.clear()
                 frame.dead_leaks = picks.leaks
             device, pool, _ = frame.candidates[frame.at - 1]
-            frame.dead.add(self.equivalence.now(device, pool))
+            frame.dead.add(self.equivalence.current_key(device, pool))
         return True
 
-    def _say_dead_end(self, frame: _Slot) -> None:
+    def _record_dead_end(self, frame: _Slot) -> None:
         if self._recorder is not None:
             device, pool, _ = frame.candidates[frame.at - 1]
             self._recorder.turned_away(frame.request, pool, device, DeadEnd())
@@ -359,7 +359,8 @@ class Search:
         """Return everything that decides whether the requests from this position on can be satisfied."""
         picks, claim_index = self._picks, self._entries[position].claim_index
         devices = Counter(
-            (self.equivalence.lasting(device, pool), condition) for device, pool, condition in picks.touched()
+            (self.equivalence.lasting_key(device, pool), condition)
+            for device, pool, condition in picks.touched_devices()
         )
         return (
             position,

@@ -68,7 +68,7 @@ class _Expression:
         return known
 
     def _work_out(self, device: PoolDevice, lists: bool) -> bool | str:
-        program = self._compiled()
+        program = self._compiled_program()
         shape = self._shape(device, program, lists)
         if shape is None:
             return program.verdict(device)
@@ -99,7 +99,7 @@ class _Expression:
             tuple([capacity[name].value if name in capacity else None for name in names]),
         )
 
-    def _compiled(self) -> Program:
+    def _compiled_program(self) -> Program:
         if self._program is None:
             self._program = self._compile(self.text)
         return self._program
@@ -123,7 +123,7 @@ class _Expression:
         if known is None:
             if len(self._found) >= _MAX_SHAPES:
                 self._found.clear()
-            known = self._found[key] = _names_in(self._compiled(), *key)
+            known = self._found[key] = _names_in(self._compiled_program(), *key)
         return known
 
 
@@ -248,7 +248,7 @@ class Selection:
         expressions = self._of_class if rejection.of_class else self._of_request
         return () if rejection.index < 0 else expressions[rejection.index].attributes_lacked(device)
 
-    def bindable(self, device: PoolDevice) -> bool:
+    def is_bindable(self, device: PoolDevice) -> bool:
         """True if the device has no binding conditions, or the feature is on."""
         return self._features.device_binding or not device.spec.binding_conditions
 
@@ -258,7 +258,7 @@ class Selection:
         if known is None:
             found: list[Candidate] = []
             for device in pool.devices:
-                if self.bindable(device):
+                if self.is_bindable(device):
                     rejection = self.rejection(device)
                     if rejection is None or rejection.error:
                         found.append((device, pool, rejection))

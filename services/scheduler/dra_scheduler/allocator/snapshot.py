@@ -71,7 +71,7 @@ class _PoolSlices:
             if not self.by_node[name]:
                 del self.by_node[name]
 
-    def counting(self) -> Iterable[SliceEntry]:
+    def slices_for_counters(self) -> Iterable[SliceEntry]:
         """Return the slices that the pool's counters depend on."""
         return self._counting
 

@@ -104,7 +104,7 @@ class Trace:
         """Record the error that ended the search."""
         self.error = error
 
-    def started(self, request: Request) -> None:
+    def start_request(self, request: Request) -> None:
         """Record that the search for the request's devices begins."""
         self.requests[request.number].reached = True
 
@@ -129,7 +129,7 @@ class Trace:
         self._pools_done.add((request.number, pool))
         selection = request.selection
         for device in pool.devices:
-            if not selection.bindable(device):
+            if not selection.is_bindable(device):
                 self.turned_away(request, pool, device, BindingUnsupported())
                 continue
             rejection = selection.rejection(device)

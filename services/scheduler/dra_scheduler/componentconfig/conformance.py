@@ -45,7 +45,7 @@ def answer(case: Mapping[str, Any]) -> dict[str, Any]:
         profiles = build(config)
     except ProfileError as problem:
         return {**found, "schedulerError": str(problem)}
-    return {**found, "profiles": {profile.scheduler_name: _shown(profile) for profile in profiles}}
+    return {**found, "profiles": {profile.scheduler_name: _encode_profile(profile) for profile in profiles}}
 
 
 def agrees(ours: Mapping[str, Any], recorded: Mapping[str, Any]) -> bool:
@@ -86,7 +86,7 @@ def encode(config: KubeSchedulerConfiguration) -> dict[str, Any]:
     return dict(gojson.encode(shown))
 
 
-def _shown(profile: Profile) -> dict[str, Any]:
+def _encode_profile(profile: Profile) -> dict[str, Any]:
     weights = {"score": profile.weights, "placementScore": profile.placement_weights}
     plugins = {
         point: [

@@ -65,7 +65,7 @@ def decode(text: str) -> KubeSchedulerConfiguration:
         raise DecodeError(f"Object 'Kind' is missing in '{text}'")
     if not found.version:
         raise DecodeError(f"Object 'apiVersion' is missing in '{text}'")
-    cls = _registered(found)
+    cls = _find_registered_type(found)
     decoded, problems = gojson.decode(cls, value)
     strict += problems
     if isinstance(decoded, KubeSchedulerConfiguration):
@@ -134,7 +134,7 @@ def _type_of(value: Any, default: _Type | None) -> _Type:
     return _Type(group if slash else "", version, kind) if api_version else _Type(group, version, kind)
 
 
-def _registered(found: _Type) -> type[TypeMeta]:
+def _find_registered_type(found: _Type) -> type[TypeMeta]:
     cls = KubeSchedulerConfiguration if found.kind == KIND else ARGS.get(found.kind)
     if cls is None or (found.group, found.version) != (GROUP, VERSION):
         raise DecodeError(
@@ -164,7 +164,7 @@ def _args(plugin: PluginConfig) -> TypeMeta | Unknown:
     expected = _Type(GROUP, VERSION, kind)
     try:
         found = _type_of(plugin.args, expected)
-        decoded, strict = gojson.decode(_registered(found), plugin.args or {})
+        decoded, strict = gojson.decode(_find_registered_type(found), plugin.args or {})
     except DecodeError as problem:
         raise DecodeError(f"decoding args for plugin {plugin.name}: {problem}") from None
     if strict:

@@ -106,7 +106,7 @@ def _cpu_and_memory() -> list[ResourceSpec]:
     return [ResourceSpec("cpu", 1), ResourceSpec("memory", 1)]
 
 
-def _weighed(resources: list[ResourceSpec] | None) -> list[ResourceSpec]:
+def _default_weights(resources: list[ResourceSpec] | None) -> list[ResourceSpec]:
     if not resources:
         return _cpu_and_memory()
     for resource in resources:
@@ -115,13 +115,13 @@ def _weighed(resources: list[ResourceSpec] | None) -> list[ResourceSpec]:
 
 
 def _balanced_allocation(args: NodeResourcesBalancedAllocationArgs, _: FeatureGates) -> None:
-    args.resources = _weighed(args.resources)
+    args.resources = _default_weights(args.resources)
 
 
 def _fit(args: NodeResourcesFitArgs, _: FeatureGates) -> None:
     if args.scoring_strategy is None:
         args.scoring_strategy = ScoringStrategy("LeastAllocated")
-    args.scoring_strategy.resources = _weighed(args.scoring_strategy.resources)
+    args.scoring_strategy.resources = _default_weights(args.scoring_strategy.resources)
 
 
 def _pod_topology_spread(args: PodTopologySpreadArgs, _: FeatureGates) -> None:

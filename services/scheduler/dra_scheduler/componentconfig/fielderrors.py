@@ -11,25 +11,25 @@ from dra_scheduler.componentconfig.durations import Duration
 from dra_scheduler.componentconfig.types import Unknown
 
 
-def invalid(path: str, value: Any, detail: str) -> str:
-    return f"{path}: Invalid value: {_shown(value)}: {detail}"
+def invalid_value(path: str, value: Any, detail: str) -> str:
+    return f"{path}: Invalid value: {_format_value(value)}: {detail}"
 
 
-def required(path: str, detail: str = "") -> str:
+def required_value(path: str, detail: str = "") -> str:
     return f"{path}: Required value: {detail}" if detail else f"{path}: Required value"
 
 
-def duplicate(path: str, value: Any) -> str:
-    return f"{path}: Duplicate value: {_shown(value)}"
+def duplicate_value(path: str, value: Any) -> str:
+    return f"{path}: Duplicate value: {_format_value(value)}"
 
 
-def forbidden(path: str, detail: str) -> str:
+def forbidden_value(path: str, detail: str) -> str:
     return f"{path}: Forbidden: {detail}"
 
 
-def unsupported(path: str, value: str, supported: Sequence[str]) -> str:
+def unsupported_value(path: str, value: str, supported: Sequence[str]) -> str:
     choices = ", ".join(map(go_quote, supported))
-    return f"{path}: Unsupported value: {_shown(value)}: supported values: {choices}"
+    return f"{path}: Unsupported value: {_format_value(value)}: supported values: {choices}"
 
 
 def aggregate(errors: Iterable[str]) -> str:
@@ -38,7 +38,7 @@ def aggregate(errors: Iterable[str]) -> str:
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, Duration):
         value = str(value)
     if isinstance(value, str):

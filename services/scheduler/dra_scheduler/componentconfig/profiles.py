@@ -108,9 +108,9 @@ def effective(profile: KubeSchedulerProfile) -> Profile:
     _check_args(plugins, args)
     multi = plugins.multi_point.enabled or []
     sets: dict[str, PluginSet] = {point: getattr(plugins, field) for point, field in _POINTS.items()}
-    points = {point: _named(point, found.enabled or ()) for point, found in sets.items()}
+    points = {point: _plugins_of_point(point, found.enabled or ()) for point, found in sets.items()}
     if multi:
-        points = {point: _expanded(point, found, multi) for point, found in sets.items()}
+        points = {point: _expand_multi_point(point, found, multi) for point, found in sets.items()}
     if len(points["queueSort"]) != 1:
         raise ProfileError(
             f'only one queue sort plugin required for profile with scheduler name "{name}", '
@@ -131,14 +131,14 @@ def effective(profile: KubeSchedulerProfile) -> Profile:
 def _check_args(plugins: Plugins, args: Mapping[str, Any]) -> None:
     """Raise the errors that plugins find when they are created. Only NodeResourcesFit has not been validated before."""
     fit = args.get("NodeResourcesFit")
-    if not isinstance(fit, NodeResourcesFitArgs) or not _needed(plugins, "NodeResourcesFit"):
+    if not isinstance(fit, NodeResourcesFitArgs) or not _is_enabled(plugins, "NodeResourcesFit"):
         return
     errors = check_fit(fit)
     if errors:
         raise ProfileError(f'initializing plugin "NodeResourcesFit": {aggregate(errors)}')
 
 
-def _needed(plugins: Plugins, name: str) -> bool:
+def _is_enabled(plugins: Plugins, name: str) -> bool:
     fields = (*_POINTS.values(), "multi_point")
     return any(plugin.name == name for one in fields for plugin in getattr(plugins, one).enabled or ())
 
@@ -147,7 +147,7 @@ def _type_name(point: str) -> str:
     return f"{point[0].upper()}{point[1:]}Plugin"
 
 
-def _named(point: str, enabled: Sequence[Plugin]) -> list[str]:
+def _plugins_of_point(point: str, enabled: Sequence[Plugin]) -> list[str]:
     """Return the plugins that the profile names for the extension point."""
     names: list[str] = []
     for plugin in enabled:
@@ -162,7 +162,7 @@ def _named(point: str, enabled: Sequence[Plugin]) -> list[str]:
     return names
 
 
-def _expanded(point: str, found: PluginSet, multi: Sequence[Plugin]) -> list[str]:
+def _expand_multi_point(point: str, found: PluginSet, multi: Sequence[Plugin]) -> list[str]:
     """Return a point's plugins: those of multiPoint that it repeats, the rest of multiPoint, then its own."""
     named = [plugin.name for plugin in found.enabled or ()]
     disabled = {plugin.name for plugin in found.disabled or ()}

@@ -72,7 +72,7 @@ class ClaimTracker:
         return len(self._known)
 
     @property
-    def assumed(self) -> list[ResourceClaim]:
+    def assumed_claims(self) -> list[ResourceClaim]:
         """The claims with a state that is newer than the informer's."""
         return list(self._assumed.values())
 

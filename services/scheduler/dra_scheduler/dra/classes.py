@@ -22,7 +22,7 @@ class ClassResolver:
         """Call the listener after every change of a class."""
         self._listeners.append(listener)
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         self._explicit = None
         for listener in self._listeners:
             listener()
@@ -30,12 +30,12 @@ class ClassResolver:
     def set_class(self, device_class: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[device_class.metadata.name] = device_class
-        self._changed()
+        self._notify()
 
     def delete_class(self, name: str) -> None:
         """Remove a class."""
         self._classes.pop(name, None)
-        self._changed()
+        self._notify()
 
     def get(self, name: str) -> DeviceClass | None:
         """Return the device class with that name, or None."""
@@ -55,10 +55,10 @@ class ClassResolver:
                 name = device_class.spec.extended_resource_name
                 if name is not None:
                     rival = self._explicit.get(name)
-                    if rival is None or _created(device_class) >= _created(rival):
+                    if rival is None or _creation_time(device_class) >= _creation_time(rival):
                         self._explicit[name] = device_class
         return self._explicit.get(resource)
 
 
-def _created(device_class: DeviceClass) -> str:
+def _creation_time(device_class: DeviceClass) -> str:
     return device_class.metadata.creation_timestamp or ""

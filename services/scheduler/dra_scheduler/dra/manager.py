@@ -61,7 +61,7 @@ class DRAManager:
             share_ids=lambda _: new_uid(),
         )
 
-    def detached(self, node_name: str) -> Allocator:
+    def copy_for_node(self, node_name: str) -> Allocator:
         """Return an allocator for that node over copies, which another thread may use."""
         classes = {device_class.metadata.name: device_class for device_class in self.classes.list()}
         slices = list(self.snapshot.slices_for(node_name))

@@ -136,11 +136,11 @@ class PodGroups:
         """Return the group's pods."""
         return list(self._members.get(key, {}).values())
 
-    def placed(self, key: str) -> int:
+    def count_placed(self, key: str) -> int:
         """Return the number of the group's pods that have a node or are assumed to have one."""
         return len(self._placed.get(key, ()))
 
-    def others_placed(self, pod: Pod) -> bool:
+    def has_placed_others(self, pod: Pod) -> bool:
         """True if another pod of the pod's group has a node or is assumed to have one."""
         return bool(self._placed.get(group_key(pod) or "", set()) - {pod.metadata.uid})
 

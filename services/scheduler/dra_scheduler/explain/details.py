@@ -34,8 +34,8 @@ def _selector(
 ) -> ReasonReport:
     return ReasonReport(
         kind=kind,
-        gist=str(reason).removesuffix(f" (saw {reason.seen})"),
-        values=reason.seen,
+        gist=str(reason).removesuffix(f" (saw {reason.values_text})"),
+        values=reason.values_text,
         device_class=reason.of_class,
         index=reason.index,
         expression=reason.expression,

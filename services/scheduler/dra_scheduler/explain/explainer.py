@@ -23,14 +23,14 @@ from dra_scheduler.explain.groups import (
     waits_for_gang,
 )
 from dra_scheduler.explain.hint import summarize
-from dra_scheduler.explain.missing import missing, missing_driver, retry
+from dra_scheduler.explain.missing import find_missing, missing_driver, retry
 from dra_scheduler.explain.nodelabels import label_shortfalls
 from dra_scheduler.explain.nodes import NodeReporter
 from dra_scheduler.explain.nominated import nominated_ahead, with_nominated
-from dra_scheduler.explain.obstacles import in_the_way, obstacles
+from dra_scheduler.explain.obstacles import find_blocking_pod, obstacles
 from dra_scheduler.explain.order import distance, summary
 from dra_scheduler.explain.placed import placed_report
-from dra_scheduler.explain.pools import unpublished, with_warnings
+from dra_scheduler.explain.pools import find_unpublished, with_warnings
 from dra_scheduler.explain.progress import binding_waits, waits_for
 from dra_scheduler.explain.reach import out_of_reach
 from dra_scheduler.explain.relevance import without_foreign
@@ -106,8 +106,8 @@ class Explainer:
         place = pod.spec.node_name or self._cache.place_of(pod.metadata.uid) or ""
         claims = tuple(claim_report(self._manager, claim) for claim in self._claims(pod))
         if place:
-            return self._placed(pod, place, claims)
-        return self._pending(pod, claims, most_nodes)
+            return self._report_placed(pod, place, claims)
+        return self._report_pending(pod, claims, most_nodes)
 
     def claim(self, namespace: str, name: str, *, most_nodes: int = 20) -> PodReport | None:
         """Explain the pod that uses the claim or waits with it, or return None if the claim does not exist."""
@@ -126,7 +126,7 @@ class Explainer:
             pod="",
             state=state,
             claims=(claim_report(self._manager, claim),),
-            unpublished=unpublished(self._manager, [claim], others=False),
+            unpublished=find_unpublished(self._manager, [claim], others=False),
         )
 
     def device_class(self, name: str) -> ClassReport | None:
@@ -170,7 +170,7 @@ class Explainer:
 
     # Pods
 
-    def _placed(self, pod: Pod, place: str, claims: tuple[ClaimReport, ...]) -> PodReport:
+    def _report_placed(self, pod: Pod, place: str, claims: tuple[ClaimReport, ...]) -> PodReport:
         node = self._cache.node(place)
         nodes: tuple[NodeReport, ...] = ()
         own = [claim for claim in self._claims(pod) if claim.status.allocation is not None]
@@ -191,11 +191,11 @@ class Explainer:
             waits_for=waits,
             group=self._groups.report(pod),
             claims=claims,
-            unpublished=unpublished(self._manager, self._claims(pod), others=False),
+            unpublished=find_unpublished(self._manager, self._claims(pod), others=False),
             nodes=nodes,
         )
 
-    def _pending(self, pod: Pod, claims: tuple[ClaimReport, ...], most_nodes: int) -> PodReport:
+    def _report_pending(self, pod: Pod, claims: tuple[ClaimReport, ...], most_nodes: int) -> PodReport:
         entry = self._queue.get(pod.metadata.uid)
         where = "being deleted" if pod.metadata.deletion_timestamp is not None else "not in the queue yet"
         message, attempts = "", 0
@@ -219,8 +219,8 @@ class Explainer:
             return msgspec.structs.replace(report, change=Change(node="", kind="schedulerName", text=text))
         gate = self._framework(pod).pre_enqueue(pod)
         if gate is not None:
-            change = self._missing(pod)
-            report = msgspec.structs.replace(report, shortfalls=self._lacking(pod))
+            change = self._missing_change(pod)
+            report = msgspec.structs.replace(report, shortfalls=self._cluster_shortfalls(pod))
             if entry is None or entry.gated or not message:
                 return msgspec.structs.replace(report, message=gate.message, change=change)
             # It was tried before, and no event has happened since that would cause a retry.
@@ -235,9 +235,9 @@ class Explainer:
             if group is not None and trial is not None:
                 group = msgspec.structs.replace(group, together=trial.report())
             report = msgspec.structs.replace(report, group=group)
-            return self._tried(pod, report, trial, most_nodes, in_time)
+            return self._try_nodes(pod, report, trial, most_nodes, in_time)
 
-    def _tried(
+    def _try_nodes(
         self,
         pod: Pod,
         report: PodReport,
@@ -248,14 +248,14 @@ class Explainer:
         """Add the nodes to the report, after the trial has placed the other pods of the gang."""
         state, status = self._begin(pod, trial.state if trial is not None else None)
         if state is None:
-            change: Change | None = self._missing(pod) or Change(
+            change: Change | None = self._missing_change(pod) or Change(
                 node="", kind="pod", text=f"until this changes: {status}"
             )
             return msgspec.structs.replace(
                 report,
                 message=report.message or status,
                 change=change,
-                shortfalls=self._lacking(pod),
+                shortfalls=self._cluster_shortfalls(pod),
             )
         examined = self._examine(state, pod, trial, in_time)
         unknown = trial is not None and not trial.complete
@@ -289,12 +289,12 @@ class Explainer:
             not_examined=len(nodes) - len(examined),
             closest=shown[0].node if shown else "",
             change=change or (None if nodes else Change(node="", kind="node", text="until there is a node")),
-            shortfalls=(*self._lacking(pod), *unreachable),
-            unpublished=unpublished(self._manager, self._claims(pod), others=True),
-            not_asked=self._extenders.filtering(pod),
+            shortfalls=(*self._cluster_shortfalls(pod), *unreachable),
+            unpublished=find_unpublished(self._manager, self._claims(pod), others=True),
+            not_asked=self._extenders.filter_names(pod),
         )
 
-    def _lacking(self, pod: Pod) -> tuple[str, ...]:
+    def _cluster_shortfalls(self, pod: Pod) -> tuple[str, ...]:
         """Return the pod's requirements that neither nodes nor devices of the cluster satisfy."""
         nodes, claims = self._cache.node_objects(), self._claims(pod)
         of_nodes = (*label_shortfalls(pod, nodes), *without_node(claims, nodes))
@@ -343,7 +343,7 @@ class Explainer:
         if _DYNAMIC_RESOURCES in found:
             found[_DYNAMIC_RESOURCES] = allocated_elsewhere(self._manager, pod, node)
         if _INTER_POD_AFFINITY in found:
-            found[_INTER_POD_AFFINITY] = in_the_way(
+            found[_INTER_POD_AFFINITY] = find_blocking_pod(
                 self._framework(pod), self._cache.nodes(), state, pod, node, _INTER_POD_AFFINITY
             )
         saw = {plugin: tuple(obstacle.saw for obstacle in each) for plugin, each in found.items() if each}
@@ -372,8 +372,8 @@ class Explainer:
                 return Change(node=node.name, kind="node", text=text)
         return None
 
-    def _missing(self, pod: Pod) -> Change | None:
-        return missing(self._manager, pod, self._claims(pod), self._has_template)
+    def _missing_change(self, pod: Pod) -> Change | None:
+        return find_missing(self._manager, pod, self._claims(pod), self._has_template)
 
     # Claims
 

@@ -30,7 +30,7 @@ from dra_scheduler.allocator.reasons import (
     Tainted,
 )
 from dra_scheduler.dra.manager import DRAManager
-from dra_scheduler.explain.pools import published_twice, unpublished
+from dra_scheduler.explain.pools import find_double_publication, find_unpublished
 from dra_scheduler.explain.report import HeldReport
 
 # Attributes in which drivers publish the model of a device, the most specific first.
@@ -137,7 +137,7 @@ async def free(manager: DRAManager, nodes: Iterable[Node]) -> Free:
                     mine[device] = found
         await asyncio.sleep(0)
     pools = _pools(manager, {node.metadata.name for node in known})
-    gone = unpublished(manager, manager.claims, others=False)
+    gone = find_unpublished(manager, manager.claims, others=False)
     return Free(classes=_usages(everywhere), nodes=tuple(reports), pools=pools, unpublished=gone)
 
 
@@ -152,11 +152,11 @@ def _node(manager: DRAManager, node: Node, classes: Iterable[str]) -> tuple[_Tab
             continue
         for offer in offers:
             found = table.setdefault((name, shape_of(offer.device)), {})
-            found[offer.device.id] = _found(manager, offer)
+            found[offer.device.id] = _find(manager, offer)
     return table, problem
 
 
-def _found(manager: DRAManager, offer: Offer) -> _Found:
+def _find(manager: DRAManager, offer: Offer) -> _Found:
     state, device = manager.claims.state, offer.device
     used = state.in_use(device.id)
     refusal = "" if offer.refusal is None else _why(offer)
@@ -331,7 +331,7 @@ def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes:
     """Return the reason why the whole pool's devices cannot be allocated or are misleading, or an empty string."""
     spec = pieces[0].spec
     wanted = spec.pool.resource_slice_count
-    twice = published_twice(manager, (spec.driver, spec.pool.name))
+    twice = find_double_publication(manager, (spec.driver, spec.pool.name))
     if twice:
         return twice
     if len(pieces) != wanted and not _is_per_node(pieces, wanted):

@@ -20,8 +20,8 @@ def render_free(report: Free) -> str:
             if level.free != level.total
         ]
         tables.append([(title, "FREE", "TOTAL"), *rows] if rows else [])
-    tables += [_partitions(report.pools), _shared(report.pools)]
-    shown = ["\n".join(_aligned(table)) for table in tables if table]
+    tables += [_partitions(report.pools), _shared_capacity(report.pools)]
+    shown = ["\n".join(_align(table)) for table in tables if table]
     shown += [f"{node.node}: nothing is given there: {node.problem}" for node in report.nodes if node.problem]
     gone = "\n".join(held_lines(report.unpublished))
     return "\n\n".join([*shown, *([gone] if gone else [])]) + "\n"
@@ -89,7 +89,7 @@ def _partitions(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
     return [("PARTITION", "ALLOCATABLE", "TOTAL"), *rows] if rows else []
 
 
-def _shared(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
+def _shared_capacity(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
     """Return the capacity of shared devices of each pool, if some of it is used."""
     rows = [
         (f"{pool.driver}/{pool.pool}/{entry.name}", entry.available or "", entry.total or "")
@@ -100,7 +100,7 @@ def _shared(pools: Sequence[PoolUsage]) -> list[tuple[str, ...]]:
     return [("SHARED CAPACITY", "FREE", "TOTAL"), *rows] if rows else []
 
 
-def _aligned(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
+def _align(rows: Iterable[tuple[str, ...]]) -> Iterator[str]:
     rows = list(rows)
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:

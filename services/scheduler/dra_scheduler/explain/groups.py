@@ -30,7 +30,7 @@ class GroupExplainer:
         return GroupReport(
             group=key,
             min_count=gang.min_count if gang is not None else 0,
-            placed=self._groups.placed(key),
+            placed=self._groups.count_placed(key),
             members=tuple(sorted(map(self._member, others), key=lambda member: member.pod)),
         )
 

@@ -9,7 +9,7 @@ from dra_shared.cel.reads import comparisons, reads
 from dra_shared.quoting import go_quote
 
 from dra_scheduler.allocator.selectors import attribute_text
-from dra_scheduler.explain.near import nearest, plain, seen
+from dra_scheduler.explain.near import names_hint, nearest, plain
 
 # The driver's name and the device.
 Entry = tuple[str, Device]
@@ -33,7 +33,7 @@ def _shortfalls(expression: str, devices: Sequence[Entry], what: str) -> Iterato
     entries = [entry for entry in devices if not drivers or entry[0] in drivers]
     if not entries:
         if drivers and devices:
-            near = seen(min(drivers), {driver for driver, _ in devices})
+            near = names_hint(min(drivers), {driver for driver, _ in devices})
             yield f"no {what} is of driver {' or '.join(map(go_quote, sorted(drivers)))}{near}"
         return
     missing = set()
@@ -66,7 +66,7 @@ def lacks_capacity(name: str, devices: Sequence[Entry], what: str) -> str:
     """
     if not devices or any(name in device.capacity for _, device in devices):
         return ""
-    near = seen(name, {each for _, device in devices for each in device.capacity})
+    near = names_hint(name, {each for _, device in devices for each in device.capacity})
     return f"no {what} has capacity {go_quote(name)}{near}"
 
 

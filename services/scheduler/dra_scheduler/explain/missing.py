@@ -14,7 +14,7 @@ from dra_scheduler.queue.entry import Place
 from dra_scheduler.queue.scheduling import MAX_WAIT
 
 
-def missing(
+def find_missing(
     manager: DRAManager,
     pod: Pod,
     claims: Iterable[ResourceClaim],

@@ -28,7 +28,7 @@ def nearest(wanted: str, seen: Iterable[str], least: float = _SIMILAR) -> str:
     return best if contained or ratio >= least else ""
 
 
-def seen(wanted: str, names: Iterable[str], *, others: bool = True) -> str:
+def names_hint(wanted: str, names: Iterable[str], *, others: bool = True) -> str:
     """Return the end of a hint: the most similar name or, with ``others``, all names if none is similar."""
     known = sorted(set(filter(None, names)))
     near = nearest(plain(wanted), map(plain, known), least=_SAME)

@@ -14,7 +14,7 @@ from dra_scheduler.framework.resources import CPU, pod_requests
 from dra_scheduler.framework.runtime import Framework
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.plugins.nodeports import conflict
-from dra_scheduler.plugins.tainttoleration import untolerated
+from dra_scheduler.plugins.tainttoleration import find_untolerated
 
 _INSUFFICIENT = "Insufficient "
 # The maximum number of pods that are tried as the obstacle, one after the other.
@@ -120,7 +120,7 @@ def _label(key: str, labels: Mapping[str, str]) -> str:
 
 
 def _taints(reasons: Sequence[str], pod: Pod, info: NodeInfo, node: Node) -> list[Obstacle]:
-    taint = untolerated(pod, node.spec.taints)
+    taint = find_untolerated(pod, node.spec.taints)
     if taint is None:
         return []
     text = f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
@@ -154,7 +154,7 @@ _FINDERS: Mapping[str, Callable[[Sequence[str], Pod, NodeInfo, Node], list[Obsta
 }
 
 
-def in_the_way(
+def find_blocking_pod(
     framework: Framework, nodes: Sequence[NodeInfo], state: CycleState, pod: Pod, node: NodeInfo, plugin: str
 ) -> list[Obstacle]:
     """Return the pod without which the plugin would not object to the node, if one of those tried is."""

@@ -31,16 +31,17 @@ def _warning(manager: DRAManager, node_name: str, pool: PoolReport) -> str:
     own = names.pop(f"node {node_name}", None)
     if own is None:
         # The node sees slices for several nodes. Whether nodes share a slice depends on their selectors.
-        twice = "" if pool.problem else published_twice(manager, (pool.driver, pool.pool))
+        twice = "" if pool.problem else find_double_publication(manager, (pool.driver, pool.pool))
         return f"{twice}: {_BOTH}" if twice else ""
     shared = {audience: each & own for audience, each in names.items() if each & own}
     if not shared:
         return ""
     devices = names_text(sorted(set().union(*shared.values())))
-    return f"the same pool with the same device names ({devices}) is published for {_listed(shared)}, too: {_BOTH}"
+    audiences = _list_audiences(shared)
+    return f"the same pool with the same device names ({devices}) is published for {audiences}, too: {_BOTH}"
 
 
-def published_twice(manager: DRAManager, pool: PoolID) -> str:
+def find_double_publication(manager: DRAManager, pool: PoolID) -> str:
     """Return for which nodes devices of the same names are published in the pool; empty if there are none."""
     names = _by_audience(manager, pool)
     counts = Counter(device for each in names.values() for device in each)
@@ -48,7 +49,7 @@ def published_twice(manager: DRAManager, pool: PoolID) -> str:
     if not devices:
         return ""
     shared = [audience for audience, each in names.items() if not each.isdisjoint(devices)]
-    return f"published for {_listed(shared)} with the same device names ({names_text(devices)})"
+    return f"published for {_list_audiences(shared)} with the same device names ({names_text(devices)})"
 
 
 def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
@@ -69,13 +70,13 @@ def _by_audience(manager: DRAManager, pool: PoolID) -> dict[str, set[str]]:
     return found
 
 
-def _listed(audiences: Iterable[str]) -> str:
+def _list_audiences(audiences: Iterable[str]) -> str:
     single = [each.removeprefix("node ") for each in audiences if each.startswith("node ")]
     parts = [f"node{'s' if len(single) > 1 else ''} {names_text(sorted(single))}"] if single else []
     return " and ".join([*parts, *(each for each in audiences if not each.startswith("node "))])
 
 
-def unpublished(
+def find_unpublished(
     manager: DRAManager, claims: Iterable[ResourceClaim], *, others: bool
 ) -> tuple[HeldReport, ...]:
     """Return the devices that claims hold but no ResourceSlice publishes.

@@ -80,10 +80,10 @@ def _trim(node: NodeReport, is_relevant: _IsRelevant) -> NodeReport:
 
 def _selects(request: RequestReport, pool: PoolReport) -> bool:
     """True if the request's class accepts some device of the pool."""
-    return _rejected(request)[f"{pool.driver}/{pool.pool}"] < pool.devices
+    return _count_rejected(request)[f"{pool.driver}/{pool.pool}"] < pool.devices
 
 
-def _rejected(request: RequestReport) -> Counter[str]:
+def _count_rejected(request: RequestReport) -> Counter[str]:
     """Count the devices that the class rejects, by pool. A selector that fails does not count as a rejection."""
     return Counter(
         device.device.rpartition("/")[0]

@@ -20,7 +20,7 @@ from dra_scheduler.allocator.programs import compile_selector
 from dra_scheduler.dra.classes import IMPLICIT_PREFIX
 from dra_scheduler.dra.manager import DRAManager
 from dra_scheduler.explain.lacking import Entry, lacks_attribute, lacks_capacity, shortfalls
-from dra_scheduler.explain.near import seen
+from dra_scheduler.explain.near import names_hint
 from dra_scheduler.explain.report import ClassReport, SelectorReport
 from dra_scheduler.explain.selectors import class_expressions, expressions
 from dra_scheduler.framework.resources import extended_requests
@@ -90,19 +90,19 @@ class Shortfalls:
         elif resource.startswith(IMPLICIT_PREFIX):
             wanted = resource.removeprefix(IMPLICIT_PREFIX)
             names = [each.metadata.name for each in self._manager.classes.list()]
-            yield f"extended resource {resource}: there is no device class {wanted}{seen(wanted, names)}"
+            yield f"extended resource {resource}: there is no device class {wanted}{names_hint(wanted, names)}"
         else:
             names = [each.spec.extended_resource_name or "" for each in self._manager.classes.list()]
             others = {name for name in (*names, *offered) if "/" in name}
             text = "no device class has it as its extendedResourceName, and no node offers it"
-            yield f"extended resource {resource}: {text}{seen(resource, others)}"
+            yield f"extended resource {resource}: {text}{names_hint(resource, others)}"
 
     def _of_part(self, name: str, part: _Part) -> Iterator[str]:
         class_name = part.device_class_name
         device_class = self._manager.classes.get(class_name)
         if device_class is None:
             names = [each.metadata.name for each in self._manager.classes.list()]
-            yield f"request {name}: there is no device class {class_name}{seen(class_name, names)}"
+            yield f"request {name}: there is no device class {class_name}{names_hint(class_name, names)}"
         for text in self._of("", class_expressions(device_class)):
             yield f"class {class_name}: {text}"
         for text in self._of(class_name, expressions(part.selectors)):
@@ -143,13 +143,13 @@ class Shortfalls:
         selectors = tuple(self._selector(text) for text in class_expressions(device_class))
         chosen = set(range(len(self._devices())))
         for selector in selectors:
-            chosen &= self._chosen(selector.expression)[0]
+            chosen &= self._select(selector.expression)[0]
         return ClassReport(
             device_class=name, devices=len(self._devices()), selected=len(chosen), selectors=selectors
         )
 
     def _selector(self, expression: str) -> SelectorReport:
-        chosen, errors = self._chosen(expression)
+        chosen, errors = self._select(expression)
         return SelectorReport(
             expression=expression,
             selected=len(chosen),
@@ -157,7 +157,7 @@ class Shortfalls:
             shortfalls=self._of("", [expression]),
         )
 
-    def _chosen(self, expression: str) -> tuple[set[int], dict[str, int]]:
+    def _select(self, expression: str) -> tuple[set[int], dict[str, int]]:
         """Return the numbers of the devices that the selector accepts, and how many it fails for, by error."""
         chosen: set[int] = set()
         errors: dict[str, int] = {}

@@ -58,10 +58,10 @@ def render(report: PodReport) -> str:
         lines.append(
             _STOPPED.format(left=report.not_examined, nodes=len(report.nodes) + report.nodes_left_out)
         )
-    return "\n".join(map(_indented, lines)) + "\n"
+    return "\n".join(map(_indent_breaks, lines)) + "\n"
 
 
-def _indented(line: str) -> str:
+def _indent_breaks(line: str) -> str:
     """Indent the text after line breaks, such as a compiler's message, like the line itself."""
     indent = line[: len(line) - len(line.lstrip())]
     return line.replace("\n", f"\n{indent}  ")

@@ -130,7 +130,7 @@ class GangTrials:
             yield None
             return
         groups = [own.key for own, _ in tree.leaves()]
-        trial = Trial(tree, key, {group: self._groups.placed(group) for group in groups})
+        trial = Trial(tree, key, {group: self._groups.count_placed(group) for group in groups})
         held: _Held = {}
         try:
             for leaf, group in tree.leaves():
@@ -154,13 +154,13 @@ class GangTrials:
         self, key: str, minimum: int, trial: Trial, held: _Held, in_time: Callable[[], bool]
     ) -> None:
         """Place the waiting pods of one group. If too few fit, free their nodes for the next groups."""
-        places = [self._place(member, key, trial, held, in_time) for member in self._waiting(key)]
+        places = [self._place(member, key, trial, held, in_time) for member in self._waiting_pods(key)]
         trial.places += places
         if key != trial.own and trial.placed[key] + sum(bool(each.node) for each in places) < minimum:
             for place in reversed(places):
                 self._take_back(place.pod.metadata.uid, held)
 
-    def _waiting(self, key: str) -> Sequence[Pod]:
+    def _waiting_pods(self, key: str) -> Sequence[Pod]:
         """Return the pods that the scheduler would try, by priority and age, which is the same order on a dump."""
         waiting = []
         for pod in self._groups.members(key):

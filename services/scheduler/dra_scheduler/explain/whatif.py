@@ -118,7 +118,7 @@ class WhatIf:
         yield from _each(base, (pair for pair in pairs if not isinstance(pair[1], SelectorRejected)))
         # The shortage may be caused by other claims that hold a part.
         holders = [
-            _freed(base, (key,))
+            _with_freed_claims(base, (key,))
             for pool in trace.pools
             for key in base.state.holders((pool.driver, pool.pool))
             if key not in self._keep
@@ -129,7 +129,7 @@ class WhatIf:
         yield from holders
         for pool in trace.pools:
             if pool.incomplete:
-                yield self._completed(base, trace.node, pool)
+                yield self._with_complete_pool(base, trace.node, pool)
         for request in trace.requests:
             for count in range(request.count - 1, 0, -1):
                 yield _fewer(base, request, count)
@@ -138,7 +138,7 @@ class WhatIf:
         bad = {name for name in names if not self._manager.allocator.devices_of(name)}
         yield from _each(base, (p for p in pairs if _of_class(p[1]) and p[0].device_class in bad))
 
-    def _completed(self, base: World, node_name: str, pool: PoolTrace) -> _Candidate:
+    def _with_complete_pool(self, base: World, node_name: str, pool: PoolTrace) -> _Candidate:
         def world() -> World:
             seen = self._manager.snapshot.slices_for(node_name)
             slices = tuple(_as_complete(piece, pool) for piece in seen)
@@ -170,7 +170,7 @@ def _each(base: World, looked_at: Iterable[tuple[RequestTrace, Reason]]) -> Iter
             yield candidate
 
 
-def _freed(base: World, keys: tuple[str, ...]) -> _Candidate:
+def _with_freed_claims(base: World, keys: tuple[str, ...]) -> _Candidate:
     names = ", ".join(map(claim_key, keys))
     return "free", f"if claim {names} gave its devices back", functools.partial(_without, base, keys)
 
@@ -178,7 +178,7 @@ def _freed(base: World, keys: tuple[str, ...]) -> _Candidate:
 def _fewer(base: World, request: RequestTrace, count: int) -> _Candidate:
     text = f"if {_where(request)} asked for {count} instead of {request.count}"
     edit = functools.partial(_field, name="count", value=count)
-    return "count", text, functools.partial(_edited, base, request.claim, request.request, edit)
+    return "count", text, functools.partial(_with_edited_request, base, request.claim, request.request, edit)
 
 
 def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
@@ -190,7 +190,11 @@ def _smaller(base: World, request: RequestTrace, short: Shortage) -> _Candidate:
         requests = part.capacity.requests if part.capacity is not None else {}
         return _field(part, "capacity", CapacityRequirements(requests={**requests, short.name: left}))
 
-    return "capacity", text, functools.partial(_edited, base, request.claim, request.request, edit)
+    return (
+        "capacity",
+        text,
+        functools.partial(_with_edited_request, base, request.claim, request.request, edit),
+    )
 
 
 def _where(request: RequestTrace) -> str:
@@ -202,9 +206,9 @@ def _where(request: RequestTrace) -> str:
 def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate | None:
     """Return the candidate that would remove the reason."""
     where = _where(request)
-    edit = functools.partial(_edited, base, request.claim, request.request)
+    edit = functools.partial(_with_edited_request, base, request.claim, request.request)
     if isinstance(reason, InUse):
-        return _freed(base, reason.claims)
+        return _with_freed_claims(base, reason.claims)
     if isinstance(reason, Tainted) and not is_for_extended_resources(request.claim):
         taint = reason.taint
         toleration = DeviceToleration(key=taint.key, operator="Equal", value=taint.value, effect=taint.effect)
@@ -218,7 +222,7 @@ def _candidate(base: World, request: RequestTrace, reason: Reason) -> _Candidate
         return "selector", text, functools.partial(edit, functools.partial(_drop_selector, reason.index))
     if isinstance(reason, ConstraintUnmet):
         text = f"if claim {request.claim} had no constraint #{reason.index}: {reason.kind} {reason.attribute}"
-        return "constraint", text, functools.partial(_unconstrained, base, request.claim, reason.index)
+        return "constraint", text, functools.partial(_without_constraint, base, request.claim, reason.index)
     if isinstance(reason, CapacityShort):
         text = f"if {where} asked for no particular capacity"
         return (
@@ -260,7 +264,7 @@ def _looser_class(base: World, name: str, index: int) -> World:
     return World(base.claims, base.state, lookup)
 
 
-def _unconstrained(base: World, key: str, index: int) -> World:
+def _without_constraint(base: World, key: str, index: int) -> World:
     def edit(claim: ResourceClaim) -> ResourceClaim:
         devices = claim.spec.devices
         devices = msgspec.structs.replace(devices, constraints=_drop(devices.constraints, index))
@@ -270,7 +274,7 @@ def _unconstrained(base: World, key: str, index: int) -> World:
     return World(claims, base.state, base.classes)
 
 
-def _edited(base: World, key: str, name: str, edit: Callable[[Any], Any]) -> World:
+def _with_edited_request(base: World, key: str, name: str, edit: Callable[[Any], Any]) -> World:
     """Return the world with the request or subrequest of that name edited."""
     parent, _, child = name.partition("/")
 

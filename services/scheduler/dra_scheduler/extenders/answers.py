@@ -80,7 +80,7 @@ def _read(kind: Type, value: Any, owner: str, path: list[str]) -> Any:
     if kind is _NUMBER and type(value) is int and -_INT64 <= value < _INT64:
         return value
     place = f"Go struct field {owner}.{'.'.join(path)}" if path else "Go value"
-    raise AnswerError(f"json: cannot unmarshal {_found(kind, value)} into {place} of type {kind.go}")
+    raise AnswerError(f"json: cannot unmarshal {_describe(kind, value)} into {place} of type {kind.go}")
 
 
 def _item(kind: Type, value: Any, owner: str, path: list[str]) -> Any:
@@ -99,7 +99,7 @@ def _members(kind: Type, value: JsonObject, path: list[str]) -> JsonObject:
     return made
 
 
-def _found(kind: Type, value: Any) -> str:
+def _describe(kind: Type, value: Any) -> str:
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, int | float):

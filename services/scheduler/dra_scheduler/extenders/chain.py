@@ -48,11 +48,11 @@ class Extenders:
 
     def prioritizes(self, pod: Pod) -> bool:
         """True if an extender scores nodes for the pod."""
-        return any(extender.prioritizes and extender.is_interested(pod) for extender in self._all)
+        return any(extender.prioritizes and extender.is_interested_in(pod) for extender in self._all)
 
-    def filtering(self, pod: Pod) -> tuple[str, ...]:
+    def filter_names(self, pod: Pod) -> tuple[str, ...]:
         """Return the names of the extenders that would filter nodes for the pod."""
-        return tuple(each.name for each in self._all if each.filters and each.is_interested(pod))
+        return tuple(each.name for each in self._all if each.filters and each.is_interested_in(pod))
 
     async def filter(self, pod: Pod, nodes: Sequence[NodeInfo]) -> Passed:
         """Call one extender after the other to filter the nodes.
@@ -65,7 +65,7 @@ class Extenders:
         for extender in self._all:
             if not passed.names:
                 break
-            if not extender.filters or not extender.is_interested(pod):
+            if not extender.filters or not extender.is_interested_in(pod):
                 continue
             try:
                 found = await extender.filter(pod, [by_name[name] for name in passed.names])
@@ -83,7 +83,7 @@ class Extenders:
 
     async def scores(self, pod: Pod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """Return the sum of the extenders' scores for each node, on the plugins' scale. Failures count as 0."""
-        asked = [one for one in self._all if one.prioritizes and one.is_interested(pod)]
+        asked = [one for one in self._all if one.prioritizes and one.is_interested_in(pod)]
         answers = await asyncio.gather(*(self._scores(extender, pod, nodes) for extender in asked))
         totals: dict[str, int] = {}
         for scores in answers:
@@ -101,7 +101,7 @@ class Extenders:
     async def bind(self, pod: Pod, node_name: str) -> tuple[bool, Status | None]:
         """Return True if an extender is responsible for binding the pod, and the error if it failed."""
         for extender in self._all:
-            if not extender.binds or not extender.is_interested(pod):
+            if not extender.binds or not extender.is_interested_in(pod):
                 continue
             try:
                 await extender.bind(pod, node_name)
@@ -123,7 +123,7 @@ class Extenders:
         """
         left = dict(victims)
         for extender in self._all:
-            if not extender.preempts or not extender.is_interested(pod):
+            if not extender.preempts or not extender.is_interested_in(pod):
                 continue
             try:
                 found = await extender.preempt(pod, left, nodes)

@@ -84,7 +84,7 @@ class HTTPExtender:
         """True if it takes part in the choice of victims."""
         return bool(self._config.preempt_verb)
 
-    def is_interested(self, pod: Pod) -> bool:
+    def is_interested_in(self, pod: Pod) -> bool:
         """True if a container requests a resource that it manages, or if it manages none."""
         if not self._managed:
             return True
@@ -207,7 +207,7 @@ class HTTPExtender:
         body = msgspec.json.encode(arguments)
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._connected().post(
+                response = await self._connect().post(
                     url, content=body, headers={"Content-Type": "application/json"}
                 )
         except (httpx.TimeoutException, TimeoutError) as problem:
@@ -225,7 +225,7 @@ class HTTPExtender:
     def _timeout(self) -> float:
         return self._config.http_timeout.seconds or _DEFAULT_TIMEOUT
 
-    def _connected(self) -> httpx.AsyncClient:
+    def _connect(self) -> httpx.AsyncClient:
         if self._client is None:
             tls = self._config.tls_config
             transport = HttpTransport(

@@ -75,7 +75,7 @@ class Cache:
         return uid in self._assumed
 
     @property
-    def assumed(self) -> int:
+    def count_assumed(self) -> int:
         """The number of pods that are assumed on a node, but not confirmed by the informer yet."""
         return len(self._assumed)
 

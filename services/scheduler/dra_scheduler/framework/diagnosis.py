@@ -41,7 +41,7 @@ class Diagnosis:
         return text
 
     @property
-    def explained(self) -> str:
+    def full_message(self) -> str:
         """The message followed by the hint."""
         return f"{self.message} {self.hint}" if self.hint else self.message
 

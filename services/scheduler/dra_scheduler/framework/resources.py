@@ -133,14 +133,14 @@ def _add_init_containers(
 def pod_limits(pod: Pod) -> Amounts:
     """Return the sum of the limits of containers and of claims (component-helpers' AggregateContainerLimits)."""
 
-    def limited(container: Container) -> Container:
+    def with_limits(container: Container) -> Container:
         resources = msgspec.structs.replace(container.resources, requests=container.resources.limits)
         return msgspec.structs.replace(container, resources=resources)
 
     spec = msgspec.structs.replace(
         pod.spec,
-        containers=tuple(map(limited, pod.spec.containers)),
-        init_containers=tuple(map(limited, pod.spec.init_containers)),
+        containers=tuple(map(with_limits, pod.spec.containers)),
+        init_containers=tuple(map(with_limits, pod.spec.init_containers)),
         overhead={},
     )
     return pod_requests(msgspec.structs.replace(pod, spec=spec), pod_level=False)

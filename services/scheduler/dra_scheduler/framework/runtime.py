@@ -53,11 +53,11 @@ class Framework:
         self._points = points
         self._pre_enqueue = [p for p in self._of("preEnqueue") if isinstance(p, PreEnqueuePlugin)]
         self._pre_filters = [p for p in self._of("preFilter") if isinstance(p, PreFilterPlugin)]
-        self._filters = [p for p in self._prepared("filter") if isinstance(p, FilterPlugin)]
+        self._filters = [p for p in self._with_placeholders("filter") if isinstance(p, FilterPlugin)]
         self._post_filters = [p for p in self._of("postFilter") if isinstance(p, PostFilterPlugin)]
         self._group_post_filters = [p for p in self._of("postFilter") if isinstance(p, GroupPostFilterPlugin)]
         self._scores = [p for p in self._of("score") if isinstance(p, ScorePlugin)]
-        self._reserves = [p for p in self._prepared("reserve") if isinstance(p, ReservePlugin)]
+        self._reserves = [p for p in self._with_placeholders("reserve") if isinstance(p, ReservePlugin)]
         self._pre_binds = [p for p in self._of("preBind") if isinstance(p, PreBindPlugin)]
         self._parallel = [p for p in self._pre_binds if getattr(p, "pre_binds_in_parallel", False)]
         self._in_turn = [p for p in self._pre_binds if p not in self._parallel]
@@ -75,7 +75,7 @@ class Framework:
         by_name = {plugin.name: plugin for plugin in self.plugins}
         return [by_name[name] for name in self._points.get(point, ()) if name in by_name]
 
-    def _prepared(self, point: str) -> Sequence[Plugin]:
+    def _with_placeholders(self, point: str) -> Sequence[Plugin]:
         """Return the extension point's plugins. Plugins whose required PreFilter is off are replaced."""
         prepared = {plugin.name for plugin in self._of("preFilter")}
         return [
@@ -126,7 +126,7 @@ class Framework:
                 if status.code is Code.SKIP:
                     state.skip_filter.add(plugin.name)
                     continue
-                if not status.rejected:
+                if not status.is_rejection:
                     return None, error(f'running PreFilter plugin "{plugin.name}": {status.message}').of(
                         plugin.name
                     )
@@ -153,7 +153,7 @@ class Framework:
         for plugin in plugins:
             status = plugin.filter(state, pod, node)
             if status is not None:
-                if not status.rejected:
+                if not status.is_rejection:
                     return error(f'running "{plugin.name}" filter plugin: {status.message}').of(plugin.name)
                 return status.of(plugin.name)
         return None
@@ -209,7 +209,7 @@ class Framework:
             nominated = nominated if result is None else result
             if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return nominated, status.of(plugin.name)
-            if not status.rejected:
+            if not status.is_rejection:
                 return nominated, status.of(plugin.name)
             reasons += status.reasons
         return nominated, Status(Code.UNSCHEDULABLE, tuple(reasons))
@@ -221,7 +221,7 @@ class Framework:
             nominated, status = await plugin.group_post_filter(attempt)
             if status.code is Code.SUCCESS or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
                 return nominated, status.of(plugin.name)
-            if not status.rejected:
+            if not status.is_rejection:
                 return nominated, status.of(plugin.name)
             reasons += status.reasons
         return {}, Status(Code.UNSCHEDULABLE, tuple(reasons))
@@ -242,7 +242,7 @@ class Framework:
                 found.append((plugin, self._weights.get(plugin.name, 1)))
         return found
 
-    def normalizes(self, scorers: Sequence[tuple[ScorePlugin, int]]) -> bool:
+    def is_normalizing(self, scorers: Sequence[tuple[ScorePlugin, int]]) -> bool:
         """True if the scores of a node depend on those of other nodes."""
         return any(plugin.name in self._normalizing for plugin, _ in scorers)
 
@@ -271,7 +271,7 @@ class Framework:
         for plugin in self._reserves:
             status = plugin.reserve(state, pod, node_name)
             if status is not None:
-                if not status.rejected:
+                if not status.is_rejection:
                     return error(f'running Reserve plugin "{plugin.name}": {status.message}').of(plugin.name)
                 return status.of(plugin.name)
         return None
@@ -294,7 +294,7 @@ class Framework:
                 pod = plugin.with_node_statuses(state, pod)
         return pod
 
-    def has_to_prepare(self, state: CycleState, pod: Pod, node_name: str) -> bool:
+    def needs_pre_bind(self, state: CycleState, pod: Pod, node_name: str) -> bool:
         """True if a plugin has work to do before binding, which may take a while."""
         return any(plugin.pre_bind_pre_flight(state, pod, node_name) is None for plugin in self._pre_binds)
 
@@ -340,7 +340,7 @@ class Framework:
                 # Cancelled with a reason: a preemption ended only this binding, not the scheduler.
                 status = error(cancelled.args[0])
             if status is not None:
-                if status.rejected:
+                if status.is_rejection:
                     return status.of(plugin.name)
                 return error(f'running PreBind plugin "{plugin.name}": {status.message}').of(plugin.name)
         return None

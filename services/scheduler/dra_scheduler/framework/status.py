@@ -33,7 +33,7 @@ class Status:
         return ", ".join(self.reasons)
 
     @property
-    def rejected(self) -> bool:
+    def is_rejection(self) -> bool:
         """True if the pod was rejected, as opposed to an error."""
         return self.code in _REJECTED
 

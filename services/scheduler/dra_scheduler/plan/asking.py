@@ -37,7 +37,7 @@ class Asked:
 
     def fit(self, asked: requests.FitRequest) -> Fit:
         """Answer ``plan fit``."""
-        wanted = self._wanted(asked.objects, asked.count)
+        wanted = self._read_wanted(asked.objects, asked.count)
         return self._planner.fit(wanted, asked.count, most=asked.max, more=asked.more, without=asked.without)
 
     def drain(self, asked: requests.NodesRequest) -> Moves:
@@ -63,7 +63,7 @@ class Asked:
 
     def change(self, asked: requests.ChangeRequest) -> Comparison:
         """Answer ``plan change``."""
-        after = edited(self._planner, asked)
+        after = apply_change(self._planner, asked)
         try:
             return self._planner.change(after, Manifests.of(asked.objects).left_out)
         finally:
@@ -71,20 +71,20 @@ class Asked:
 
     def nodes(self, asked: requests.PurchaseRequest) -> Purchase:
         """Answer ``plan nodes``."""
-        wanted = self._wanted(asked.objects, asked.count) if asked.objects else Wanted(())
+        wanted = self._read_wanted(asked.objects, asked.count) if asked.objects else Wanted(())
         types = list(map(_type, asked.types))
         return self._planner.nodes(types, wanted, asked.count, seconds=_seconds(asked.seconds))
 
     def pack(self, asked: requests.PackRequest) -> Packing:
         """Answer ``plan pack``."""
-        wanted = self._wanted(asked.objects, asked.count) if asked.objects else None
+        wanted = self._read_wanted(asked.objects, asked.count) if asked.objects else None
         return self._planner.pack(wanted, asked.count, seconds=_seconds(asked.seconds))
 
     def replay(self, asked: requests.ReplayRequest) -> Replay:
         """Answer ``plan replay``."""
         if not asked.arrivals:
             raise ValueError("there are no arrivals")
-        pods = [self._wanted((each.object,), None).pods[0] for each in asked.arrivals]
+        pods = [self._read_wanted((each.object,), None).pods[0] for each in asked.arrivals]
         others = Manifests.of(asked.objects)
         timeline = Timeline(
             [Arrival(each.at, each.lasts, pod) for each, pod in zip(asked.arrivals, pods, strict=True)],
@@ -93,30 +93,30 @@ class Asked:
         )
         now, variants, left_out = self._planner, [], list(others.left_out)
         for number, change in enumerate(asked.changes, 1):
-            now = edited(now, change)
+            now = apply_change(now, change)
             left_out += Manifests.of(change.objects).left_out
             variants.append((change.name or f"change {number}", now))
         return self._planner.replay(timeline, variants, starved_after=asked.starved_after, left_out=left_out)
 
-    def _wanted(self, values: Sequence[dict[str, Any]], count: int | None) -> Wanted:
+    def _read_wanted(self, values: Sequence[dict[str, Any]], count: int | None) -> Wanted:
         if count is not None and not 0 < count <= _MOST_COPIES:
             raise ValueError(f"count must be between 1 and {_MOST_COPIES}")
         return of(Manifests.of(values), self._planner.objects)
 
 
-def edited(planner: Planner, change: requests.ChangeRequest) -> Planner:
+def apply_change(planner: Planner, change: requests.ChangeRequest) -> Planner:
     """Return a planner for the world and the scheduler after the change.
 
     Raises:
         ValueError: a node, gate, version or the configuration is invalid.
     """
-    setup = planner.setup.changed(change.feature_gates, change.kubernetes_version)
+    setup = planner.setup.with_changes(change.feature_gates, change.kubernetes_version)
     if change.config is not None:
         text = msgspec.json.encode(change.config).decode()
         setup = replace(setup, load=lambda gates: load(text, gates))
     without = planner.without_nodes(change.remove)
     edits = Manifests.of(change.objects).objects
-    return without.changed(without.objects.with_objects(edits), setup)
+    return without.with_changes(without.objects.with_objects(edits), setup)
 
 
 def _seconds(seconds: float) -> float:
@@ -134,4 +134,4 @@ def _type(asked: requests.NodeTypeRequest) -> NodeType:
         raise ValueError(f"type {asked.name}: objects must have one Node, and its ResourceSlices")
     recorded = RecordedNode(nodes[0], list(objects.of(RESOURCE_SLICES).values()))
     classes = tuple((DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values())
-    return NodeType(asked.name, asked.price, recorded.made, asked.limit, classes)
+    return NodeType(asked.name, asked.price, recorded.make, asked.limit, classes)

@@ -65,7 +65,7 @@ def places(world: Simulation) -> Mapping[str, PodPlace]:
         return {pod.key: _place(world, pod.key) for pod in pods}
 
 
-def compared(before: Mapping[str, PodPlace], after: Mapping[str, PodPlace]) -> Comparison:
+def compare(before: Mapping[str, PodPlace], after: Mapping[str, PodPlace]) -> Comparison:
     """Return the differences. Pods that exist in only one of both are ignored."""
     both = [key for key in before if key in after]
     differ = [key for key in both if before[key] != after[key]]

@@ -29,7 +29,7 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
     for resource in RESOURCES:
         if informers.known(resource) is None:
             try:
-                found[resource] = await _listed(client, resource)
+                found[resource] = await _list_all(client, resource)
             except ApiError as error:
                 if error.code == 403:
                     refused.append(resource.group_resource)
@@ -53,7 +53,7 @@ def _objects(found: Mapping[Resource[Any], Iterable[Object]]) -> Objects:
     return Objects({resource: dict(sorted(each.items())) for resource, each in by_key.items()})
 
 
-async def _listed(client: Client, resource: Resource[Any]) -> list[Object]:
+async def _list_all(client: Client, resource: Resource[Any]) -> list[Object]:
     page = await client.list(resource, limit=_PAGE)
     items = list(page.items)
     while page.metadata.continue_:

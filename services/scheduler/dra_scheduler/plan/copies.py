@@ -13,15 +13,15 @@ from dra_scheduler.plan.simulation import Simulation
 _replace = msgspec.structs.replace
 
 
-def copied(
+def copy_pods(
     world: Simulation, pods: Sequence[Pod], groups: Sequence[PodGroup], ending: str
 ) -> tuple[list[PodGroup], list[Pod]]:
     """Return copies of the groups and pods whose names end with ``ending`` and are unused in the world."""
-    made = [named(world, POD_GROUPS, group, ending) for group in groups]
-    return made, [named(world, PODS, _in_group(pod, ending), ending) for pod in pods]
+    made = [rename(world, POD_GROUPS, group, ending) for group in groups]
+    return made, [rename(world, PODS, _in_group(pod, ending), ending) for pod in pods]
 
 
-def named(world: Simulation, resource: Resource[Any], obj: Any, ending: str) -> Any:
+def rename(world: Simulation, resource: Resource[Any], obj: Any, ending: str) -> Any:
     """Return the object with a new uid and an unused name."""
     meta = obj.metadata
     name = f"{meta.name}{ending}"

@@ -61,9 +61,9 @@ def _move(simulation: Simulation, before: Objects, after: Objects) -> None:
         if old is not new:
             for key in old.keys() - new.keys():
                 simulation.remove(resource, key)
-    simulation.load((resource, _changed(before, after, resource)) for resource in RESOURCES)
+    simulation.load((resource, _changed_objects(before, after, resource)) for resource in RESOURCES)
 
 
-def _changed(before: Objects, after: Objects, resource: Resource[Any]) -> list[Object]:
+def _changed_objects(before: Objects, after: Objects, resource: Resource[Any]) -> list[Object]:
     old, new = before.of(resource), after.of(resource)
     return [] if old is new else [obj for key, obj in new.items() if old.get(key) is not obj]

@@ -11,7 +11,7 @@ from dra_shared.api.resources import POD_GROUPS, PODS, Resource
 from dra_shared.api.scheduling import PodGroup
 
 from dra_scheduler.explain.report import PodReport
-from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plan.tables import table
@@ -153,20 +153,20 @@ class Fitter:
         for _ in range(copies):
             number = len(self._copies) + 1
             ending = f"-{number}" if numbered else ""
-            groups, pods = copied(self._world, self._wanted.pods, self._wanted.groups, ending)
+            groups, pods = copy_pods(self._world, self._wanted.pods, self._wanted.groups, ending)
             for group in groups:
                 self._world.add(POD_GROUPS, group)
             self._copies.append([pod.key for pod in pods])
             for pod in pods:
                 self._world.create(pod)
         self._world.settle()
-        self._progress(self._placed(self._copies))
+        self._progress(self._count_placed(self._copies))
 
     def _complete(self, start: int) -> int:
         """Return the number of copies from ``start`` on whose pods are all placed."""
         return sum(all(self._node(key) for key in copy) for copy in self._copies[start:])
 
-    def _placed(self, copies: Iterable[Sequence[str]]) -> int:
+    def _count_placed(self, copies: Iterable[Sequence[str]]) -> int:
         return sum(bool(self._node(key)) for copy in copies for key in copy)
 
     def _node(self, key: str) -> str:
@@ -194,7 +194,7 @@ class Fitter:
             wanted=wanted,
             copies=self._complete(0),
             pods=places,
-            preempted=dict(world.preempted),
+            preempted=dict(world.preemptions),
             waiting=waiting,
             unplaced=explained,
         )

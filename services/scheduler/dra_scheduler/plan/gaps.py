@@ -28,8 +28,8 @@ from dra_shared.api.resources import (
 )
 from dra_shared.version import Version
 
-from dra_scheduler.plan.holdings import held_twice, overdrawn
-from dra_scheduler.plan.neededgates import Found, needs, newer
+from dra_scheduler.plan.holdings import find_overdrawn, held_twice
+from dra_scheduler.plan.neededgates import Found, find_newer, needs
 from dra_scheduler.plan.objects import RESOURCES, Objects
 from dra_scheduler.plan.references import Reference, references
 
@@ -77,7 +77,7 @@ def gaps(objects: Objects) -> list[str]:
     return [
         *_kinds(objects),
         *_allocations(objects),
-        *_missing(objects),
+        *_find_missing(objects),
         *_slices(objects),
         *_contradictions(objects),
         *_pools(objects),
@@ -93,7 +93,7 @@ def gate_gaps(found: Found, chosen: Mapping[str, bool], version: Version) -> lis
             f"feature gates that are off by default in {version} count as on, because objects need them: {shown}; "
             "if one is off in the cluster, set it to false with --feature-gates"
         )
-    if unknown := newer(found, version):
+    if unknown := find_newer(found, version):
         shown = ", ".join(f"{need.gate} ({need.holder})" for need in unknown)
         lines.append(
             f"objects have fields that {version} ignores, of the feature gates {shown}; "
@@ -154,7 +154,7 @@ def _slices(objects: Objects) -> Iterator[str]:
         yield line("slices of a node that is missing", lost, "their devices count nowhere")
 
 
-def _missing(objects: Objects) -> Iterator[str]:
+def _find_missing(objects: Objects) -> Iterator[str]:
     """Yield lines about objects that are referred to but missing.
 
     If the kind was read, a missing object is certain. In that case only objects that the planner needs are
@@ -179,7 +179,7 @@ def _missing(objects: Objects) -> Iterator[str]:
 def _contradictions(objects: Objects) -> Iterator[str]:
     if twice := held_twice(objects):
         yield line("devices that several claims hold", twice, "which of them really has it is unknown")
-    if over := overdrawn(objects):
+    if over := find_overdrawn(objects):
         yield line("claims hold more than there is", over, "what is left is uncertain")
 
 

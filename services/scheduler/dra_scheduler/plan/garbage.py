@@ -10,7 +10,7 @@ _THRESHOLDS = (50_000, 20, 100)
 
 
 @contextmanager
-def rarely_collected() -> Iterator[None]:
+def collect_rarely() -> Iterator[None]:
     """Collect garbage rarely inside the context."""
     before = gc.get_threshold()
     gc.set_threshold(*_THRESHOLDS)

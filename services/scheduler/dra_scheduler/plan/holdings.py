@@ -26,10 +26,10 @@ def held_twice(objects: Objects) -> list[str]:
     ]
 
 
-def overdrawn(objects: Objects) -> list[str]:
+def find_overdrawn(objects: Objects) -> list[str]:
     """Return the counters and capacities of which claims hold more than exists."""
     held = [result for _, result in _results(objects)]
-    limits, uses = _published(objects, {(result.driver, result.pool) for result in held})
+    limits, uses = _published_amounts(objects, {(result.driver, result.pool) for result in held})
     used: _Amounts = {}
     seen: set[_Place] = set()
     for result in held:
@@ -48,7 +48,7 @@ def overdrawn(objects: Objects) -> list[str]:
     ]
 
 
-def _published(
+def _published_amounts(
     objects: Objects, pools: set[tuple[str, str]]
 ) -> tuple[_Amounts, dict[_Place, list[tuple[tuple[str, ...], str]]]]:
     """Return the pools' counters and capacities, and the counters that each device consumes."""

@@ -157,7 +157,7 @@ class MemoryClient(Client):
     # The client methods that the scheduler uses
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
-        return self._existing(resource, _key(namespace, name))
+        return self._get_stored(resource, _key(namespace, name))
 
     async def list(
         self,
@@ -204,7 +204,7 @@ class MemoryClient(Client):
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> T:
-        stored: Any = self._existing(resource, obj.key)
+        stored: Any = self._get_stored(resource, obj.key)
         version = obj.metadata.resource_version
         if version and version != stored.metadata.resource_version:
             raise _refusal(
@@ -240,7 +240,7 @@ class MemoryClient(Client):
         field_manager: str | None = None,
         force: bool | None = None,
     ) -> T:
-        stored: Any = self._existing(resource, _key(namespace, name))
+        stored: Any = self._get_stored(resource, _key(namespace, name))
         patch = to_builtins(body)
         uid = patch.get("metadata", {}).get("uid")
         if uid not in (None, stored.metadata.uid):
@@ -280,7 +280,7 @@ class MemoryClient(Client):
         grace_period: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        stored: Any = self._existing(resource, _key(namespace, name))
+        stored: Any = self._get_stored(resource, _key(namespace, name))
         if uid not in (None, stored.metadata.uid):
             raise _refusal(409, "Conflict", f"the UID in the precondition ({uid}) is another")
         if stored.metadata.finalizers and not isinstance(stored, Pod):
@@ -295,7 +295,7 @@ class MemoryClient(Client):
     ) -> bytes:
         if subresource != "binding" or not isinstance(body, Binding):
             raise _refusal(404, "NotFound", f"the server could not find {resource.plural}/{subresource}")
-        pod = self._existing(PODS, _key(namespace, name))
+        pod = self._get_stored(PODS, _key(namespace, name))
         if pod.spec.node_name:
             raise _refusal(
                 409,
@@ -326,7 +326,7 @@ class MemoryClient(Client):
         for event in nothing:
             yield event
 
-    def _existing(self, resource: Resource[T], key: str) -> T:
+    def _get_stored(self, resource: Resource[T], key: str) -> T:
         stored = self.informers.informer(resource).store.get(key)
         if stored is None:
             name = key.rpartition("/")[2]

@@ -27,7 +27,7 @@ from dra_shared.taints import untolerated as untolerated_device
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plugins.budgets import split_by_budgets
-from dra_scheduler.plugins.tainttoleration import untolerated
+from dra_scheduler.plugins.tainttoleration import find_untolerated
 
 _replace = msgspec.structs.replace
 
@@ -115,7 +115,7 @@ class Mover:
                 complete = False
             moves = tuple(self._moves)
             stuck = sum(bool(move.stuck) for move in moves)
-            preempted = dict(self._world.preempted)
+            preempted = dict(self._world.preemptions)
         return Moves(
             moved=len(moves) - stuck, stuck=stuck, moves=moves, preempted=preempted, complete=complete
         )
@@ -139,7 +139,7 @@ class Mover:
             self._world.remove(RESOURCE_SLICES, piece.key)
         for name in nodes:
             self._world.remove(NODES, name)
-        daemons = {pod.key for pod in pods if stays(pod)}
+        daemons = {pod.key for pod in pods if is_bound_to_node(pod)}
         for pod in pods:
             if pod.key in daemons:
                 self._world.remove(PODS, pod.key)
@@ -153,7 +153,7 @@ class Mover:
         self._world.add(NODES, _replace(node, spec=_replace(node.spec, taints=(*kept, taint))))
         if taint.effect == "NoExecute":
             pods = self._movable([name], daemons=True)
-            leaving = [p for p in pods if untolerated(p, (taint,), ("NoExecute",)) is not None]
+            leaving = [p for p in pods if find_untolerated(p, (taint,), ("NoExecute",)) is not None]
             self._evict(leaving, guarded=False)
 
     def _taint_device(self, place: tuple[str, str, str], taint: DeviceTaint) -> None:
@@ -197,14 +197,14 @@ class Mover:
             for pod in self._world.client.objects(PODS)
             if pod.spec.node_name in wanted
             and pod.status.phase not in ("Succeeded", "Failed")
-            and (daemons or not stays(pod))
+            and (daemons or not is_bound_to_node(pod))
         ]
 
     def _evict(self, pods: Sequence[Pod], *, guarded: bool = True) -> None:
         """Evict the pods one by one. Retry those that a budget blocks after others have found a new node."""
         left = list(pods)
         while left:
-            held_back = [pod for pod in left if not self._evicted(pod, guarded)]
+            held_back = [pod for pod in left if not self._try_to_evict(pod, guarded)]
             if len(held_back) == len(left):
                 break
             left = held_back
@@ -219,7 +219,7 @@ class Mover:
             for pod in left
         ]
 
-    def _evicted(self, pod: Pod, guarded: bool) -> bool:
+    def _try_to_evict(self, pod: Pod, guarded: bool) -> bool:
         world = self._world
         devices = world.devices(pod)
         move = Move(pod=pod.key, before=pod.spec.node_name, devices_before=devices)
@@ -235,7 +235,7 @@ class Mover:
             return False
         self._charge(budgets, -1)
         world.remove(PODS, pod.key)
-        again = self._again(pod)
+        again = self._recreate(pod)
         world.create(again)
         world.settle()
         placed = world.pod(again.key)
@@ -247,7 +247,7 @@ class Mover:
         self._moves.append(_replace(move, stuck=world.message(again.key)))
         return True
 
-    def _again(self, pod: Pod) -> Pod:
+    def _recreate(self, pod: Pod) -> Pod:
         """Return the pod as its controller recreates it, with new claims if it has templates."""
         name = pod.metadata.name
         while self._world.pod(f"{pod.metadata.namespace}/{name}") is not None or name == pod.metadata.name:
@@ -263,7 +263,7 @@ class Mover:
             self._world.add(POD_DISRUPTION_BUDGETS, _replace(newest, status=status))
 
 
-def stays(pod: Pod) -> bool:
+def is_bound_to_node(pod: Pod) -> bool:
     """True if the pod belongs to its node: a static pod, or one of a DaemonSet."""
     owner = controller_of(pod)
     return (owner is not None and owner.kind in ("DaemonSet", "Node")) or _MIRROR in pod.metadata.annotations

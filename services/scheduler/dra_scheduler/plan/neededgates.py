@@ -171,7 +171,7 @@ def needs(
     return on, named
 
 
-def newer(found: Found, version: Version) -> list[Need]:
+def find_newer(found: Found, version: Version) -> list[Need]:
     """Return the gates that only later versions have."""
     later = {name for each in VERSIONS if each > version for name in release(each).gates}
     later -= release(version).gates.keys() | _SPLIT
@@ -235,7 +235,7 @@ class Needed:
         self._before, self._added = before, added
         self._found: Found | None = None
 
-    def found(self) -> Found:
+    def find(self) -> Found:
         """Return the gates, each with an object that needs it."""
         line: list[Needed] = []
         at: Needed | None = self

@@ -134,12 +134,12 @@ class Objects:
 
     def gates(self, chosen: Mapping[str, bool] | None = None, version: Version = DEFAULT) -> FeatureGates:
         """Return the feature gates of a cluster with such objects. ``chosen`` takes precedence."""
-        return gates_of(self._needed.found(), chosen, version)
+        return gates_of(self._needed.find(), chosen, version)
 
     def needs(self, chosen: Mapping[str, bool], version: Version = DEFAULT) -> list[Need]:
         """Return the gates that are on only because objects need them."""
-        return needs(self._needed.found(), chosen, version)[1]
+        return needs(self._needed.find(), chosen, version)[1]
 
     def needed_gates(self) -> Found:
         """Return the gates without which a cluster could not have some object, each with such an object."""
-        return self._needed.found()
+        return self._needed.find()

@@ -9,7 +9,7 @@ from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
 from dra_shared.api.resources import NAMESPACES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 
-from dra_scheduler.plan.change import Comparison, compared, places
+from dra_scheduler.plan.change import Comparison, compare, places
 from dra_scheduler.plan.engine import Engine
 from dra_scheduler.plan.errors import PlanError
 from dra_scheduler.plan.fit import Fit, Fitter, Wanted
@@ -74,7 +74,7 @@ class Planner:
         assumed = gate_gaps(found, self.setup.gates, self.setup.version)
         return (*self._problems, *gaps(self._objects), *assumed)
 
-    def changed(self, objects: Objects | None = None, setup: Setup | None = None) -> "Planner":
+    def with_changes(self, objects: Objects | None = None, setup: Setup | None = None) -> "Planner":
         """Return a planner for other objects or another setup of the scheduler."""
         same = setup is None or setup == self.setup
         return Planner(
@@ -91,7 +91,7 @@ class Planner:
         Raises:
             PlanError: there is no such node.
         """
-        return self.changed(without_nodes(self._objects, names))
+        return self.with_changes(without_nodes(self._objects, names))
 
     def close(self) -> None:
         """Close the scheduler."""
@@ -123,15 +123,17 @@ class Planner:
         Raises:
             PlanError: there is no such node, or none is named.
         """
-        return self._with_doubts(self._mover().drain(self._named(nodes)))
+        return self._with_doubts(self._mover().drain(self._check_names(nodes)))
 
     def remove(self, nodes: Iterable[str]) -> Moves:
         """Return the new nodes of the pods if these nodes are deleted with their devices. Raises like :meth:`drain`."""
-        return self._with_doubts(self._mover().remove(self._named(nodes)))
+        return self._with_doubts(self._mover().remove(self._check_names(nodes)))
 
     def upgrade(self, nodes: Iterable[str] = ()) -> Moves:
         """Return the order in which nodes (none: all) can be drained one by one. Raises like :meth:`drain`."""
-        return self._with_doubts(self._mover().upgrade(self._named(tuple(nodes) or self._objects.of(NODES))))
+        return self._with_doubts(
+            self._mover().upgrade(self._check_names(tuple(nodes) or self._objects.of(NODES)))
+        )
 
     def taint_node(self, node: str, taint: Taint) -> Moves:
         """Return the pods that leave a node which gets the taint.
@@ -140,7 +142,7 @@ class Planner:
             PlanError: there is no such node or effect.
         """
         _check_effect(taint.effect)
-        (name,) = self._named((node,))
+        (name,) = self._check_names((node,))
         return self._with_doubts(self._mover().taint_node(name, taint))
 
     def taint_device(self, driver: str, pool: str, device: str, taint: DeviceTaint) -> Moves:
@@ -161,12 +163,12 @@ class Planner:
     def change(self, after: "Planner", left_out: Iterable[str] = ()) -> Comparison:
         """Compare the placement of the same pods in this world and in the world after an edit."""
         before = places(self._engine.at(self._objects))
-        found = compared(before, places(after._engine.at(after._objects)))
+        found = compare(before, places(after._engine.at(after._objects)))
         doubts = [*self.uncertain()]
         if workloads := list(_changed_workloads(self._objects, after._objects)):
             doubts.append(line("changed workloads", workloads, "their pods count as they are"))
         if after.setup.before is None:
-            doubts += after._assumed(after._objects, self._objects)
+            doubts += after._assumed_gates(after._objects, self._objects)
         return self._with_doubts(found, Wanted((), left_out=tuple(left_out)), doubts)
 
     def nodes(
@@ -188,7 +190,7 @@ class Planner:
         # Gaps of the world that the new nodes fill cause no uncertainty.
         filled = set(gaps(self._objects)) - set(gaps(whole))
         doubts = [line for line in self.uncertain() if line not in filled]
-        doubts += self._assumed(whole, self._objects)
+        doubts += self._assumed_gates(whole, self._objects)
         return self._with_doubts(buyer.answer(count), wanted, doubts)
 
     def pack(self, wanted: Wanted | None = None, count: int | None = None, *, seconds: float) -> Packing:
@@ -238,14 +240,14 @@ class Planner:
     def _mover(self) -> Mover:
         return Mover(self._engine.at(self._objects))
 
-    def _named(self, names: Iterable[str]) -> list[str]:
+    def _check_names(self, names: Iterable[str]) -> list[str]:
         found = list(dict.fromkeys(names))
         if not found:
             raise PlanError("there are no nodes")
         _check_nodes(self._objects, found)
         return found
 
-    def _assumed(self, objects: Objects, before: Objects) -> list[str]:
+    def _assumed_gates(self, objects: Objects, before: Objects) -> list[str]:
         """Return lines for gates that are on only because of objects that ``before`` lacks."""
         known = before.needed_gates()
         found = {gate: holder for gate, holder in objects.needed_gates().items() if gate not in known}
@@ -260,14 +262,14 @@ class Planner:
         if wanted is not None:
             lines += wanted.assumed
             lines += _without_namespace(wanted, self._objects)
-            lines += self._assumed(wanted.within(Objects()), self._objects)
+            lines += self._assumed_gates(wanted.within(Objects()), self._objects)
         if wanted is not None and wanted.left_out:
             changes["left_out"] = wanted.left_out
-            lines.append(unknown(wanted.left_out))
+            lines.append(unknown_kinds_line(wanted.left_out))
         return _replace(answer, uncertain=tuple(dict.fromkeys(lines)), **changes)
 
 
-def unknown(left_out: Sequence[str]) -> str:
+def unknown_kinds_line(left_out: Sequence[str]) -> str:
     """Return the line about workloads that are left out."""
     return f"of unknown kinds: {', '.join(left_out)}; pods that their controllers make are not counted"
 

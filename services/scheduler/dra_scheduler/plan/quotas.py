@@ -27,7 +27,7 @@ class Quotas:
         # For each quota, the usage in its status beyond the world's objects. Dumps may lack some objects.
         self._unseen: dict[str, Usage] = {}
 
-    def loaded(self) -> None:
+    def compare_with_objects(self) -> None:
         """Compare the status of each new quota with the world's initial objects."""
         for quota in self._client.objects(RESOURCE_QUOTAS):
             if _identity(quota) not in self._unseen:
@@ -92,7 +92,7 @@ def without_usage(before: Objects, after: Objects) -> Objects:
     """Return ``after`` with the usage of removed pods and claims subtracted from its quotas' status."""
     changed = []
     for quota in after.of(RESOURCE_QUOTAS).values():
-        gone, left = (_used(quota, objects) for objects in (before, after))
+        gone, left = (_count_usage(quota, objects) for objects in (before, after))
         gone = {name: amount.sub(left[name]) if name in left else amount for name, amount in gone.items()}
         used = {
             name: str(Quantity.parse(text).sub(gone[name])) if name in gone else text
@@ -102,7 +102,7 @@ def without_usage(before: Objects, after: Objects) -> Objects:
     return after.with_objects(changed) if changed else after
 
 
-def _used(quota: ResourceQuota, objects: Objects) -> Usage:
+def _count_usage(quota: ResourceQuota, objects: Objects) -> Usage:
     counted = _usage(
         quota.metadata.namespace,
         objects.of(PODS).values,

@@ -68,7 +68,7 @@ def ask(planner: Planner, question: str, body: bytes) -> bytes:
 
 
 def _endpoint(planner: Callable[[], Awaitable[Planner]], question: str) -> Callable[[Any], Awaitable[Any]]:
-    async def answered(request: Any) -> Any:
+    async def handle(request: Any) -> Any:
         from starlette.responses import PlainTextResponse, Response
 
         body = await request.body()
@@ -80,4 +80,4 @@ def _endpoint(planner: Callable[[], Awaitable[Planner]], question: str) -> Calla
             return PlainTextResponse(f"the cluster cannot be listed: {error}\n", status_code=503)
         return Response(answer, media_type="application/json")
 
-    return answered
+    return handle

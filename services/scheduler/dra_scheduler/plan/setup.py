@@ -57,9 +57,9 @@ class Setup:
         if self.before is None:
             return objects.gates(self.gates, self.version)
         needed = {need.gate: True for need in objects.needs(self.before.gates, self.before.version)}
-        return FeatureGates(self.version, **(accepted(needed, self.version) | dict(self.gates)))
+        return FeatureGates(self.version, **(keep_accepted(needed, self.version) | dict(self.gates)))
 
-    def changed(self, gates: str, version: str) -> "Setup":
+    def with_changes(self, gates: str, version: str) -> "Setup":
         """Return the setup with these feature gates (the syntax of ``--feature-gates``) and this version, if any.
 
         Raises:
@@ -83,7 +83,7 @@ def chosen_gates(now: Mapping[str, bool], text: str, version: Version) -> dict[s
     Raises:
         ValueError: a feature gate is malformed.
     """
-    wanted = accepted(now, version) | read(text, version)
+    wanted = keep_accepted(now, version) | read(text, version)
     named = FeatureGates.parse(",".join(f"{name}={str(on).lower()}" for name, on in wanted.items()), version)
     # A gate for a group, such as AllAlpha, sets all gates of its group.
     return {
@@ -93,7 +93,7 @@ def chosen_gates(now: Mapping[str, bool], text: str, version: Version) -> dict[s
     }
 
 
-def accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
+def keep_accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
     """Return the set gates that ``version`` accepts, after applying the advice of its error messages."""
     known = release(version).gates
     kept = {

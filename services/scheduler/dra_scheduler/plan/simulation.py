@@ -98,12 +98,12 @@ class Simulation:
             self._loop.close()
 
     @property
-    def elapsed(self) -> float:
+    def elapsed_seconds(self) -> float:
         """The virtual time in seconds since the start."""
         return self._loop.time()
 
     @property
-    def preempted(self) -> list[tuple[str, str]]:
+    def preemptions(self) -> list[tuple[str, str]]:
         """The pods that were preempted, each with the event's text."""
         return self._events.evicted
 
@@ -190,7 +190,7 @@ class Simulation:
         for resource, each in objects:
             for obj in sorted(each, key=_turn) if resource is PODS else each:
                 self.add(resource, obj)
-        self._quotas.loaded()
+        self._quotas.compare_with_objects()
 
     def remove(self, resource: Resource[T], key: str) -> None:
         """Remove the object with that key."""

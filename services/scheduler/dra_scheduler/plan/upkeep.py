@@ -35,7 +35,7 @@ class Upkeep:
         self._client, self._quotas = client, quotas
         # For each pod, the reason why the API server refused a claim for it.
         self.refusals: dict[str, str] = {}
-        client.on_pod_gone = self.pod_gone
+        client.on_pod_gone = self.handle_deleted_pod
         client.refusal_of_claim = quotas.refusal_of_claim
 
     def with_claims(self, pod: Pod) -> Pod:
@@ -97,7 +97,7 @@ class Upkeep:
         name = pod_group_name(pod)
         return None if name is None else self._client.find(POD_GROUPS, f"{pod.metadata.namespace}/{name}")
 
-    def pod_gone(self, pod: Pod) -> None:
+    def handle_deleted_pod(self, pod: Pod) -> None:
         """Remove the reservations of the pod's claims, and delete the claims that were created for it."""
         for name in claim_names(pod):
             key = f"{pod.metadata.namespace}/{name}"

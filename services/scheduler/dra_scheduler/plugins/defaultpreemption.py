@@ -219,7 +219,7 @@ def _priority(pod: Pod) -> int:
     return pod.spec.priority or 0
 
 
-def _started(pod: Pod) -> str:
+def _start_time(pod: Pod) -> str:
     return pod.status.start_time or _NOT_STARTED
 
 
@@ -232,7 +232,7 @@ def _by_importance(pods: Sequence[Pod]) -> list[Pod]:
 
     def importance(item: tuple[int, Pod]) -> tuple[int, str, int]:
         index, pod = item
-        return -_priority(pod), _started(pod), index if pod.status.start_time else -index
+        return -_priority(pod), _start_time(pod), index if pod.status.start_time else -index
 
     return [pod for _, pod in sorted(enumerate(pods), key=importance)]
 
@@ -255,4 +255,4 @@ def _cost(candidate: _Candidate) -> tuple[int, int, int, int]:
 def _earliest_start(candidate: _Candidate) -> str:
     """Return the start time of the node's most important victim that started first."""
     highest = max(map(_priority, candidate.victims))
-    return min(_started(victim) for victim in candidate.victims if _priority(victim) == highest)
+    return min(_start_time(victim) for victim in candidate.victims if _priority(victim) == highest)

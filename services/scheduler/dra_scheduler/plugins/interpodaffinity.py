@@ -20,7 +20,7 @@ from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedul
 from dra_scheduler.plugins.podselection import (
     NamespaceLabels,
     Term,
-    preferred,
+    preferred_terms,
     required_affinity,
     required_anti_affinity,
     term,
@@ -143,13 +143,13 @@ class InterPodAffinity:
         if self._without_affinity(pod):
             return SKIP
         liked: Counter[_Domain] = Counter()
-        own = [(term(pod, spec), weight) for spec, weight in preferred(pod)]
+        own = [(term(pod, spec), weight) for spec, weight in preferred_terms(pod)]
         if self._ignores_others and not own:
             return SKIP
         for node in self._cache.nodes():
             assert node.node is not None
             for other in node.pods.values():
-                theirs = [(term(other, spec), weight) for spec, weight in preferred(other)]
+                theirs = [(term(other, spec), weight) for spec, weight in preferred_terms(other)]
                 if self._hard_weight:
                     theirs += [(term(other, spec), self._hard_weight) for spec in required_affinity(other)]
                 for terms, about in ((own, other), (theirs, pod)):
@@ -184,18 +184,18 @@ class InterPodAffinity:
     def _may_matter(self, pod: Pod, event: Event) -> bool:
         """Decide whether the pod event may matter, as upstream's hint does for added, changed and deleted pods."""
         if event.old is None:
-            return self._selected(pod, required_affinity(pod), event.new)
+            return self._all_select(pod, required_affinity(pod), event.new)
         anti = required_anti_affinity(pod)
         if event.new is None:
-            return self._selected(pod, anti, event.old) or self._selected(
+            return self._all_select(pod, anti, event.old) or self._all_select(
                 event.old, required_anti_affinity(event.old), pod
             )
         terms = required_affinity(pod)
-        return (not self._selected(pod, terms, event.old) and self._selected(pod, terms, event.new)) or (
-            self._selected(pod, anti, event.old) and not self._selected(pod, anti, event.new)
+        return (not self._all_select(pod, terms, event.old) and self._all_select(pod, terms, event.new)) or (
+            self._all_select(pod, anti, event.old) and not self._all_select(pod, anti, event.new)
         )
 
-    def _selected(self, owner: Pod, specs: Sequence[PodAffinityTerm], other: Pod) -> bool:
+    def _all_select(self, owner: Pod, specs: Sequence[PodAffinityTerm], other: Pod) -> bool:
         """True if all of the terms match the other pod. False if there are no terms."""
         return bool(specs) and all(term(owner, s).selects(other, self._namespace_labels) for s in specs)
 

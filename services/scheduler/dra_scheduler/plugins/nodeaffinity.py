@@ -23,7 +23,7 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
-from dra_scheduler.plugins.nodehints import comes_to_do
+from dra_scheduler.plugins.nodehints import hint_for_acceptance
 
 
 class NodeAffinity:
@@ -42,7 +42,7 @@ class NodeAffinity:
         self._preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
 
     def events_to_register(self) -> Sequence[Interest]:
-        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, comes_to_do(self)),)
+        return (Interest(Kind.NODE, Action.ADD | Action.NODE_LABEL, hint_for_acceptance(self)),)
 
     def sign(self, pod: Pod) -> Hashable:
         affinity = pod.spec.affinity
@@ -67,11 +67,11 @@ class NodeAffinity:
         return None
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        return None if self._preferred or _preferred(pod) else SKIP
+        return None if self._preferred or _preferred_terms(pod) else SKIP
 
     def score(self, state: CycleState, pod: Pod, node: NodeInfo) -> int:
         assert node.node is not None
-        terms = (*self._preferred, *_preferred(pod))
+        terms = (*self._preferred, *_preferred_terms(pod))
         return sum(term.weight for term in terms if term_matches(term.preference, node.node))
 
     def normalize(self, state: CycleState, pod: Pod, scores: dict[str, int]) -> dict[str, int]:
@@ -95,7 +95,7 @@ class NodeName:
         return None
 
 
-def _preferred(pod: Pod) -> Sequence[PreferredSchedulingTerm]:
+def _preferred_terms(pod: Pod) -> Sequence[PreferredSchedulingTerm]:
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return ()

@@ -23,10 +23,10 @@ class NodeDeclaredFeatures:
         return (Interest(Kind.NODE, Action.ADD | Action.NODE_FEATURES, _declares_others),)
 
     def sign(self, pod: Pod) -> Hashable:
-        return _needed(pod)
+        return _needed_features(pod)
 
     def pre_filter(self, state: CycleState, pod: Pod) -> tuple[frozenset[str] | None, Status | None]:
-        needed = _needed(pod)
+        needed = _needed_features(pod)
         if not needed:
             return None, SKIP
         state.write(self.name, needed)
@@ -40,7 +40,7 @@ class NodeDeclaredFeatures:
         return unresolvable("node(s) didn't match Pod's required features")
 
 
-def _needed(pod: Pod) -> frozenset[str]:
+def _needed_features(pod: Pod) -> frozenset[str]:
     """Return the features of component-helpers' nodedeclaredfeatures that matter to scheduling."""
     spec, needed = pod.spec, set()
     if any(

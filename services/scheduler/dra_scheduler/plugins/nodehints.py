@@ -9,19 +9,19 @@ from dra_scheduler.framework.plugin import FilterPlugin
 from dra_scheduler.framework.state import CycleState
 
 
-def would_do(plugin: FilterPlugin, pod: Pod, node: Node) -> bool:
+def would_accept(plugin: FilterPlugin, pod: Pod, node: Node) -> bool:
     """True if the plugin would accept the pod on the empty node."""
     info = NodeInfo(node.metadata.name)
     info.set_node(node)
     return plugin.filter(CycleState(), pod, info) is None
 
 
-def comes_to_do(plugin: FilterPlugin) -> Hint:
+def hint_for_acceptance(plugin: FilterPlugin) -> Hint:
     """Return a hint: retry if the plugin accepts the node now and did not accept it before the change."""
 
     def hint(pod: Pod, event: Event) -> bool:
-        return would_do(plugin, pod, event.new) and (
-            event.old is None or not would_do(plugin, pod, event.old)
+        return would_accept(plugin, pod, event.new) and (
+            event.old is None or not would_accept(plugin, pod, event.old)
         )
 
     return hint

@@ -36,12 +36,12 @@ class NodePorts:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         wanted = state.read(self.name, list)
-        if any(_taken(port, node) for port in (host_ports(pod) if wanted is None else wanted)):
+        if any(_is_taken(port, node) for port in (host_ports(pod) if wanted is None else wanted)):
             return unschedulable("node(s) didn't have free ports for the requested pod ports")
         return None
 
 
-def _taken(wanted: HostPort, node: NodeInfo) -> bool:
+def _is_taken(wanted: HostPort, node: NodeInfo) -> bool:
     return any(conflict(wanted, used) for used in node.ports)
 
 

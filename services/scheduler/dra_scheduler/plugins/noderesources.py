@@ -32,7 +32,7 @@ from dra_scheduler.framework.resources import (
 )
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
-from dra_scheduler.plugins.nodehints import would_do
+from dra_scheduler.plugins.nodehints import would_accept
 from dra_scheduler.plugins.scoringstrategy import strategy
 
 _CPU_AND_MEMORY = (ResourceSpec(CPU, 1), ResourceSpec(MEMORY, 1))
@@ -100,7 +100,7 @@ class NodeResourcesFit:
         )
 
     def _may_fit(self, pod: Pod, event: Event) -> bool:
-        if not would_do(self, pod, event.new):
+        if not would_accept(self, pod, event.new):
             return False
         if event.old is None:
             return True

@@ -89,7 +89,7 @@ def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     return affinity.pod_anti_affinity.required_during_scheduling_ignored_during_execution
 
 
-def preferred(pod: Pod) -> list[tuple[PodAffinityTerm, int]]:
+def preferred_terms(pod: Pod) -> list[tuple[PodAffinityTerm, int]]:
     """Return the preferred terms with weights, which are negative for anti-affinity."""
     affinity = pod.spec.affinity
     found: list[tuple[PodAffinityTerm, int]] = []

@@ -24,7 +24,7 @@ from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable, unschedulable
 from dra_scheduler.plugins.podselection import with_label_keys
 from dra_scheduler.plugins.siblings import Siblings
-from dra_scheduler.plugins.tainttoleration import untolerated
+from dra_scheduler.plugins.tainttoleration import find_untolerated
 
 _HOSTNAME = "kubernetes.io/hostname"
 # Constraints for pods without their own, among the pods of their services and controllers.
@@ -62,7 +62,7 @@ class _Spread:
             and self.selector.matches(other.metadata.labels)
         )
 
-    def matching(self, pod: Pod, node: NodeInfo) -> int:
+    def count_matching(self, pod: Pod, node: NodeInfo) -> int:
         """Return the number of the node's pods that are counted for ``pod``."""
         return sum(self.concerns(pod, other) for other in node.pods.values())
 
@@ -72,7 +72,7 @@ class _Spread:
         domain = _labels(node).get(key)
         if domain is None:
             return 0.0
-        count = self.matching(pod, node) if key == _HOSTNAME else self.counts[domain]
+        count = self.count_matching(pod, node) if key == _HOSTNAME else self.counts[domain]
         return count * self.weight + (self.spec.max_skew - 1)
 
 
@@ -112,7 +112,7 @@ class PodTopologySpread:
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
-        if pod.spec.topology_spread_constraints or self._unsized(pod, "DoNotSchedule"):
+        if pod.spec.topology_spread_constraints or self._new_spreads(pod, "DoNotSchedule"):
             return None
         return self._siblings(pod) is not None
 
@@ -147,7 +147,7 @@ class PodTopologySpread:
                 spread.counts[labels[spread.spec.topology_key]] += change
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
-        wishes = self._unsized(pod, "ScheduleAnyway")
+        wishes = self._new_spreads(pod, "ScheduleAnyway")
         if not wishes:
             return SKIP
         state.write("soft spreads", wishes)
@@ -176,7 +176,7 @@ class PodTopologySpread:
             for name in scores
         }
 
-    def _unsized(self, pod: Pod, when: str) -> list[_Spread]:
+    def _new_spreads(self, pod: Pod, when: str) -> list[_Spread]:
         """Return the pod's constraints of that kind, its own or the default ones, without counts."""
         if not pod.spec.topology_spread_constraints:
             defaults = [spec for spec in self._defaults if spec.when_unsatisfiable == when]
@@ -194,7 +194,7 @@ class PodTopologySpread:
         ]
 
     def _spreads(self, pod: Pod, when: str) -> list[_Spread]:
-        spreads = self._unsized(pod, when)
+        spreads = self._new_spreads(pod, when)
         keys = [spread.spec.topology_key for spread in spreads]
         if not spreads:
             return []
@@ -207,7 +207,7 @@ class PodTopologySpread:
                 if _in_play(pod, node.node, spread.spec):
                     domain = labels[spread.spec.topology_key]
                     spread.domains.add(domain)
-                    spread.counts[domain] += spread.matching(pod, node)
+                    spread.counts[domain] += spread.count_matching(pod, node)
         return spreads
 
     # Queueing hints
@@ -216,12 +216,12 @@ class PodTopologySpread:
         others = [other for other in (event.old, event.new) if other is not None]
         if any(other.metadata.namespace != pod.metadata.namespace for other in others):
             return False
-        hard = self._unsized(pod, "DoNotSchedule")
+        hard = self._new_spreads(pod, "DoNotSchedule")
         counts = [[spread.selector.matches(other.metadata.labels) for spread in hard] for other in others]
         return counts[0] != counts[1] if len(others) == 2 else any(counts[0])
 
     def _changes_itself(self, pod: Pod, event: Event) -> bool:
-        hard = self._unsized(pod, "DoNotSchedule")
+        hard = self._new_spreads(pod, "DoNotSchedule")
         honors = any(spread.spec.node_taints_policy == "Honor" for spread in hard)
         if honors and event.old.spec.tolerations != event.new.spec.tolerations:
             return True
@@ -229,7 +229,7 @@ class PodTopologySpread:
         return any(spread.selector.matches(before) != spread.selector.matches(after) for spread in hard)
 
     def _domains_change(self, pod: Pod, event: Event) -> bool:
-        keys = [spread.spec.topology_key for spread in self._unsized(pod, "DoNotSchedule")]
+        keys = [spread.spec.topology_key for spread in self._new_spreads(pod, "DoNotSchedule")]
         labels = [node.metadata.labels for node in (event.old, event.new) if node is not None]
         counts = [all(key in of_node for key in keys) for of_node in labels]
         if len(labels) == 1 or counts[0] != counts[1]:
@@ -253,7 +253,7 @@ def _count_domains(
         assert node.node is not None
         domain = _labels(node).get(key, "")
         if domain in wish.domains and _in_play(pod, node.node, wish.spec):
-            wish.counts[domain] += wish.matching(pod, node)
+            wish.counts[domain] += wish.count_matching(pod, node)
 
 
 def _labels(node: NodeInfo) -> Mapping[str, str]:
@@ -268,4 +268,4 @@ def _has_labels(node: NodeInfo, spreads: Sequence[_Spread]) -> bool:
 def _in_play(pod: Pod, node: Node, spec: TopologySpreadConstraint) -> bool:
     if spec.node_affinity_policy != "Ignore" and not required_affinity_matches(pod.spec, node):
         return False
-    return spec.node_taints_policy != "Honor" or untolerated(pod, node.spec.taints) is None
+    return spec.node_taints_policy != "Honor" or find_untolerated(pod, node.spec.taints) is None

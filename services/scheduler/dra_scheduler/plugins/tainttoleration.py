@@ -15,12 +15,12 @@ from dra_scheduler.framework.nodeinfo import NodeInfo
 from dra_scheduler.framework.plugin import default_normalize
 from dra_scheduler.framework.state import CycleState
 from dra_scheduler.framework.status import SKIP, Status, unresolvable
-from dra_scheduler.plugins.nodehints import comes_to_do
+from dra_scheduler.plugins.nodehints import hint_for_acceptance
 
 _KEEPS_OUT = ("NoSchedule", "NoExecute")
 
 
-def untolerated(pod: Pod, taints: Sequence[Taint], effects: Sequence[str] = _KEEPS_OUT) -> Taint | None:
+def find_untolerated(pod: Pod, taints: Sequence[Taint], effects: Sequence[str] = _KEEPS_OUT) -> Taint | None:
     """Return the first taint with one of the effects that the pod does not tolerate, or None."""
     for taint in taints:
         if taint.effect in effects and not any(tolerates(t, taint) for t in pod.spec.tolerations):
@@ -38,7 +38,7 @@ class TaintToleration:
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, comes_to_do(self)),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, hint_for_acceptance(self)),
             Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS),
         )
 
@@ -47,7 +47,7 @@ class TaintToleration:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         assert node.node is not None
-        if node.node.spec.taints and untolerated(pod, node.node.spec.taints) is not None:
+        if node.node.spec.taints and find_untolerated(pod, node.node.spec.taints) is not None:
             return unresolvable("node(s) had untolerated taint(s)")
         return None
 
@@ -58,7 +58,7 @@ class TaintToleration:
         assert node.node is not None
         return sum(
             taint.effect == "PreferNoSchedule"
-            and untolerated(pod, (taint,), ("PreferNoSchedule",)) is not None
+            and find_untolerated(pod, (taint,), ("PreferNoSchedule",)) is not None
             for taint in node.node.spec.taints
         )
 
@@ -74,7 +74,7 @@ class NodeUnschedulable:
 
     def events_to_register(self) -> Sequence[Interest]:
         return (
-            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, comes_to_do(self)),
+            Interest(Kind.NODE, Action.ADD | Action.NODE_TAINT, hint_for_acceptance(self)),
             Interest(Kind.TARGET_POD, Action.POD_TOLERATIONS, lambda _, event: bool(self.sign(event.new))),
         )
 
@@ -83,6 +83,6 @@ class NodeUnschedulable:
 
     def filter(self, state: CycleState, pod: Pod, node: NodeInfo) -> Status | None:
         assert node.node is not None
-        if node.node.spec.unschedulable and untolerated(pod, (self._taint,)) is not None:
+        if node.node.spec.unschedulable and find_untolerated(pod, (self._taint,)) is not None:
             return unresolvable("node(s) were unschedulable")
         return None

@@ -111,7 +111,7 @@ class SchedulingQueue:
             self._in_flight.get(entry.uid, []).append(event)
         elif entry.place is Place.WAITING:
             self._reindex(entry)
-            if self._worth(entry, event):
+            if self._is_worth_retry(entry, event):
                 self._retry(entry, event)
         elif entry.place is Place.ACTIVE:
             self._activate(entry)
@@ -136,7 +136,7 @@ class SchedulingQueue:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def counts(self) -> dict[str, int]:
+    def count_by_place(self) -> dict[str, int]:
         """Return the number of pods in each part. Pods that plugins keep out count as ``gated``."""
         counted = {"active": 0, "backoff": 0, "unschedulable": 0, "gated": 0, "in flight": 0}
         for entry in self._pods.values():
@@ -162,20 +162,20 @@ class SchedulingQueue:
         """Return the next pod to try if there is one now, or None."""
         now = self._clock.monotonic()
         for heap in (self._backoff, self._error_backoff):
-            while heap and (_stale(heap[0]) or _end(heap[0]) <= now):
+            while heap and (_is_stale(heap[0]) or _end(heap[0]) <= now):
                 due = heapq.heappop(heap)
-                if not _stale(due):
+                if not _is_stale(due):
                     self._admit(due[3], BACKED_OFF)
         # If nothing is active, there is no reason to wait for the end of a backoff.
         for heap in (self._active, self._backoff):
             while heap:
                 item = heapq.heappop(heap)
-                if _stale(item):
+                if _is_stale(item):
                     continue
                 if heap is self._active:
                     return self._take(item[3])
                 if self._pre_enqueue(item[3].pod) is None:
-                    self._arrived(item[3], Place.ACTIVE, POPPED_EARLY)
+                    self._report_arrival(item[3], Place.ACTIVE, POPPED_EARLY)
                     return self._take(item[3])
                 self._admit(item[3], POPPED_EARLY)
         return None
@@ -187,7 +187,7 @@ class SchedulingQueue:
 
     def has_active(self) -> bool:
         """True if a pod can be tried now."""
-        return any(not _stale(item) for item in self._active)
+        return any(not _is_stale(item) for item in self._active)
 
     def is_gated(self, entry: QueuedPod) -> bool:
         """True if a plugin keeps the pod out now. A gang's pods stay gated until another member takes them along."""
@@ -213,7 +213,7 @@ class SchedulingQueue:
         entry.errors = 0
         entry.since = self._clock.monotonic()
         entry.rejected_by, entry.message = frozenset(plugins), message
-        if any(self._worth(entry, event) for event in events):
+        if any(self._is_worth_retry(entry, event) for event in events):
             self._retry(entry, FAILED)
         else:
             self._wait_for_events(entry, FAILED)
@@ -228,13 +228,13 @@ class SchedulingQueue:
         entry.rejected_by, entry.message = frozenset(), message
         self._back_off(entry, self._error_backoff, entry.errors, FAILED)
 
-    def decided(self, entry: QueuedPod) -> None:
+    def finish(self, entry: QueuedPod) -> None:
         """Record that the attempt gave the pod a node, to which it is now being bound."""
         self._in_flight.pop(entry.uid, None)
 
     # Events
 
-    def move_on(self, event: Event, *, priority: int | None = None) -> None:
+    def handle_event(self, event: Event, *, priority: int | None = None) -> None:
         """Retry the pods for which the event may make a difference.
 
         With ``priority``, pods of a higher priority are skipped.
@@ -244,7 +244,7 @@ class SchedulingQueue:
         if not self._waiting:
             return
         candidates: dict[str, QueuedPod] = {}
-        interested = self._interested(self._by_plugin, event)
+        interested = self._interested_plugins(self._by_plugin, event)
         for plugin, interests in interested.items():
             for interest in interests:
                 keys = interest.keys(event) if interest.keys is not None else None
@@ -256,7 +256,7 @@ class SchedulingQueue:
         for entry in candidates.values():
             if priority is not None and (entry.pod.spec.priority or 0) > priority:
                 continue
-            if entry.place is Place.WAITING and _hinted(entry, event, interested):
+            if entry.place is Place.WAITING and _is_hinted(entry, event, interested):
                 self._retry(entry, event)
 
     def activate(self, uids: Iterable[str]) -> None:
@@ -290,7 +290,7 @@ class SchedulingQueue:
         status = self._pre_enqueue(entry.pod)
         if status is None:
             self._activate(entry)
-            self._arrived(entry, Place.ACTIVE, cause)
+            self._report_arrival(entry, Place.ACTIVE, cause)
             return
         self._leave(entry)
         entry.gated = True
@@ -321,7 +321,7 @@ class SchedulingQueue:
             self._admit(entry, cause)
             return
         entry.place = Place.BACKOFF
-        self._arrived(entry, Place.BACKOFF, cause)
+        self._report_arrival(entry, Place.BACKOFF, cause)
         heapq.heappush(heap, item)
         self._changed.set()
 
@@ -332,12 +332,12 @@ class SchedulingQueue:
     def _wait_for_events(self, entry: QueuedPod, cause: Cause) -> None:
         self._leave(entry)
         if not _stays(entry, cause):
-            self._arrived(entry, Place.WAITING, cause)
+            self._report_arrival(entry, Place.WAITING, cause)
         entry.place = Place.WAITING
         self._waiting[entry.uid] = entry
         self._reindex(entry)
 
-    def _arrived(self, entry: QueuedPod, place: Place, cause: Cause) -> None:
+    def _report_arrival(self, entry: QueuedPod, place: Place, cause: Cause) -> None:
         group = entry.group
         entity = "pod"
         if group is not None:
@@ -365,11 +365,11 @@ class SchedulingQueue:
         if self._waiting.pop(entry.uid, None) is not None:
             self._unindex(entry)
 
-    def _worth(self, entry: QueuedPod, event: Event) -> bool:
+    def _is_worth_retry(self, entry: QueuedPod, event: Event) -> bool:
         plugins = [(entry.profile, plugin) for plugin in entry.rejected_by]
-        return _hinted(entry, event, self._interested(plugins, event))
+        return _is_hinted(entry, event, self._interested_plugins(plugins, event))
 
-    def _interested(self, plugins: Iterable[_Plugin], event: Event) -> dict[_Plugin, list[Interest]]:
+    def _interested_plugins(self, plugins: Iterable[_Plugin], event: Event) -> dict[_Plugin, list[Interest]]:
         """Return the plugins to which the event may matter, with their matching interests."""
         found = {
             plugin: [i for i in self._interests.get(plugin, ()) if i.covers(event)] for plugin in plugins
@@ -381,7 +381,7 @@ class SchedulingQueue:
         await wait_for(self._changed.wait(), seconds, self._clock)
 
 
-def _hinted(entry: QueuedPod, event: Event, interested: Mapping[_Plugin, Sequence[Interest]]) -> bool:
+def _is_hinted(entry: QueuedPod, event: Event, interested: Mapping[_Plugin, Sequence[Interest]]) -> bool:
     """True if a plugin that rejected the pod hints at a retry. `interested` are the plugins to ask."""
     return any(
         interest.hint is None or interest.hint(entry.pod, event)
@@ -398,7 +398,7 @@ def _take_out(index: dict[_Key, dict[str, QueuedPod]], key: _Key, uid: str) -> N
             del index[key]
 
 
-def _stale(item: _Item) -> bool:
+def _is_stale(item: _Item) -> bool:
     return item[2] != item[3].version
 
 

@@ -13,9 +13,9 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import POD_DISRUPTION_BUDGETS, POD_GROUPS, PODS
 from dra_shared.claims import controller_of
 
-from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.fit import PodPlace, Wanted
-from dra_scheduler.plan.moves import Move, stays
+from dra_scheduler.plan.moves import Move, is_bound_to_node
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Room
 from dra_scheduler.plan.purchase.trials import on_node, surroundings
@@ -87,7 +87,7 @@ class Freer:
     def _answer(self, count: int | None) -> tuple[Room, bool]:
         for number in range(count or 1):
             ending = "" if count is None else f"-{number + 1}"
-            groups, pods = copied(self._world, self._wanted.pods, self._wanted.groups, ending)
+            groups, pods = copy_pods(self._world, self._wanted.pods, self._wanted.groups, ending)
             self._objects = self._objects.with_objects((POD_GROUPS, group) for group in groups)
             self._asked += pods
         first = self._try(())
@@ -112,7 +112,7 @@ class Freer:
         assert tried.left is not None
         for going in self._options(tried.left, moved, budget):
             chosen = (*moved, *going)
-            if frozenset(chosen) in self._seen or not self._allowed(chosen):
+            if frozenset(chosen) in self._seen or not self._is_allowed(chosen):
                 continue
             self._seen.add(frozenset(chosen))
             self._go_on()
@@ -125,7 +125,7 @@ class Freer:
                     return further
         return None
 
-    def _allowed(self, moved: _Keys) -> bool:
+    def _is_allowed(self, moved: _Keys) -> bool:
         pods = [self._objects.of(PODS)[key] for key in moved]
         return not split_by_budgets(pods, self._budgets)[0]
 
@@ -249,7 +249,7 @@ def _may_move(pod: Pod) -> bool:
         bool(pod.spec.node_name)
         and pod.status.phase not in ("Succeeded", "Failed")
         and controller_of(pod) is not None
-        and not stays(pod)
+        and not is_bound_to_node(pod)
     )
 
 

@@ -23,7 +23,7 @@ def largest(manager: DRAManager, node: Node) -> Iterator[Largest]:
         left: dict[str, list[dict[str, int]]] = {}
         try:
             for offer in manager.allocator.offers(node, device_class, shape_of):
-                amounts = _left(manager, offer.device)
+                amounts = _remaining_capacity(manager, offer.device)
                 if offer.refusal is None or _has_share(offer, amounts):
                     left.setdefault(shape_of(offer.device), []).append(amounts)
         except AllocationError:
@@ -39,7 +39,7 @@ def largest(manager: DRAManager, node: Node) -> Iterator[Largest]:
             )
 
 
-def _left(manager: DRAManager, device: PoolDevice) -> dict[str, int]:
+def _remaining_capacity(manager: DRAManager, device: PoolDevice) -> dict[str, int]:
     used = manager.claims.state.consumed.get(device.id, {})
     return {name: amount(each.value) - used.get(name, 0) for name, each in device.spec.capacity.items()}
 

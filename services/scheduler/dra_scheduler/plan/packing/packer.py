@@ -7,7 +7,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
 
 from dra_scheduler.explain.free import Free, free
-from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.packing.answer import Largest, NodeRoom, Packing
 from dra_scheduler.plan.packing.largest import largest
@@ -42,7 +42,7 @@ class Packer:
         before, most = self._now()
         try:
             for shape in shapes:
-                levels, found = self._filled(shape)
+                levels, found = self._fill(shape)
                 filled.append(levels)
                 for node, number in found.items():
                     takes.setdefault(node, {})[shape.name] = number
@@ -79,7 +79,7 @@ class Packer:
             nodes = scheduler.cache.node_objects()
             return self._report(), {n.metadata.name: tuple(largest(scheduler.manager, n)) for n in nodes}
 
-    def _filled(self, shape: Shape) -> tuple[Levels, dict[str, int]]:
+    def _fill(self, shape: Shape) -> tuple[Levels, dict[str, int]]:
         """Fill the world with the shape. Return what is left, and the number of pods on each node."""
         world, keys, batch = self._world, list[str](), 1
         with world.trial(), world.without_quotas():
@@ -89,7 +89,7 @@ class Packer:
             while True:
                 new: list[str] = []
                 for _ in range(batch):
-                    _, pods = copied(world, shape.wanted.pods, (), f"-{len(keys) + len(new) + 1}")
+                    _, pods = copy_pods(world, shape.wanted.pods, (), f"-{len(keys) + len(new) + 1}")
                     world.add(PODS, pods[0])
                     new.append(pods[0].key)
                 world.settle()

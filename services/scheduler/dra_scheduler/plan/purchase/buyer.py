@@ -12,7 +12,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import NODES, POD_GROUPS, PODS, RESOURCE_QUOTAS, RESOURCE_SLICES
 from dra_shared.refusals import REFUSED
 
-from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.fit import PodPlace, Wanted
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.purchase.answer import Bought, Purchase
@@ -86,11 +86,11 @@ class Buyer:
 
     def answer(self, count: int | None = None) -> Purchase:
         """Buy nodes for the world's waiting pods and for ``count`` copies of the wanted pods (None: as they are)."""
-        waiting = self._waiting(count)
+        waiting = self._collect_waiting(count)
         may_refuse = self._objects.of(RESOURCE_QUOTAS) or any(
             REFUSED in pod.metadata.annotations for pod in waiting
         )
-        refused = self._refused(waiting) if may_refuse else {}
+        refused = self._find_refused(waiting) if may_refuse else {}
         waiting = [pod for pod in waiting if pod.key not in refused]
         # Buying nodes does not change quotas.
         self._objects = self._objects.without(RESOURCE_QUOTAS, self._objects.of(RESOURCE_QUOTAS))
@@ -106,7 +106,7 @@ class Buyer:
             answer, wanted=answer.wanted + len(refused), unplaced=(*answer.unplaced, *unplaced)
         )
 
-    def _refused(self, waiting: Sequence[Pod]) -> dict[str, str]:
+    def _find_refused(self, waiting: Sequence[Pod]) -> dict[str, str]:
         """Return the new pods that the API server refuses, with its messages."""
         there = self._objects.without(NODES, self._objects.of(NODES))
         there = there.without(RESOURCE_SLICES, self._objects.of(RESOURCE_SLICES))
@@ -120,7 +120,7 @@ class Buyer:
         finally:
             world.close()
 
-    def _waiting(self, count: int | None) -> list[Pod]:
+    def _collect_waiting(self, count: int | None) -> list[Pod]:
         pods = [
             pod
             for pod in self._objects.of(PODS).values()
@@ -133,7 +133,7 @@ class Buyer:
         empty.load([(PODS, pods), (POD_GROUPS, self._objects.of(POD_GROUPS).values())])
         for number in range(count or 1):
             ending = "" if count is None else f"-{number + 1}"
-            groups, made = copied(empty, self._wanted.pods, self._wanted.groups, ending)
+            groups, made = copy_pods(empty, self._wanted.pods, self._wanted.groups, ending)
             self._objects = self._objects.with_objects((POD_GROUPS, group) for group in groups)
             for pod in made:
                 empty.client.put(PODS, pod)
@@ -145,7 +145,7 @@ class Buyer:
         there = groups(standing, waiting)
         placed: dict[str, str] = {}
         if len(there) > _MODELLED:
-            found, _ = self._tried(whole, [], waiting, {})
+            found, _ = self._try(whole, [], waiting, {})
             placed = {key: place.node for key, place in found.items()}
             there = []
         demand = Demand(self._objects, [pod for pod in waiting if pod.key not in placed])
@@ -168,7 +168,7 @@ class Buyer:
         finally:
             for trial in trials:
                 trial.close()
-        places = self._assigned(cover, nodes, shapes)
+        places = self._assign(cover, nodes, shapes)
         places.nominated.update(placed)
         pods = [pod for pod in waiting if pod.key not in hopeless]
         return self._purchase(whole, pods, places, cover, hopeless)
@@ -204,7 +204,7 @@ class Buyer:
         cover = Search(supplies, counts, self._go_on).run()
         return cover, demand.shapes, hopeless
 
-    def _assigned(self, cover: Cover, nodes: Sequence[_Node], shapes: Sequence[Sequence[Unit]]) -> _Places:
+    def _assign(self, cover: Cover, nodes: Sequence[_Node], shapes: Sequence[Sequence[Unit]]) -> _Places:
         """Assign names to the cover's nodes, and units to its fills."""
         places = _Places()
         next_unit = [0] * len(shapes)
@@ -231,12 +231,12 @@ class Buyer:
     ) -> Purchase:
         bought = [node for node in places.nodes if node.type is not None]
         nominated = False
-        found, refused = self._tried(whole, bought, pods, {})
+        found, refused = self._try(whole, bought, pods, {})
         if refused:
             nominated = True
-            found, refused = self._tried(whole, bought, pods, places.nominated)
+            found, refused = self._try(whole, bought, pods, places.nominated)
         if refused:
-            bought, found, refused = self._repaired(whole, bought, pods, places.nominated, (found, refused))
+            bought, found, refused = self._repair(whole, bought, pods, places.nominated, (found, refused))
         cost = sum(node.type.price for node in bought if node.type is not None)
         every = {**refused, **hopeless}
         bound = min(cover.bound, cost)
@@ -259,7 +259,7 @@ class Buyer:
             complete=not interrupted,
         )
 
-    def _repaired(
+    def _repair(
         self,
         whole: Simulation,
         bought: list[_Node],
@@ -275,7 +275,7 @@ class Buyer:
                 if type_.limit is not None and sum(n.type is type_ for n in bought) >= type_.limit:
                     continue
                 more = [*bought, self._another(type_)]
-                tried = self._tried(whole, more, pods, nominated)
+                tried = self._try(whole, more, pods, nominated)
                 if len(tried[1]) < len(refused):
                     better = more, *tried
                     break
@@ -286,7 +286,7 @@ class Buyer:
                 break
         return bought, found, refused
 
-    def _tried(
+    def _try(
         self, whole: Simulation, bought: Sequence[_Node], pods: Sequence[Pod], nominated: dict[str, str]
     ) -> tuple[dict[str, PodPlace], dict[str, str]]:
         """Return the places that the scheduler chooses, and the reasons of pods without a place."""

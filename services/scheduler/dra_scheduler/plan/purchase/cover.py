@@ -82,10 +82,10 @@ class Search:
     def run(self) -> Cover:
         """Return the best cover that is found in time."""
         try:
-            shares = self._relaxed()
+            shares = self._solve_relaxation()
         except Stopped:
             self.over, shares = True, {}
-        self._offer(self._rounded(shares))
+        self._offer(self._round_solution(shares))
         if not self.over:
             try:
                 self._search()
@@ -98,7 +98,7 @@ class Search:
     # The linear program. The variables of its dual are the values of a unit of each shape and of a limited
     # supply.
 
-    def _relaxed(self) -> dict[Pick, float]:
+    def _solve_relaxation(self) -> dict[Pick, float]:
         demand = self._demand
         for index, supply in enumerate(self._supplies):
             for shape, wanted in enumerate(demand):
@@ -167,19 +167,19 @@ class Search:
 
     # Covers
 
-    def _rounded(self, shares: dict[Pick, float]) -> Iterator[tuple[Pick, ...]]:
+    def _round_solution(self, shares: dict[Pick, float]) -> Iterator[tuple[Pick, ...]]:
         """Yield covers from the linear program's whole nodes plus the missing part, and from each supply alone."""
         whole: list[Pick] = []
         for pick, share in shares.items():
             whole += [pick] * math.floor(share + _TINY)
-        yield tuple(self._completed(whole, range(len(self._supplies))))
+        yield tuple(self._complete(whole, range(len(self._supplies))))
         if whole:
             yield (*whole, *self._rest(whole))
-        yield tuple(self._completed([], range(len(self._supplies))))
+        yield tuple(self._complete([], range(len(self._supplies))))
         free = [index for index, supply in enumerate(self._supplies) if not supply.price]
         for index, supply in enumerate(self._supplies):
             if supply.price:
-                yield tuple(self._completed([], [*free, index]))
+                yield tuple(self._complete([], [*free, index]))
 
     def _rest(self, whole: Sequence[Pick]) -> tuple[Pick, ...]:
         """Return the best cover of the remaining demand that a short search finds."""
@@ -202,7 +202,7 @@ class Search:
         ]
         return Search(supplies, left, go_on).run().picks if any(left) else ()
 
-    def _completed(self, picks: Sequence[Pick], supplies: Sequence[int]) -> list[Pick]:
+    def _complete(self, picks: Sequence[Pick], supplies: Sequence[int]) -> list[Pick]:
         chosen, left = [], self._demand
         for index, fill in picks:
             fill = tuple(map(min, fill, left))

@@ -35,16 +35,16 @@ def with_daemons(
     sets = list(objects.of(DAEMON_SETS).values())
     if not sets:
         return node
-    kept = _placed(sets, node, surroundings, new())
+    kept = _sets_for_node(sets, node, surroundings, new())
 
-    def made(name: str) -> Iterator[tuple[Resource[Any], Object]]:
+    def make_node(name: str) -> Iterator[tuple[Resource[Any], Object]]:
         yield from node(name)
         yield from ((PODS, _pod(each, name, bound=True)) for each in kept)
 
-    return made
+    return make_node
 
 
-def _placed(
+def _sets_for_node(
     sets: Iterable[DaemonSet], node: Makes, surroundings: Objects, world: Simulation
 ) -> list[DaemonSet]:
     try:

@@ -32,7 +32,7 @@ class Fills:
         """True if the node can take these units."""
         if counts in self._good:
             return True
-        if counts in self._bad or not all(left >= 0 for left in self._left(counts)):
+        if counts in self._bad or not all(left >= 0 for left in self._remaining_room(counts)):
             return False
         if any(_covers(known, counts) for known in self._good):
             return True
@@ -58,7 +58,7 @@ class Fills:
                 best_value, best = value, counts
             if position == len(order):
                 return
-            if value + self.bound(values, most, counts, order[position:]) <= best_value + _TINY:
+            if value + self.upper_bound(values, most, counts, order[position:]) <= best_value + _TINY:
                 return
             shape = order[position]
             for count in range(self._more(counts, shape, most[shape]), -1, -1):
@@ -67,13 +67,13 @@ class Fills:
         search(0, best, 0.0)
         return best_value, best
 
-    def bound(
+    def upper_bound(
         self, values: Sequence[float], most: Counts, counts: Counts, shapes: Sequence[int] | None = None
     ) -> float:
         """Return the maximum value of further units of these shapes, considering only the node's resources."""
         chosen = [s for s in (range(len(most)) if shapes is None else shapes) if values[s] > 0 and most[s]]
         bound = sum(values[s] * most[s] for s in chosen)
-        for resource, left in enumerate(self._left(counts)):
+        for resource, left in enumerate(self._remaining_room(counts)):
             if all(self._needs[s][resource] for s in chosen) and chosen:
                 densest = max(values[s] / self._needs[s][resource] for s in chosen)
                 bound = min(bound, max(0, left) * densest)
@@ -106,7 +106,7 @@ class Fills:
         known = self._largest.get((counts, shape))
         if known is not None and known < most:
             return known
-        for resource, left in enumerate(self._left(counts)):
+        for resource, left in enumerate(self._remaining_room(counts)):
             if self._needs[shape][resource]:
                 most = min(most, max(0, left) // self._needs[shape][resource])
         low, high = 0, most
@@ -120,7 +120,7 @@ class Fills:
             self._largest[counts, shape] = low
         return low
 
-    def _left(self, counts: Counts) -> list[int]:
+    def _remaining_room(self, counts: Counts) -> list[int]:
         taken = [(count, needs) for count, needs in zip(counts, self._needs, strict=True) if count]
         return [
             room - sum(count * needs[resource] for count, needs in taken)

@@ -33,10 +33,10 @@ def maximize(
     # Numbers below width are variables, the others are slack variables of rows.
     outside, inside = list(range(width)), [width + index for index in range(len(rows))]
     for step in range(100 * (width + len(rows)) + 100):
-        column = _entering(costs, width, best=step < _MANY_STEPS)
+        column = _choose_entering(costs, width, best=step < _MANY_STEPS)
         if column is None:
             break
-        row = _leaving(table, column)
+        row = _choose_leaving(table, column)
         if row is None:
             return None
         _exchange(table, costs, row, column)
@@ -51,14 +51,14 @@ def maximize(
     return Solution(tuple(values), tuple(worth))
 
 
-def _entering(costs: Sequence[float], width: int, *, best: bool) -> int | None:
+def _choose_entering(costs: Sequence[float], width: int, *, best: bool) -> int | None:
     if best:
         column = min(range(width), key=costs.__getitem__, default=None)
         return column if column is not None and costs[column] < -_TINY else None
     return next((column for column in range(width) if costs[column] < -_TINY), None)
 
 
-def _leaving(table: Sequence[Sequence[float]], column: int) -> int | None:
+def _choose_leaving(table: Sequence[Sequence[float]], column: int) -> int | None:
     ratios = [(row[-1] / row[column], index) for index, row in enumerate(table) if row[column] > _TINY]
     return min(ratios)[1] if ratios else None
 

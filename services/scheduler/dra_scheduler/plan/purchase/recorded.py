@@ -23,7 +23,7 @@ class RecordedNode:
         self._node = node
         self._slices = list(slices)
 
-    def made(self, name: str) -> Iterator[Typed]:
+    def make(self, name: str) -> Iterator[Typed]:
         """Yield a node with that name, and its slices."""
         old = self._node
         labels = old.metadata.labels | {"kubernetes.io/hostname": name}

@@ -55,7 +55,7 @@ class OneNode:
             for unit in units[:count]
             for pod in unit.pods
         ]
-        return self._placed(pods) or (sum(map(bool, counts)) > 1 and self._placed(pods[::-1]))
+        return self._can_place(pods) or (sum(map(bool, counts)) > 1 and self._can_place(pods[::-1]))
 
     def refusal(self, pod: Pod) -> str:
         """Return the scheduler's message for a pod that the node does not take."""
@@ -65,7 +65,7 @@ class OneNode:
             world.settle()
             return world.message(pod.key, "")
 
-    def _placed(self, pods: Iterable[Pod]) -> bool:
+    def _can_place(self, pods: Iterable[Pod]) -> bool:
         world = self._simulation()
         with world.trial():
             keys = []

@@ -48,10 +48,10 @@ class Demand:
         self._groups = objects.of(POD_GROUPS)
         self._users: dict[str, int] = {}
         for pod in pods:
-            for claim in self._shared(pod):
+            for claim in self._shared_names(pod):
                 self._users[claim] = self._users.get(claim, 0) + 1
         shapes: dict[Hashable, list[Unit]] = {}
-        for members in _joined(pods, self._shared):
+        for members in _join(pods, self._shared_names):
             unit = Unit(tuple(members), self._needs(members))
             shapes.setdefault(tuple(map(self._sign, members)), []).append(unit)
         # Units by shape, the largest first.
@@ -92,7 +92,7 @@ class Demand:
         name = pod_group_name(pod)
         return None if name is None else self._groups.get(f"{pod.metadata.namespace}/{name}")
 
-    def _shared(self, pod: Pod) -> Iterable[str]:
+    def _shared_names(self, pod: Pod) -> Iterable[str]:
         """Yield the names that the pod may share with others: claims, and its group if that has claims."""
         space = pod.metadata.namespace
         for entry in pod.spec.resource_claims:
@@ -118,7 +118,7 @@ class Demand:
             name = entry.resource_claim_name
             own = name is not None and self._users.get(f"{meta.namespace}/{name}") == 1
             claim = self._claims.get(f"{meta.namespace}/{name}") if own else None
-            if claim is not None and not _taken(claim):
+            if claim is not None and not _is_taken(claim):
                 entry = _replace(entry, resource_claim_name=msgspec.json.encode(claim.spec).decode())
             claims.append(entry)
         spec = _replace(spec, resource_claims=tuple(claims), hostname="", node_name="")
@@ -148,7 +148,7 @@ class Demand:
         return needs
 
 
-def _taken(claim: ResourceClaim) -> bool:
+def _is_taken(claim: ResourceClaim) -> bool:
     return claim.status.allocation is not None or bool(claim.status.reserved_for)
 
 
@@ -165,7 +165,7 @@ def _devices(requests: Iterable[DeviceRequest]) -> int:
     return total
 
 
-def _joined(pods: Sequence[Pod], shared: Callable[[Pod], Iterable[str]]) -> list[list[Pod]]:
+def _join(pods: Sequence[Pod], shared: Callable[[Pod], Iterable[str]]) -> list[list[Pod]]:
     """Group the pods that share something, directly or through others."""
     group_of: dict[str, list[Pod]] = {}
     groups: dict[int, list[Pod]] = {}

@@ -17,7 +17,7 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, Resource
 from dra_shared.api.scheduling import PodGroup
 
-from dra_scheduler.plan.copies import copied
+from dra_scheduler.plan.copies import copy_pods
 from dra_scheduler.plan.replaying.answer import Course, Starved, Waits
 from dra_scheduler.plan.replaying.weights import Weights
 from dra_scheduler.plan.simulation import Simulation
@@ -83,18 +83,18 @@ class Replayer:
             Stopped: it was interrupted.
         """
         world = self._world
-        world.client.on_bound = self._bound
+        world.client.on_bound = self._record_binding
         release = world.client.on_pod_gone
 
-        def gone(pod: Pod) -> None:
-            self._gone(pod)
+        def handle_deletion(pod: Pod) -> None:
+            self._record_deletion(pod)
             release(pod)
 
-        world.client.on_pod_gone = gone
+        world.client.on_pod_gone = handle_deletion
         for resource, obj in self._timeline.others:
             world.create_other(resource, obj)
         world.settle()
-        started = world.elapsed
+        started = world.elapsed_seconds
         self._counted_to = self._last = started
         self._in_use = sum(map(self._weights.of, world.client.objects(RESOURCE_CLAIMS)))
         for group in self._timeline.groups:
@@ -104,10 +104,10 @@ class Replayer:
         while self._events:
             world.settle(self._next)
             world.pass_until(self._next())
-            now = world.elapsed
+            now = world.elapsed_seconds
             while self._events and self._events[0][0] <= now:
                 heapq.heappop(self._events)[2]()
-            world.settle(lambda: world.elapsed)
+            world.settle(lambda: world.elapsed_seconds)
         world.settle()
         self._count_use()
         return self._course(name, started, starved_after)
@@ -119,8 +119,8 @@ class Replayer:
         heapq.heappush(self._events, (moment, next(self._numbers), action))
 
     def _arrive(self, arrival: Arrival) -> None:
-        _, (pod,) = copied(self._world, (arrival.pod,), (), "")
-        self._accounts[pod.key] = _Account(arrival, self._world.elapsed)
+        _, (pod,) = copy_pods(self._world, (arrival.pod,), (), "")
+        self._accounts[pod.key] = _Account(arrival, self._world.elapsed_seconds)
         self._create(pod)
         self._progress(len(self._accounts))
 
@@ -135,11 +135,11 @@ class Replayer:
         for pod in refused:
             self._create(pod)
 
-    def _bound(self, pod: Pod) -> None:
+    def _record_binding(self, pod: Pod) -> None:
         account = self._accounts.get(pod.key)
         if account is None:
             return
-        now = self._world.elapsed
+        now = self._world.elapsed_seconds
         account.placed = now if account.placed is None else account.placed
         account.since = now
         self._count_use()
@@ -155,9 +155,9 @@ class Replayer:
             self._world.remove(PODS, key)
             self._leaving = ""
             self._create_refused()
-            self._last = self._world.elapsed
+            self._last = self._world.elapsed_seconds
 
-    def _gone(self, pod: Pod) -> None:
+    def _record_deletion(self, pod: Pod) -> None:
         account = self._accounts.get(pod.key)
         if account is None:
             return
@@ -167,7 +167,7 @@ class Replayer:
         if pod.key != self._leaving:
             # The pod was preempted. Its controller recreates it, here under the same name.
             self._restarts += 1
-            self._at(self._world.elapsed, lambda: self._come_again(pod))
+            self._at(self._world.elapsed_seconds, lambda: self._come_again(pod))
 
     def _come_again(self, pod: Pod) -> None:
         meta = _replace(pod.metadata, uid=self._world.client.new_uid(), deletion_timestamp=None)
@@ -185,7 +185,7 @@ class Replayer:
         return total
 
     def _count_use(self) -> None:
-        now = self._world.elapsed
+        now = self._world.elapsed_seconds
         self._used += self._in_use * (now - self._counted_to)
         self._counted_to = now
 

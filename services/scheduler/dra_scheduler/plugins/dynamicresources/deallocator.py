@@ -30,7 +30,7 @@ class Deallocator:
         self._taken: dict[str, ResourceClaim] = {}
         self.on_loss: Callable[[Pod, ResourceClaim], object] = lambda pod, claim: None
 
-    async def bound(self, pod: Pod) -> Pod | None:
+    async def find_bound(self, pod: Pod) -> Pod | None:
         """Return the current pod if any scheduler has bound it, or None.
 
         Raises:
@@ -53,7 +53,7 @@ class Deallocator:
             ApiError, httpx.HTTPError, OSError, TimeoutError: a request failed.
             Conflict: ``claim`` is out of date.
         """
-        if not restoring and await self.bound(pod) is not None:
+        if not restoring and await self.find_bound(pod) is not None:
             return claim
         updated = await self._client.update(
             RESOURCE_CLAIMS,
@@ -62,12 +62,12 @@ class Deallocator:
         )
         if not restoring:
             self._remember(pod.metadata.uid, updated)
-            newest = await self.bound(pod)
+            newest = await self.find_bound(pod)
             if newest is not None:
-                self.placed(newest)
+                self.handle_placed(newest)
         return updated
 
-    def placed(self, pod: Pod) -> None:
+    def handle_placed(self, pod: Pod) -> None:
         """Call ``on_loss`` if the pod, which any scheduler has bound, lost devices here."""
         claim = self._taken.pop(pod.metadata.uid, None)
         if claim is not None:

@@ -14,30 +14,30 @@ def pre_queueing(version: Version) -> tuple[Keys, Keys]:
     Upstream does this behind the gate SchedulerPreQueueingHints, and otherwise calls the hint for each
     waiting pod. The outcome is the same, so this does not depend on the gate here.
     """
-    return interested_in, special if version < V1_37 else freed
+    return interested_in, interested_in_deletion if version < V1_37 else interested_in_freed
 
 
 def interested_in(event: Event) -> tuple[str, ...] | None:
     """Return the claim that a pod must refer to for the event to matter, or None if it matters to every pod."""
-    return None if deallocated(event.old, event.new) else (event.new.key,)
+    return None if was_deallocated(event.old, event.new) else (event.new.key,)
 
 
-def deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
+def was_deallocated(old: ResourceClaim | None, new: ResourceClaim) -> bool:
     """True if the change freed devices."""
     return old is not None and old.status.allocation is not None and new.status.allocation is None
 
 
-def special(event: Event) -> tuple[str, ...] | None:
+def interested_in_deletion(event: Event) -> tuple[str, ...] | None:
     """Return the pods interested in a deleted claim until 1.36: only claims for extended resources matter."""
     return None if event.old.metadata.annotations.get(EXTENDED_RESOURCE_ANNOTATION) == "true" else ()
 
 
-def freed(event: Event) -> tuple[str, ...] | None:
+def interested_in_freed(event: Event) -> tuple[str, ...] | None:
     """Return the pods interested in a deleted claim since 1.37: claims that had devices matter as well."""
-    return None if event.old.status.allocation is not None else special(event)
+    return None if event.old.status.allocation is not None else interested_in_deletion(event)
 
 
-def out_of_the_way(pod: Pod, claim: ResourceClaim) -> bool:
+def was_blocking(pod: Pod, claim: ResourceClaim) -> bool:
     """True if a deleted claim for extended resources blocked the pod: it was its own, or had devices.
 
     The scheduler deletes its claims for extended resources without deallocating them if the pod could not be
@@ -47,9 +47,9 @@ def out_of_the_way(pod: Pod, claim: ResourceClaim) -> bool:
     return claim.status.allocation is not None or (owner is not None and owner.uid == pod.metadata.uid)
 
 
-def worth_a_try(old: ResourceClaim | None, new: ResourceClaim, used_by_pod: bool) -> bool:
+def is_worth_retry(old: ResourceClaim | None, new: ResourceClaim, used_by_pod: bool) -> bool:
     """True if a claim that was added or changed may make the pod schedulable."""
-    if deallocated(old, new):
+    if was_deallocated(old, new):
         return True
     if not used_by_pod:
         return False

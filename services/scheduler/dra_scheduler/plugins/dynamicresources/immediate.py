@@ -38,7 +38,7 @@ class ImmediateClaims:
         self._clock = clock
         self._there = asyncio.Event()
 
-    def noticed(self, claim: ResourceClaim) -> None:
+    def notice(self, claim: ResourceClaim) -> None:
         """Wake the allocation if the claim waits for devices."""
         if _waits(claim):
             self._there.set()

@@ -65,7 +65,7 @@ class Takers:
     def __bool__(self) -> bool:
         return bool(self._names)
 
-    def changed(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
+    def track(self, old: ResourceSlice | None, new: ResourceSlice | None) -> None:
         """Track a slice that was added, changed or deleted."""
         if old is not None:
             self._names.discard(old.metadata.name)
@@ -150,7 +150,7 @@ class _Taken:
         for resource, mapping in sorted(device.node_allocatable_resource_mappings.items()):
             about = f"NodeAllocatableResourceMappings for resource {resource}"
             key, factor = mapping.capacity_key, mapping.allocation_multiplier
-            consumed = _consumed(result, key, where, about) if key else None
+            consumed = _consumed_capacity(result, key, where, about) if key else None
             if not key:
                 _sum(self.resources, resource, None if factor is None else Quantity.parse(factor))
             elif consumed is not None:
@@ -159,7 +159,7 @@ class _Taken:
         for resource, entry in sorted(device.node_allocatable_resources.items()):
             if entry.mapping is not None:
                 about = f"NodeAllocatableResources for resource {resource}"
-                _sum(self.mapped, resource, _mapped(result, entry.mapping, where, about))
+                _sum(self.mapped, resource, _mapped_amount(result, entry.mapping, where, about))
             if entry.overhead is not None:
                 known = self.overhead.get(resource, NodeAllocatableOverheadResources(name=resource))
                 self.overhead[resource] = NodeAllocatableOverheadResources(
@@ -169,7 +169,9 @@ class _Taken:
                 )
 
 
-def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about: str) -> Quantity | None:
+def _consumed_capacity(
+    result: DeviceRequestAllocationResult, key: str, where: str, about: str
+) -> Quantity | None:
     """Return the consumption of the capacity ``key``, or None if the allocation does not list it."""
     if not result.consumed_capacity:
         raise NeedsUnknown(f"{where}: ConsumedCapacity is nil, but Capacity key '{key}' is set in {about}")
@@ -177,13 +179,13 @@ def _consumed(result: DeviceRequestAllocationResult, key: str, where: str, about
     return None if consumed is None else Quantity.parse(consumed)
 
 
-def _mapped(
+def _mapped_amount(
     result: DeviceRequestAllocationResult, mapping: NodeAllocatableMapping, where: str, about: str
 ) -> Quantity | None:
     """Return the exact amount that a device represents since 1.37, in the format of its capacity."""
     if not mapping.capacity_key:
         return None if mapping.device_multiplier is None else Quantity.parse(mapping.device_multiplier)
-    consumed = _consumed(result, mapping.capacity_key, where, about)
+    consumed = _consumed_capacity(result, mapping.capacity_key, where, about)
     if consumed is None or mapping.capacity_multiplier is None:
         return consumed
     factor = Quantity.parse(mapping.capacity_multiplier)

@@ -80,18 +80,18 @@ class NodeFilter:
         self._takes = functools.partial(takes_from_node, since_1_37=self._mapping_since_1_37)
         self._takers = Takers(since_1_37=self._mapping_since_1_37)
         if self._node_allocatable:
-            manager.slices.add_listener(self._takers.changed)
+            manager.slices.add_listener(self._takers.track)
         self._with_groups = gates.enabled("DRAWorkloadResourceClaims")
         self._skips_operations = gates.enabled(_SKIPS)
 
-    def is_pods_own(self) -> bool:
+    def is_specific_to_pod(self) -> bool:
         """True if verdicts are not shared between pods, because node resources depend on the pod's names for claims."""
         return bool(self._takers)
 
     def check(self, state: CycleState, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> Status | None:
         """Check that all claims are available on the node or can be allocated there."""
         memory.shared.allocations.pop(node.name, None)
-        extended = self._extended(memory, pod, node)
+        extended = self._extended_requests(memory, pod, node)
         if isinstance(extended, Status):
             return extended
         requests, mappings = extended
@@ -169,7 +169,7 @@ class NodeFilter:
         if not others or is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
             return None
         why = "has a mapped device and cannot" if self._mapping_since_1_37 else "cannot"
-        return _shared(claim, why)
+        return _reject_shared(claim, why)
 
     def _check_pending(self, claim: ResourceClaim, pending: AllocationResult) -> Status | None:
         """Reject such a claim that is being allocated for another pod of the group."""
@@ -177,10 +177,10 @@ class NodeFilter:
             return None
         if not any(map(is_mapped, self._devices(pending))):
             return None
-        return _shared(claim, "has a mapped device and cannot")
+        return _reject_shared(claim, "has a mapped device and cannot")
 
-    def _extended(self, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> _Extended | Status:
-        claim = memory.claims.extended
+    def _extended_requests(self, memory: AttemptMemory, pod: Pod, node: NodeInfo) -> _Extended | Status:
+        claim = memory.claims.extended_claim
         if claim is None:
             return None, ()
         if claim.spec.devices.requests or not is_in_memory(claim):
@@ -213,8 +213,8 @@ class NodeFilter:
         assert node.node is not None
         wanted = [
             (index, claim)
-            for index, claim in memory.claims.unallocated()
-            if claim is not memory.claims.extended or requests is not None
+            for index, claim in memory.claims.iter_unallocated()
+            if claim is not memory.claims.extended_claim or requests is not None
         ]
         fresh = [index for index, _ in wanted if memory.infos[index].allocation is None]
         check = self._checker(state, memory, node.name)
@@ -274,7 +274,7 @@ class NodeFilter:
             return self._search(memory, node, fresh, requests, check_time, None)
         except _TooSlowError:
             pass
-        detached, stamp = self._manager.detached(name), allocator.stamp(name)
+        detached, stamp = self._manager.copy_for_node(name), allocator.stamp(name)
         claims = self._own(memory, fresh, requests)
 
         def work() -> None:
@@ -360,11 +360,11 @@ class NodeFilter:
         fresh = iter(results)
         allocations = []
         for index, claim in enumerate(memory.claims):
-            if claim is memory.claims.extended and requests is None:
+            if claim is memory.claims.extended_claim and requests is None:
                 continue
             allocation = claim.status.allocation or next(fresh)
             if any(map(self._takes, self._devices(allocation))):
-                allocations.append((claim, allocation, _called(pod, index)))
+                allocations.append((claim, allocation, _name_in_pod(pod, index)))
         if not allocations:
             return ()
         try:
@@ -382,7 +382,7 @@ def with_requests(claim: ResourceClaim, requests: tuple[DeviceRequest, ...]) -> 
     return msgspec.structs.replace(claim, spec=msgspec.structs.replace(claim.spec, devices=devices))
 
 
-def _called(pod: Pod, index: int) -> str:
+def _name_in_pod(pod: Pod, index: int) -> str:
     """Return the name by which the pod's containers refer to its claim with that index."""
     names = []
     for entry in pod.spec.resource_claims:
@@ -394,6 +394,6 @@ def _called(pod: Pod, index: int) -> str:
     return names[index] if index < len(names) else ""
 
 
-def _shared(claim: ResourceClaim, why: str) -> Status:
+def _reject_shared(claim: ResourceClaim, why: str) -> Status:
     name = claim.metadata.name
     return unresolvable(f"node allocatable resource claim {name} {why} be shared across pods")

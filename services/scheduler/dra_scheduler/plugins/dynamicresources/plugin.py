@@ -34,9 +34,9 @@ from dra_scheduler.framework.status import SKIP, Status, error, unresolvable, un
 from dra_scheduler.plugins.dynamicresources.deallocator import Deallocator
 from dra_scheduler.plugins.dynamicresources.extended import in_memory_claim
 from dra_scheduler.plugins.dynamicresources.hints import (
-    out_of_the_way,
+    is_worth_retry,
     pre_queueing,
-    worth_a_try,
+    was_blocking,
 )
 from dra_scheduler.plugins.dynamicresources.memory import (
     AttemptMemory,
@@ -129,18 +129,18 @@ class DynamicResources:
 
     def schedulable_after_claim_change(self, pod: Pod, event: Event) -> bool:
         """Decide whether a change of a claim is worth another attempt (queueing hint)."""
-        if not worth_a_try(event.old, event.new, used_by_pod=True):
+        if not is_worth_retry(event.old, event.new, used_by_pod=True):
             # The change does not matter to any pod, so skip the lookup of the pod's claims.
             return False
         try:
             used = any(claim.metadata.uid == event.new.metadata.uid for claim in self._pod_claims(pod))
         except (ClaimReferenceError, LookupError):
             return False
-        return worth_a_try(event.old, event.new, used)
+        return is_worth_retry(event.old, event.new, used)
 
     def schedulable_after_claim_deletion(self, pod: Pod, event: Event) -> bool:
         """Decide whether a deletion of a claim is worth another attempt. Until 1.36 upstream has no such hint."""
-        return out_of_the_way(pod, event.old)
+        return was_blocking(pod, event.old)
 
     def schedulable_after_pod_change(self, pod: Pod, event: Event) -> bool:
         """Decide whether a change of the pod is worth another attempt. Its claims may have been created."""
@@ -152,7 +152,7 @@ class DynamicResources:
         """Sign the pod: pods are equivalent if their claims have equal specs and none is allocated."""
         if not pod.spec.resource_claims and not self._asks_for_extended(pod):
             return ()
-        if self._nodes.is_pods_own():
+        if self._nodes.is_specific_to_pod():
             return None
         try:
             claims = self._pod_claims(pod)
@@ -230,7 +230,7 @@ class DynamicResources:
         if memory is None:
             # Upstream's error if another plugin's PreFilter rejected the pod.
             return None, error("not found")
-        return None, await self._release.one_claim(memory, pod)
+        return None, await self._release.deallocate_one(memory, pod)
 
     async def group_post_filter(self, attempt: GroupAttempt) -> tuple[Mapping[str, str], Status]:
         """Deallocate claims of the group and its pods that rejected nodes. As upstream, trees are skipped."""
@@ -239,7 +239,7 @@ class DynamicResources:
             return {}, unschedulable()
         waiting = {pod.metadata.uid for pod in attempt.pods}
         attempts = [one for uid, one in group.attempts.items() if uid in waiting]
-        return {}, await self._release.claims_of_group(attempts)
+        return {}, await self._release.deallocate_for_group(attempts)
 
     def pre_score(self, state: CycleState, pod: Pod) -> Status | None:
         memory = state.read(self.name, AttemptMemory)
@@ -269,19 +269,19 @@ class DynamicResources:
         memory = state.read(self.name, AttemptMemory)
         if memory is None or not memory.claims:
             return None
-        wanted = list(memory.claims.unallocated())
+        wanted = list(memory.claims.iter_unallocated())
         found = memory.shared.allocations.get(node_name)
         if not wanted:
             # PreBind needs the node resources of claims that are already allocated.
             memory.reserved = found
             return None
         if found is None or not found.results:
-            if all(claim is memory.claims.extended for _, claim in wanted):
+            if all(claim is memory.claims.extended_claim for _, claim in wanted):
                 return None  # the node's device plugin provides the extended resources
             return error("claim allocation not found for node")
         memory.reserved = found
         if found.requests is None:
-            wanted = [(index, claim) for index, claim in wanted if claim is not memory.claims.extended]
+            wanted = [(index, claim) for index, claim in wanted if claim is not memory.claims.extended_claim]
         if len(found.results) != len(wanted):
             return error(
                 f"internal error, have {len(found.results)} allocations, {len(wanted)} claims to allocate, "
@@ -290,7 +290,7 @@ class DynamicResources:
         group = self._group_memory(state)
         for (index, claim), allocation in zip(wanted, found.results, strict=True):
             memory.infos[index].allocation = allocation
-            if claim is memory.claims.extended and found.requests is not None:
+            if claim is memory.claims.extended_claim and found.requests is not None:
                 claim = with_requests(claim, found.requests)
             status = msgspec.structs.replace(claim.status, allocation=allocation)
             self._manager.claims.signal_pending(msgspec.structs.replace(with_finalizer(claim), status=status))
@@ -308,13 +308,13 @@ class DynamicResources:
     async def unreserve(self, state: CycleState, pod: Pod, node_name: str) -> None:
         memory = state.read(self.name, AttemptMemory)
         if memory is not None and memory.claims:
-            await self._release.all_claims(memory, self._group_memory(state), pod)
+            await self._release.release_all(memory, self._group_memory(state), pod)
 
     def forget(self, state: CycleState) -> None:
         """Undo the pending allocations of a trial."""
         memory = state.read(self.name, AttemptMemory)
         if memory is not None and memory.reserved is not None:
-            self._release.pending_claims(memory, self._group_memory(state))
+            self._release.forget_pending(memory, self._group_memory(state))
 
     # The binding cycle
 

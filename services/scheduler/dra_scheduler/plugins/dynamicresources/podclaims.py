@@ -49,7 +49,7 @@ class PodClaims:
         return tuple(self._claims[: self._users])
 
     @property
-    def extended(self) -> ResourceClaim | None:
+    def extended_claim(self) -> ResourceClaim | None:
         """The claim for extended resources, or None."""
         return self._claims[self._users] if len(self._claims) > self._users else None
 
@@ -58,7 +58,7 @@ class PodClaims:
         """The index of the claim for extended resources, or -1."""
         return self._users if len(self._claims) > self._users else -1
 
-    def unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
+    def iter_unallocated(self) -> Iterator[tuple[int, ResourceClaim]]:
         """Return the claims without a stored allocation, each with its index."""
         return ((index, claim) for index, claim in enumerate(self._claims) if claim.status.allocation is None)
 

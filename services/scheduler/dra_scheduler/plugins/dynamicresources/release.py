@@ -51,7 +51,7 @@ class Release:
         self._with_groups = with_groups
         self._unreserves_groups = unreserves_groups
 
-    async def one_claim(self, memory: AttemptMemory, pod: Pod) -> Status:
+    async def deallocate_one(self, memory: AttemptMemory, pod: Pod) -> Status:
         """Deallocate one claim that rejected nodes and that no other pod needs.
 
         A new allocation may have devices that suit the pod better. The event of the claim's change retries
@@ -59,7 +59,7 @@ class Release:
         """
         if not memory.claims:
             return unschedulable("no new claims to deallocate")
-        extended = memory.claims.extended
+        extended = memory.claims.extended_claim
         for index in sorted(memory.unavailable):
             claim = memory.claims[index]
             reserved = claim.status.reserved_for
@@ -80,20 +80,20 @@ class Release:
 
     async def _for_group(self, memory: AttemptMemory, pod: Pod) -> Status | None:
         group, key = self._groups.of(pod), group_key(pod)
-        if not self._with_groups or group is None or key is None or self._groups.placed(key):
+        if not self._with_groups or group is None or key is None or self._groups.count_placed(key):
             return None
         for index in sorted(memory.unavailable):
             claim = memory.claims[index]
             if _reserved_only_for(claim, group):
                 try:
-                    if await self._deallocator.bound(pod) is None:
+                    if await self._deallocator.find_bound(pod) is None:
                         await self._unreserve(claim, group.metadata.uid)
                 except REQUEST_ERRORS as failure:
                     return error(failure)
                 return unresolvable("ResourceClaim unreserved for PodGroup")
         return None
 
-    async def claims_of_group(self, attempts: Iterable[tuple[Pod, AttemptMemory]]) -> Status:
+    async def deallocate_for_group(self, attempts: Iterable[tuple[Pod, AttemptMemory]]) -> Status:
         """Deallocate the claims that rejected nodes and that only the group and its pods need.
 
         Claims that the group shares are kept while one of its pods has a node.
@@ -102,12 +102,12 @@ class Release:
         for pod, memory in attempts:
             own = {pod.metadata.uid}
             key, group = group_key(pod), self._groups.of(pod)
-            if key is not None and group is not None and not self._groups.placed(key):
+            if key is not None and group is not None and not self._groups.count_placed(key):
                 own.add(group.metadata.uid)
             for index in sorted(memory.unavailable):
                 claim = memory.claims[index]
                 taken = {consumer.uid for consumer in claim.status.reserved_for} - own
-                if claim is memory.claims.extended or taken or claim.metadata.uid in released:
+                if claim is memory.claims.extended_claim or taken or claim.metadata.uid in released:
                     continue
                 try:
                     await self._deallocator.deallocate(claim, pod)
@@ -116,7 +116,7 @@ class Release:
                 released.add(claim.metadata.uid)
         return unschedulable("deallocation of ResourceClaim completed") if released else unschedulable()
 
-    async def all_claims(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
+    async def release_all(self, memory: AttemptMemory, group: GroupMemory | None, pod: Pod) -> None:
         """Forget the pending allocations and reservations of a pod that is not going to be bound.
 
         Reservations for the pod's group are kept for its other pods.
@@ -131,21 +131,21 @@ class Release:
             if not consumer:
                 continue
             try:
-                if await self._deallocator.bound(pod) is None:
+                if await self._deallocator.find_bound(pod) is None:
                     await self._unreserve(claim, consumer)
             except REQUEST_ERRORS as failure:
                 # The next attempt for the pod will end here again.
                 _log.warning("claim not unreserved", claim=claim.key, pod=pod.key, error=str(failure))
-        await self._extended(memory, pod)
+        await self._release_extended(memory, pod)
         if memory.reserved is not None and memory.reserved.node_statuses:
             await self._store.clear_node_statuses(pod)
 
-    def pending_claims(self, memory: AttemptMemory, group: GroupMemory | None) -> None:
+    def forget_pending(self, memory: AttemptMemory, group: GroupMemory | None) -> None:
         """Forget the pending allocations of a pod that was only tried. None of them was stored."""
         for claim in memory.claims.user:
             if self._manager.claims.remove_pending(claim.metadata.uid, stored=False) and group is not None:
                 group.pending.discard(claim.metadata.uid)
-        if memory.claims.extended is not None:
+        if memory.claims.extended_claim is not None:
             self._manager.claims.remove_pending(memory.claims.initial_extended_uid, stored=False)
 
     def _consumer(self, memory: AttemptMemory, index: int, pod: Pod) -> str:
@@ -158,10 +158,10 @@ class Release:
         if not self._unreserves_groups or not is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
             return ""
         group = memory.claims.binding(index)
-        return group.uid if group is not None and not self._groups.others_placed(pod) else ""
+        return group.uid if group is not None and not self._groups.has_placed_others(pod) else ""
 
-    async def _extended(self, memory: AttemptMemory, pod: Pod) -> None:
-        claim = memory.claims.extended
+    async def _release_extended(self, memory: AttemptMemory, pod: Pod) -> None:
+        claim = memory.claims.extended_claim
         if claim is None:
             return
         if self._manager.claims.remove_pending(memory.claims.initial_extended_uid, stored=False):
@@ -175,7 +175,7 @@ class Release:
 
     async def _delete(self, claim: ResourceClaim, pod: Pod) -> None:
         """Delete the claim for the pod's extended resources, unless another scheduler has bound the pod with it."""
-        newest = await self._deallocator.bound(pod)
+        newest = await self._deallocator.find_bound(pod)
         used = newest.status.extended_resource_claim_status if newest is not None else None
         if used is None or used.resource_claim_name != claim.metadata.name:
             await self._store.delete(claim)

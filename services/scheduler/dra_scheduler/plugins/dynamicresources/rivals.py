@@ -70,7 +70,7 @@ class Rivals:
             claim = memory.claims[index]
             if is_in_memory(claim) or not _is_for_pod_alone(claim, info, pod):
                 continue
-            if not await self._echo(claim.key, info.stored):
+            if not await self._wait_for_echo(claim.key, info.stored):
                 return error(f"allocation of claim {claim.key} did not come back from the API server in time")
             if not self._is_current(claim):
                 return error(f"claim {claim.key} got deallocated elsewhere in the meantime")
@@ -85,7 +85,7 @@ class Rivals:
             return error(f"devices of claim {claim.key} were allocated for claim {rival} in the meantime")
         return None
 
-    async def _echo(self, key: str, version: int) -> bool:
+    async def _wait_for_echo(self, key: str, version: int) -> bool:
         """Wait until the informer has the claim as it was stored. Return False if it did not arrive in time."""
         tracker = self._manager.claims
         if tracker.known_version(key) >= version:
@@ -128,7 +128,7 @@ class Rivals:
         ``claim`` is the claim without its devices. It has to arrive through the informer before anything can
         be done.
         """
-        await self._echo(claim.key, revision(claim))
+        await self._wait_for_echo(claim.key, revision(claim))
         status: Status | None = None
         for _ in range(_RESTORE_TRIES):
             status = await self._restore_once(pod)

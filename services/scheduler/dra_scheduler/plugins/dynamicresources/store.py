@@ -99,7 +99,7 @@ class ClaimStore:
             for index, claim in enumerate(memory.claims):
                 if is_reserved_for_pod(pod, claim, pod_groups=self._with_groups):
                     continue
-                if claim is memory.claims.extended and memory.infos[index].allocation is None:
+                if claim is memory.claims.extended_claim and memory.infos[index].allocation is None:
                     continue  # a device plugin provides the extended resources
                 stored = False
                 try:
@@ -121,7 +121,7 @@ class ClaimStore:
     async def _bind_claim(self, memory: AttemptMemory, index: int, pod: Pod) -> ResourceClaim:
         claim = memory.claims[index]
         allocation = memory.infos[index].allocation
-        extended = claim is memory.claims.extended
+        extended = claim is memory.claims.extended_claim
         if extended and is_in_memory(claim):
             claim = await self._create_extended(memory, claim)
             # From here on Unreserve has to delete the real claim.
@@ -213,7 +213,7 @@ class ClaimStore:
                 if left <= 0:
                     _log.warning("the informer doesn't know the claim, going on", claim=claim.key)
                     return
-                await self._news((claim.key,), min(left, 1.0))
+                await self._wait_for_change((claim.key,), min(left, 1.0))
 
     async def _patch_extended_status(self, memory: AttemptMemory, pod: Pod, claim: ResourceClaim) -> None:
         mappings = memory.reserved.mappings if memory.reserved is not None else ()
@@ -236,7 +236,7 @@ class ClaimStore:
         assert memory.reserved is not None
         statuses = memory.reserved.node_statuses
         if self._names_are_real:
-            statuses = _with_real_names(statuses, memory.claims.extended)
+            statuses = _with_real_names(statuses, memory.claims.extended_claim)
         status = PodStatus(node_allocatable_resource_claim_statuses=statuses)
         try:
             await self._patch_pod(pod, {"status": status})
@@ -324,11 +324,13 @@ class ClaimStore:
             left = deadline - self._clock.monotonic()
             if left <= 0:
                 raise BindingTimeout("context deadline exceeded")
-            await self._news(tuple(claim.key for claim in memory.claims), min(left, _POLL_INTERVAL))
+            await self._wait_for_change(
+                tuple(claim.key for claim in memory.claims), min(left, _POLL_INTERVAL)
+            )
 
     def _all_ready(self, memory: AttemptMemory) -> bool:
         for index, claim in enumerate(memory.claims):
-            if claim is memory.claims.extended and is_in_memory(claim):
+            if claim is memory.claims.extended_claim and is_in_memory(claim):
                 continue
             latest = self._manager.claims.get(claim.metadata.namespace, claim.metadata.name)
             if latest is None:
@@ -340,7 +342,7 @@ class ClaimStore:
                 return False
         return True
 
-    async def _news(self, keys: tuple[str, ...], seconds: float) -> None:
+    async def _wait_for_change(self, keys: tuple[str, ...], seconds: float) -> None:
         """Return when one of the claims changes, or after that time."""
         changed = asyncio.Event()
         stops = [self._manager.claims.watch(key, changed.set) for key in keys]

@@ -66,7 +66,7 @@ class VolumeCommitter:
                     self._objects.volumes.assume(bound)
                 assumed.bindings.append((bound, claim))
             for claim in volumes.provisions:
-                selected = _annotated(claim, SELECTED_NODE, node_name)
+                selected = _annotate(claim, SELECTED_NODE, node_name)
                 self._objects.claims.assume(selected)
                 assumed.provisions.append(selected)
         except OutOfSync:
@@ -97,7 +97,7 @@ class VolumeCommitter:
                 left = deadline - self._clock.monotonic()
                 if left <= 0:
                     raise VolumeError("context deadline exceeded")
-                await wait_for(self._objects.changed(), min(left, _POLL_INTERVAL), self._clock)
+                await wait_for(self._objects.wait_for_change(), min(left, _POLL_INTERVAL), self._clock)
         except VolumeError as problem:
             raise VolumeError(f"binding volumes: {problem}") from problem
 
@@ -181,11 +181,11 @@ def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persist
         spec = msgspec.structs.replace(volume.spec, claim_ref=reference)
         bound = msgspec.structs.replace(volume, spec=spec)
     if not is_reserved_for(volume, claim) and _BOUND_BY_CONTROLLER not in volume.metadata.annotations:
-        bound = _annotated(bound, _BOUND_BY_CONTROLLER, "yes")
+        bound = _annotate(bound, _BOUND_BY_CONTROLLER, "yes")
     return bound
 
 
-def _annotated(obj: T, key: str, value: str) -> T:
+def _annotate(obj: T, key: str, value: str) -> T:
     meta = msgspec.structs.replace(obj.metadata, annotations={**obj.metadata.annotations, key: value})
     return msgspec.structs.replace(obj, metadata=meta)
 

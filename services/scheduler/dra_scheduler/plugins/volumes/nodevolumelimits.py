@@ -69,7 +69,7 @@ class NodeVolumeLimits:
             return None
         used = {volume for other in node.pods.values() for volume in self._volumes_of(other)}
         # An attached volume counts even if no pod uses it any more, also for a pod that wants this volume.
-        counts = Counter(driver for driver, _ in used | self._attached(node.name))
+        counts = Counter(driver for driver, _ in used | self._attached_volumes(node.name))
         for driver, more in Counter(driver for driver, _ in wanted - used).items():
             if driver in limits and counts[driver] + more > limits[driver]:
                 return unschedulable("node(s) exceed max volume count")
@@ -102,7 +102,7 @@ class NodeVolumeLimits:
         # No volume handle contains a space, so the placeholder is unique.
         return {(storage_class.provisioner, f"to be made for {claim.key}")}
 
-    def _attached(self, node_name: str) -> set[_VolumeId]:
+    def _attached_volumes(self, node_name: str) -> set[_VolumeId]:
         found: set[_VolumeId] = set()
         for attachment in self._objects.attachments_on(node_name):
             volume = self._objects.volumes.observed.get(attachment.spec.source.persistent_volume_name or "")

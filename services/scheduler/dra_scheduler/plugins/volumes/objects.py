@@ -128,11 +128,11 @@ class VolumeObjects:
             self._listen(resource, kind)
 
     @property
-    def synced(self) -> bool:
+    def is_synced(self) -> bool:
         """True if all objects are known."""
         return self._synced
 
-    async def known(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
+    async def sync(self, spawn: Callable[[Coroutine[Any, Any, None]], object]) -> None:
         """Return when all objects are known. ``spawn`` keeps the informers running."""
         if not self._started:
             self._started = True
@@ -140,7 +140,7 @@ class VolumeObjects:
         await self._informers.synced()
         self._synced = True
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Return when an object changes."""
         await self._changed.wait()
 

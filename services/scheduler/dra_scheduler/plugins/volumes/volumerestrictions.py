@@ -57,14 +57,14 @@ class VolumeRestrictions:
                 return None, unresolvable(f'persistentvolumeclaim "{name}" not found')
             if "ReadWriteOncePod" in claim.spec.access_modes:
                 exclusive.add(name)
-        used = self._used(pod.metadata.namespace) if exclusive else frozenset()
+        used = self._claims_in_use(pod.metadata.namespace) if exclusive else frozenset()
         rivals = _Rivals(frozenset(exclusive), len(exclusive & used))
         if not rivals.uses and not _has_disk(pod):
             return None, SKIP
         state.write(self.name, rivals)
         return None, None
 
-    def _used(self, namespace: str) -> frozenset[str]:
+    def _claims_in_use(self, namespace: str) -> frozenset[str]:
         """Return the claims of the namespace that pods with a node use."""
         return frozenset(
             name
@@ -117,13 +117,13 @@ def _conflict(pod: Pod, other: Pod) -> bool:
 
 def _same_disk(ours: Volume, theirs: Volume) -> bool:
     one, two = ours.gce_persistent_disk, theirs.gce_persistent_disk
-    if one is not None and two is not None and one["pdName"] == two["pdName"] and _written(one, two):
+    if one is not None and two is not None and one["pdName"] == two["pdName"] and _is_written(one, two):
         return True
     one, two = ours.aws_elastic_block_store, theirs.aws_elastic_block_store
     if one is not None and two is not None and one["volumeID"] == two["volumeID"]:
         return True
     one, two = ours.iscsi, theirs.iscsi
-    if one is not None and two is not None and one["iqn"] == two["iqn"] and _written(one, two):
+    if one is not None and two is not None and one["iqn"] == two["iqn"] and _is_written(one, two):
         return True
     one, two = ours.rbd, theirs.rbd
     return (
@@ -131,11 +131,11 @@ def _same_disk(ours: Volume, theirs: Volume) -> bool:
         and two is not None
         and not set(one["monitors"]).isdisjoint(two["monitors"])
         and (one.get("pool"), one["image"]) == (two.get("pool"), two["image"])
-        and _written(one, two)
+        and _is_written(one, two)
     )
 
 
-def _written(one: Source, two: Source) -> bool:
+def _is_written(one: Source, two: Source) -> bool:
     return not (one.get("readOnly") and two.get("readOnly"))
 
 

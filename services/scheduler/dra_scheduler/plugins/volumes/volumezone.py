@@ -47,7 +47,7 @@ class VolumeZone:
                 changes,
                 lambda pod, event: refers_to(pod, event.new, ephemeral=False),
             ),
-            Interest(Kind.PERSISTENT_VOLUME, changes, _moved),
+            Interest(Kind.PERSISTENT_VOLUME, changes, _has_moved),
         )
 
     def sign(self, pod: Pod) -> Hashable | None:
@@ -117,5 +117,5 @@ def _lets_wait(pod: Pod, event: Event) -> bool:
     return bool(event.new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
-def _moved(pod: Pod, event: Event) -> bool:
+def _has_moved(pod: Pod, event: Event) -> bool:
     return event.old is None or _topologies(event.old) != _topologies(event.new)
