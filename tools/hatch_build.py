@@ -1,4 +1,4 @@
-"""What hatchling asks when it builds the distribution: its parts' requirements, the quickstart, the documentation."""
+"""What hatchling asks when it builds the distribution: its parts' requirements, the examples, the documentation."""
 
 import tomllib
 from pathlib import Path
@@ -24,7 +24,7 @@ class Gather(MetadataHookInterface):
 
 
 class Examples(BuildHookInterface[Any]):
-    """Adds what ``dralab demo`` applies, and what ``dralab docs`` serves where ``make docs`` has built it.
+    """Add the examples, and the documentation if ``make docs`` has built it.
 
     An editable installation has the checkout.
     """
@@ -32,6 +32,6 @@ class Examples(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "standard":
             return
-        build_data["force_include"]["examples/quickstart"] = "dra_cli/examples/quickstart"
+        build_data["force_include"]["examples"] = "dra_cli/examples"
         if (Path(self.root) / "site").is_dir():
             build_data["force_include"]["site"] = "dra_cli/site"

@@ -1,6 +1,6 @@
 """What a checkout of the repository has besides the installed packages: examples and benchmarks.
 
-The distribution brings the quickstart along, so that `dralab demo` needs no checkout.
+The distribution includes the examples, so that `dralab demo` and `dralab new examples` need no checkout.
 """
 
 import importlib

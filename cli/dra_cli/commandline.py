@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "storm": "Let pods come and go in a cluster of its own while faults strike; at rest nothing may be broken.",
     },
     "Development": {
-        "new": "Write a project to begin with: dralab new driver NAME, with tests, manifests and CI.",
+        "new": "Write files to begin with: dralab new driver NAME (tests, manifests, CI), dralab new examples.",
         "bench": "Run a benchmark and print its numbers; its own options follow its name.",
         "docs": "Show the documentation in a browser, without network.",
         "completion": "Print what makes a shell complete commands and options.",

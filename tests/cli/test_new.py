@@ -1,4 +1,4 @@
-"""``dralab new driver``: what it writes is a project that works."""
+"""``dralab new``: the driver's project works, and the examples are those of the checkout."""
 
 import subprocess
 import sys
@@ -8,6 +8,8 @@ import pytest
 from dra_cli import commandline
 from dra_cli.errors import CommandError
 from dra_cli.project.writer import Names
+
+from tests.support.reference import REPOSITORY
 
 
 def _new(*words: str) -> int:
@@ -74,3 +76,22 @@ def test_the_short_name_can_be_another() -> None:
     assert Names.of("gpu.acme.io", "card").applied("dongle_driver of dongle.example.com: DongleDriver") == (
         "card_driver of gpu.acme.io: CardDriver"
     )
+
+
+def test_examples_are_copied_and_existing_files_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    edited = tmp_path / "examples/pending/wants-h100.yaml"
+    edited.parent.mkdir(parents=True)
+    edited.write_text("edited")
+    assert commandline.run("new", ["examples"]) == 0
+    assert edited.read_text() == "edited"
+    for file in (REPOSITORY / "examples").rglob("*.yaml"):
+        copy = tmp_path / file.relative_to(REPOSITORY)
+        assert copy == edited or copy.read_bytes() == file.read_bytes()
+
+
+def test_examples_have_no_name() -> None:
+    with pytest.raises(CommandError, match="are for a driver"):
+        commandline.run("new", ["examples", "dongle.example.com"])

@@ -1,19 +1,20 @@
-"""``dralab new driver NAME``: a driver's project to begin with."""
+"""``dralab new driver NAME``: a driver's project to begin with; ``dralab new examples``: the examples of the docs."""
 
 import argparse
 from pathlib import Path
 
 from dra_cli.commandline import Parser
+from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    parser.add_argument("what", choices=("driver",), help="what to write")
-    parser.add_argument("name", help="the driver's name, such as dongle.example.com")
+    parser.add_argument("what", choices=("driver", "examples"), help="what to write")
+    parser.add_argument("name", nargs="?", default="", help="the driver's name, such as dongle.example.com")
     parser.add_argument(
         "--short", default="", help="what its devices and its package are called (the name's first part)"
     )
-    parser.add_argument("--output", "-o", type=Path, metavar="DIR", help="where to (SHORT-driver)")
+    parser.add_argument("--output", "-o", type=Path, metavar="DIR", help="where to (SHORT-driver, examples)")
 
 
 def run(chosen: argparse.Namespace) -> int:
@@ -22,6 +23,14 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         CommandError: the name cannot be one, or there is something already.
     """
+    if chosen.what == "driver":
+        _write_driver(chosen)
+    else:
+        _write_examples(chosen)
+    return 0
+
+
+def _write_driver(chosen: argparse.Namespace) -> None:
     from dra_cli.project.writer import Names, write
 
     names = Names.of(chosen.name, chosen.short)
@@ -29,4 +38,26 @@ def run(chosen: argparse.Namespace) -> int:
     for path in write(names, folder):
         print(folder / path)
     print(f"\nNow: cd {folder} && pip install -e '.[test]' && pytest")
-    return 0
+
+
+def _write_examples(chosen: argparse.Namespace) -> None:
+    """Copy the examples. Files that exist stay as they are: a checkout has them, and users edit them."""
+    from dra_cli import checkout
+
+    if chosen.name or chosen.short:
+        raise CommandError("a name and --short are for a driver", 2)
+    target = chosen.output or Path("examples")
+    source = checkout.folder("examples")
+    written = 0
+    try:
+        for file in sorted(path for path in source.rglob("*") if path.is_file()):
+            copy = target / file.relative_to(source)
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                copy.write_bytes(file.read_bytes())
+                written += 1
+    except OSError as error:
+        raise CommandError(f"cannot write {error.filename}: {error.strerror}") from error
+    print(
+        f"{written} new files in {target}; `dralab up --detach`, then `dralab apply -f {target}/quickstart`"
+    )
