@@ -10,7 +10,7 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* toolkit/dra_* cli/dra_c
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
-.PHONY: help install install-dev demo test unit quick delays fuzz endure endure-servers lint format types layers bench dist try-dist docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers lint format types layers bench dist try-dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 
 quick: install-dev ## The tests that start no process and open no socket
 	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)
+
+pages: install-dev ## Run the commands of every page of the documentation (`make test` runs README.md and a sample)
+	@DRALAB_SAMPLE=all $(BIN)/dralab warm -- $(BIN)/python -m pytest -n 2 tests/docs/test_commands.py $(PYTEST)
 
 delays: install-dev ## The tests, with random delays in each request and watch of our client (DELAYS=seed, PYTEST="-k name")
 	@$(BIN)/python -m pytest -n 4 --delays $(or $(DELAYS),1) $(PYTEST)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import settings
 from xdist.remote import Producer
 
-from tests.support import failures, leftovers
+from tests.support import failures, leftovers, sampling
 from tests.support.delays import delay_clients
 from tests.support.quick import Quick
 from tests.support.spreading import Spreading, slow_first
@@ -37,6 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         patch = pytest.MonkeyPatch()
         config.add_cleanup(patch.undo)
         delay_clients(patch, seed)
+
+
+def pytest_report_header() -> str:
+    return f"sample: {sampling.seed()}"
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,11 +1,8 @@
-"""The shell commands that the documentation shows, and a folder to run them in as a reader would.
+"""The shell commands that the documentation shows, and a shell that runs them in an empty folder.
 
-A page's blocks run in order in one shell, with the repository's files in the working folder. ``sh`` blocks must
-succeed. In ``console`` blocks each ``$`` line is a command and what follows is its output, where ``…`` stands for
-anything; a command whose output begins with an error fails. A comment above a block changes that:
-
-* ``<!-- not run: REASON -->``: the commands are only checked for what can be seen without running them.
-* ``<!-- before: COMMAND -->``: runs first; what a reader has at that point.
+A page's blocks run in order in one shell. ``sh`` blocks must succeed. In ``console`` blocks each ``$`` line is a
+command. Its output follows, in which ``…`` stands for anything; a command whose output begins with an error fails. A
+comment ``<!-- not run: REASON -->`` above a block leaves it out: its commands are only parsed.
 """
 
 import contextlib
@@ -19,17 +16,23 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.reference import REFERENCE, REPOSITORY
+from tests.support.reference import REPOSITORY
 
 _FENCE = re.compile(
-    r"(?P<marks>(?:^<!-- (?:not run|before): .*? -->\n\n?)*)^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```",
+    r"(?:^<!-- not run: (?P<reason>[^>]*?) -->\n)?^ *```(?P<kind>\w*)\n(?P<text>.*?)^ *```",
     re.MULTILINE | re.DOTALL,
 )
-_MARK = re.compile(r"^<!-- (not run|before): (.*?) -->$", re.MULTILINE | re.DOTALL)
 _HEADER = re.compile(r"^#   (dralab .*)$", re.MULTILINE)
-_PLACEHOLDER = re.compile(r"\b(?:NAME|POD|FILE|DIR|KIND|COMMAND)\b")
 _ERRORS = ("dralab: ", "Error ", "error: ")
 _HIDDEN = ("make ", "docker ", "dralab", "kubectl ")
+# Clusters of other tests have other ports.
+_UP = """dralab() {
+  case "$1" in
+    up) command dralab "$@" --port 0 --relaxed ;;
+    *) command dralab "$@" ;;
+  esac
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +55,6 @@ class Block:
     page: Path
     line: int
     commands: tuple[Command, ...]
-    before: tuple[str, ...] = ()
     not_run: str = ""
 
 
@@ -73,46 +75,21 @@ class Page:
 
 
 def page(path: Path) -> Page:
-    """What a page shows: blocks of ``sh`` and ``console``, and those without a language that hold a ``$`` line."""
+    """Return a page with its blocks of ``sh`` and ``console``."""
     text, found = path.read_text(), Page(path)
     for match in _FENCE.finditer(text):
-        kind, body = match["kind"], match["text"]
-        if kind in ("sh", "console"):
-            commands = _console(body) if kind == "console" else (Command(body),)
-            marks = _MARK.findall(match["marks"])
-            found.blocks.append(
-                Block(
-                    path,
-                    text[: match.start("text")].count("\n"),
-                    tuple(commands),
-                    tuple(value for name, value in marks if name == "before"),
-                    next((value for name, value in marks if name == "not run"), ""),
-                )
-            )
+        if match["kind"] in ("sh", "console"):
+            commands = _console(match["text"]) if match["kind"] == "console" else (Command(match["text"]),)
+            line = text[: match.start("text")].count("\n")
+            found.blocks.append(Block(path, line, tuple(commands), match["reason"] or ""))
     return found
 
 
-def examples() -> list[Page]:
-    """The commands in the comments of the examples' files: one page for all that start a cluster in the same way.
-
-    Those with a placeholder are the reader's to complete.
-    """
-    pages: dict[str, Page] = {}
-    for folder in sorted((REPOSITORY / "examples").iterdir()):
-        current: Page | None = None
-        for file in sorted(folder.glob("*.yaml")):
-            for shown in _HEADER.findall(file.read_text()):
-                text = shown.partition("  #")[0].strip()
-                if text.startswith("dralab up"):
-                    known = text in pages
-                    current = pages.setdefault(text, Page(folder))
-                    if known:
-                        continue
-                if current is None:
-                    raise ValueError(f"{file} does not say how to start a cluster")
-                why = "the reader fills in a name" if _PLACEHOLDER.search(text) else ""
-                current.blocks.append(Block(file, 1, (Command(text),), not_run=why))
-    return list(pages.values())
+def examples() -> Iterator[Block]:
+    """Yield the commands in the comments of the examples, which tests/integration/test_examples.py runs."""
+    for file in sorted((REPOSITORY / "examples").glob("*/*.yaml")):
+        for shown in _HEADER.findall(file.read_text()):
+            yield Block(file, 1, (Command(shown),))
 
 
 def unmarked(path: Path) -> list[str]:
@@ -147,67 +124,34 @@ def lines(text: str) -> list[list[str]]:
     return found
 
 
-class Session:
-    """A folder with the repository's files, and a shell in which ``dralab`` is ours.
+def run(script: str, folder: Path, timeout: float = 280.0) -> subprocess.CompletedProcess[str]:
+    """Run a script with bash in a folder, until the first command that fails.
 
-    ``dralab up`` takes a free port there. Without ``--detach`` it is taken to run in a terminal of its own until the
-    next ``up``, before which the reader ends it.
+    ``up`` takes a free port. A kubeconfig is named that is not there, as after a cluster that was deleted.
     """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        for name in ("examples", "tests", "docs"):
-            (folder / name).symlink_to(REPOSITORY / name)
-        programs = folder / ".venv" / "bin"
-        programs.mkdir(parents=True)
-        python = shlex.quote(sys.executable)
-        (programs / "python").write_text(f'#!/bin/sh\nexec {python} "$@"\n')
-        (programs / "dralab").write_text(_DRALAB.format(python=python))
-        (programs / "activate").write_text(f"PATH={shlex.quote(str(programs))}:$PATH\n")
-        for program in ("python", "dralab"):
-            (programs / program).chmod(0o755)
-        self._environment = {
-            **os.environ,
-            "PATH": f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "KUBECONFIG": str(folder / ".dralab" / "kubeconfig"),
-            "HOME": str(folder),
-            "REFERENCE": str(REFERENCE),
-        }
-
-    def run(self, script: str, timeout: float = 280.0) -> subprocess.CompletedProcess[str]:
-        """Run it with bash, until the first command that fails."""
-        command = ["bash", "-euo", "pipefail"]
-        with subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._folder,
-            env=self._environment,
-            text=True,
-            start_new_session=True,
-        ) as process:
-            try:
-                output, errors = process.communicate(script, timeout)
-            finally:
-                # What the page left in the background, in the shell's group, ends with it.
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, signal.SIGKILL)
-        return subprocess.CompletedProcess(command, process.returncode, output, errors)
-
-    def stop(self) -> None:
-        """Stop the cluster, where one runs."""
-        if (self._folder / ".dralab").exists():
-            self.run("dralab down || true")
-
-
-_DRALAB = """#!/bin/bash
-ours() {{ {python} -m dra_cli.main "$@"; }}
-if [ "$1" != up ]; then ours "$@"; exit; fi
-shift
-case " $* " in
-  *" --detach "*) ;;
-  *) ours down >/dev/null 2>&1; set -- --detach "$@" ;;
-esac
-ours up --port 0 --relaxed "$@" </dev/null
-"""
+    home = folder.with_name("home")
+    home.mkdir()
+    command = ["bash", "-euo", "pipefail", "-c", _UP + script]
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "HOME": str(home),
+        "KUBECONFIG": str(home / "deleted"),
+    }
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=folder,
+        env=environment,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = process.communicate(timeout=timeout)
+        finally:
+            # What the page left in the background, in the shell's group, ends with it.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+    return subprocess.CompletedProcess(command, process.returncode, output, errors)

@@ -1,9 +1,10 @@
-"""What the documentation says to type works."""
+"""Commands that the documentation shows do what it says.
 
-import os
+Each page's visible blocks run in an empty folder. ``make pages`` runs all pages, and other runs README.md and a sample.
+"""
+
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -12,50 +13,62 @@ from pathlib import Path
 
 import pytest
 from dra_cli import commandline
+from dra_cli import run as clusters
+from dra_cli.cluster import Cluster
 
 from tests.docs.flags import service_options
-from tests.docs.shell import Block, Command, Page, Session, examples, lines, page, unmarked
-from tests.support.reference import REFERENCE, REPOSITORY
+from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked
+from tests.support.reference import REPOSITORY
+from tests.support.sampling import sample
 
 _DOCS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
+_README = REPOSITORY / "README.md"
 _PAGES = [page(path) for path in _DOCS]
-_SHOWN = [one for one in [*_PAGES, *examples()] if one.blocks]
+_RUN = [one for one in _PAGES if one.runs() and one.path != _README]
+_PAGES_OF_A_SAMPLE = 2
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
 # Of a page that may take five minutes.
 _AGE = re.compile(r"\b(?:\d+s|[2-5]m(?:\d+s)?)\b")
 _PROGRESS = re.compile(r"^\w+ \d+/\d+ after \d+ s\n", re.MULTILINE)
 
 
-def _name(page: Page) -> str:
-    return page.name
-
-
 @pytest.fixture
-def session() -> Iterator[Session]:
+def folder() -> Iterator[Path]:
     # Below /tmp, because a unix socket's path must be short.
-    with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as folder:
-        made = Session(Path(folder))
+    with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as parent:
+        empty = Path(parent) / "w"
+        empty.mkdir()
         try:
-            yield made
+            yield empty
         finally:
-            made.stop()
+            for data in _running_clusters(empty):
+                clusters.down(data)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("shown", [one for one in _SHOWN if one.runs()], ids=_name)
-def test_commands_do_what_the_page_says(shown: Page, session: Session) -> None:
+@pytest.mark.parametrize(
+    "shown", [page(_README), *sample(_RUN, _PAGES_OF_A_SAMPLE)], ids=lambda shown: shown.name
+)
+def test_commands_do_what_the_page_says(shown: Page, folder: Path) -> None:
+    if shown.path == _README:
+        # Its reader is in the checkout.
+        (folder / ".venv").symlink_to(sys.prefix)
+        (folder / "examples").symlink_to(REPOSITORY / "examples")
     script, checks = _script(shown)
-    if "$REFERENCE" in script and not REFERENCE.exists():
-        pytest.skip("the reference material is absent")
-    if "kubectl" in script and shutil.which("kubectl") is None:
-        pytest.skip("there is no kubectl on the PATH")
-    result = session.run(script)
+    result = run(script, folder)
     assert result.returncode == 0, f"{result.stdout[-3000:]}\n{result.stderr[-3000:]}"
+    assert not list(_running_clusters(folder)), "the page leaves a cluster, which has the next page's port"
     outputs = dict(re.findall(r"^<(\d+)>\n(.*?)^</\1>$", result.stdout, re.MULTILINE | re.DOTALL))
     for number, command in checks.items():
         printed = outputs[str(number)]
         assert _pattern(command.output or "").fullmatch(_plain(printed)), f"$ {command.text}\n{printed}"
+
+
+def _running_clusters(folder: Path) -> Iterator[Path]:
+    for file in folder.rglob("kubeconfig"):
+        if Cluster(file.parent).running():
+            yield file.parent
 
 
 def _script(shown: Page) -> tuple[str, dict[int, Command]]:
@@ -63,7 +76,6 @@ def _script(shown: Page) -> tuple[str, dict[int, Command]]:
     parts: list[str] = []
     checks: dict[int, Command] = {}
     for block in shown.runs():
-        parts += block.before
         for command in block.commands:
             if command.output is None:
                 parts.append(command.text)
@@ -85,11 +97,8 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(re.escape(part.strip()) + r"\s*" for part in _plain(text).split("…")))
 
 
-_BLOCKS = [block for one in _SHOWN for block in one.blocks]
-
-
 def _commands() -> Iterator[tuple[str, list[str]]]:
-    for block in _BLOCKS:
+    for block in (*(block for one in _PAGES for block in one.blocks), *examples()):
         for command in block.commands:
             for words in lines(command.text):
                 yield _place(block), words
@@ -154,24 +163,3 @@ def _parse_service(service: str, arguments: list[str]) -> None:
 def test_blocks_of_commands_say_so(path: Path) -> None:
     """A block with commands is marked ``sh`` or ``console``, so that no command goes unchecked."""
     assert not unmarked(path)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_the_session_of_testing_with_dralab_runs(tmp_path: Path) -> None:
-    """The Python files of docs/testing-with-dralab.md, as they stand there."""
-    text = (REPOSITORY / "docs" / "testing-with-dralab.md").read_text()
-    for name, body in re.findall(r"```python\n# (\w+\.py)\n(.*?)```", text, re.DOTALL):
-        (tmp_path / name).write_text(body)
-    programs = Path(shutil.which("dralab") or Path(sys.executable).parent / "dralab").parent
-    result = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
-        cwd=tmp_path,
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    assert "1 passed" in result.stdout

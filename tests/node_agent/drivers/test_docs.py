@@ -16,7 +16,7 @@ _MODELS = (REPOSITORY / "docs" / "gpu-models.md").read_text()
 
 
 def _yaml(text: str) -> str:
-    match = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    match = re.search(r"(?:```yaml|<<'EOF')\n(.*?)(?:```|EOF)", text, re.DOTALL)
     assert match is not None
     return match[1]
 

@@ -1,0 +1,35 @@
+"""Samples of what takes long to try.
+
+``DRALAB_SAMPLE`` is the seed, or ``all``. By default it is the commit, so that in time everything has its turn.
+"""
+
+import os
+import random
+import subprocess
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tests.support.reference import REPOSITORY
+
+_VARIABLE = "DRALAB_SAMPLE"
+T = TypeVar("T")
+
+
+def seed() -> str:
+    """Return the seed. The workers of pytest-xdist inherit it."""
+    if _VARIABLE not in os.environ:
+        asked = ["git", "-C", str(REPOSITORY), "rev-parse", "--short", "HEAD"]
+        try:
+            found = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
+        except FileNotFoundError:
+            found = ""
+        os.environ[_VARIABLE] = found or "0"
+    return os.environ[_VARIABLE]
+
+
+def sample(things: Sequence[T], count: int) -> list[T]:
+    """Return ``count`` of the things in their order, or all of them."""
+    if seed() == "all":
+        return list(things)
+    places = random.Random(seed()).sample(range(len(things)), count)
+    return [things[place] for place in sorted(places)]
