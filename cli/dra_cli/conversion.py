@@ -9,7 +9,7 @@ import yaml
 from dra_shared import classic
 from dra_shared.classic.fields import subject_of
 from dra_shared.classic.kinds import successor
-from dra_shared.classic.notes import Note, lost
+from dra_shared.classic.notes import Note, find_lost
 from dra_shared.jsontext import dumps
 
 from dra_cli import manifests
@@ -52,7 +52,7 @@ def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | Non
     for note in conversion.notes:
         print(f"# {places.of(note)}{note}", file=sys.stderr)
     print(_json(conversion.objects) if output == "json" else _yaml(conversion.objects), flush=True)
-    if missing := lost(conversion.notes):
+    if missing := find_lost(conversion.notes):
         many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
         raise CommandError(f"{many} no successor, see above", INCOMPLETE)
 

@@ -1,7 +1,7 @@
-"""Reads of files that a user names, which always end.
+"""Read files that a user names, with bounded time and memory.
 
-A path may name a device that never ends, a pipe without a writer, or a file that is too large for memory. Each of them
-raises an OSError whose ``strerror`` says what is wrong.
+A path may name a device without end, a pipe without a writer, or a file that is too large for memory. Each of
+these raises an OSError whose ``strerror`` says what is wrong.
 """
 
 import errno
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 MOST = 256 << 20
-"""Bytes that are read into memory at most."""
+"""The largest number of bytes that is read into memory."""
 
 _PART = 1 << 20
 _NO_WRITER_SECONDS = 10
@@ -22,14 +22,14 @@ _SILENCE_SECONDS = 300
 
 
 class Refused(OSError):
-    """The file is not read, for a reason of our own."""
+    """dralab refuses to read the file. The reason is in ``strerror``."""
 
     def __str__(self) -> str:
         return str(self.strerror)
 
 
 class TooLarge(Refused):
-    """The file has more bytes than the limit."""
+    """The file is larger than the limit."""
 
     def __init__(self, most: int) -> None:
         super().__init__(errno.EFBIG, f"it is larger than {size_text(most)}")
@@ -47,33 +47,33 @@ def open_file(path: str | Path) -> IO[bytes]:
     """Open a regular file or a pipe.
 
     Raises:
-        OSError: it cannot be opened, or is a device.
+        OSError: the file cannot be opened, or is a device.
     """
-    # Without O_NONBLOCK, opening a pipe waits for a writer for ever. Regular files ignore it.
+    # Without O_NONBLOCK, opening a pipe blocks until it has a writer. Regular files ignore the flag.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        return _opened(descriptor, closes=True)
+        return _open_descriptor(descriptor, closes=True)
     except BaseException:
         os.close(descriptor)
         raise
 
 
 def open_standard_input() -> IO[bytes]:
-    """Open standard input, which may be a terminal too.
+    """Open standard input, which may also be a terminal.
 
     Raises:
-        OSError: it is a device.
+        OSError: standard input is a device.
     """
     try:
         descriptor = sys.stdin.fileno()
     except (OSError, ValueError, AttributeError):
-        # An object of the caller in place of a file.
+        # The caller replaced sys.stdin by an object without a descriptor.
         buffer = getattr(sys.stdin, "buffer", None)
         return cast("IO[bytes]", buffer) if buffer is not None else io.BytesIO(sys.stdin.read().encode())
-    return _opened(descriptor, closes=False)
+    return _open_descriptor(descriptor, closes=False)
 
 
-def _opened(descriptor: int, *, closes: bool) -> IO[bytes]:
+def _open_descriptor(descriptor: int, *, closes: bool) -> IO[bytes]:
     mode = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(mode):
         raise Refused(errno.EISDIR, "it is a folder")
@@ -85,7 +85,7 @@ def _opened(descriptor: int, *, closes: bool) -> IO[bytes]:
 
 
 class _Pipe(io.RawIOBase):
-    """A pipe, whose reads fail after a long time without data."""
+    """A pipe. Reads fail if no data arrives for a long time."""
 
     def __init__(self, descriptor: int, closes: bool) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class _Pipe(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         if not self._poll.poll(_NO_WRITER_SECONDS * 1000) and not os.get_blocking(self._descriptor):
-            # Neither data nor an end: the pipe has a writer that is slow, or never had one.
+            # Neither data nor the end arrived: the writer is slow, or there is none.
             try:
                 if not (count := os.readv(self._descriptor, [buffer])):
                     raise Refused(errno.EPIPE, "no program writes to this pipe")
@@ -134,16 +134,16 @@ def read_all(file: IO[bytes], most: int = MOST) -> bytes:
 
 
 def read_file(path: str | Path, most: int = MOST) -> bytes:
-    """Read a file or a pipe; raises as :func:`open_file` and :func:`read_all`."""
+    """Read a file or a pipe. Raises the errors of :func:`open_file` and :func:`read_all`."""
     with open_file(path) as file:
         return read_all(file, most)
 
 
 def read_text(path: str | Path, most: int = MOST) -> str:
-    """Read a file of UTF-8 text; raises as :func:`read_file`, and UnicodeDecodeError."""
+    """Read a UTF-8 text file. Raises the errors of :func:`read_file`, and UnicodeDecodeError."""
     return read_file(path, most).decode()
 
 
 def read_standard_input(most: int = MOST) -> bytes:
-    """Read standard input to its end; raises as :func:`open_standard_input` and :func:`read_all`."""
+    """Read standard input to its end. Raises the errors of :func:`open_standard_input` and :func:`read_all`."""
     return read_all(open_standard_input(), most)

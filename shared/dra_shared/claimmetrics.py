@@ -1,4 +1,4 @@
-"""The metric that all who make claims count in from Kubernetes 1.37 on.
+"""The metric in which all components count the claims that they create, since Kubernetes 1.37.
 
 Mirrors resourceclaim/metrics/metrics.go of k8s.io/dynamic-resource-allocation.
 """

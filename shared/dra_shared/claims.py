@@ -1,6 +1,6 @@
-"""How pods, pod groups and resource claims refer to each other.
+"""References between pods, pod groups and resource claims.
 
-Follows k8s.io/dynamic-resource-allocation/resourceclaim, whose error texts reach users through events.
+Follows k8s.io/dynamic-resource-allocation/resourceclaim. Its error texts reach users through events.
 """
 
 import contextlib
@@ -13,37 +13,37 @@ from dra_shared.api.scheduling import PodGroup, PodGroupResourceClaim
 POD_CLAIM_ANNOTATION = "resource.kubernetes.io/pod-claim-name"
 EXTENDED_RESOURCE_ANNOTATION = "resource.kubernetes.io/extended-resource-claim"
 IMMEDIATE_ANNOTATION = "classic.resource.k8s.io/allocation-mode"
-"""Of claims behind classic ones: with the value ``Immediate`` they get their devices without a pod."""
+"""On claims behind classic ones: with the value ``Immediate``, devices are allocated without a pod."""
 FINALIZER = "resource.kubernetes.io/delete-protection"
 RESERVED_FOR_MAX = 256
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
 
 class ClaimReferenceError(Exception):
-    """A reference from a pod or pod group to a claim leads nowhere."""
+    """A pod or pod group refers to a claim that does not exist or cannot be used."""
 
 
 class ClaimNotCreatedError(ClaimReferenceError):
-    """The claim is to be made from a template and isn't there yet."""
+    """The claim is created from a template, and does not exist yet."""
 
 
 def claim_name(pod: Pod, entry: PodResourceClaim) -> tuple[str | None, bool]:
-    """The claim that an entry of ``pod.spec.resourceClaims`` stands for.
+    """Return the claim that an entry of ``pod.spec.resourceClaims`` stands for.
 
     Returns:
-        The claim's name, or None where no claim is needed; and whether its owner must be checked with
-        :func:`check_for_pod` before it is used.
+        The claim's name, or None if no claim is needed; and whether its owner must be checked with
+            :func:`check_for_pod` before use.
 
     Raises:
-        ClaimNotCreatedError: it isn't made yet.
-        ClaimReferenceError: the entry says neither claim nor template.
+        ClaimNotCreatedError: the claim does not exist yet.
+        ClaimReferenceError: the entry names neither a claim nor a template.
     """
     where = f'pod "{pod.metadata.namespace}/{pod.metadata.name}"'
     return _claim_name(pod, entry, where, f'"{entry.name}"')
 
 
 def pod_group_claim_name(group: PodGroup, entry: PodGroupResourceClaim) -> tuple[str | None, bool]:
-    """As :func:`claim_name`, for an entry of a pod group."""
+    """Return the same as :func:`claim_name` for an entry of a pod group."""
     where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
     return _claim_name(group, entry, where, entry.name)
 
@@ -62,7 +62,7 @@ def _claim_name(
 
 
 def claim_keys(consumer: Pod | PodGroup) -> tuple[str, ...]:
-    """The claims that a pod or a pod group refers to, as far as they have names yet."""
+    """Return the keys of the claims that a pod or a pod group refers to, without those that have no name yet."""
     keys = []
     for entry in consumer.spec.resource_claims:
         with contextlib.suppress(ClaimReferenceError):
@@ -73,7 +73,7 @@ def claim_keys(consumer: Pod | PodGroup) -> tuple[str, ...]:
 
 
 def controller_of(obj: Object) -> OwnerReference | None:
-    """The owner that manages the object, if it has one."""
+    """Return the owner reference of the object's controller, or None."""
     for owner in obj.metadata.owner_references:
         if owner.controller:
             return owner
@@ -81,15 +81,15 @@ def controller_of(obj: Object) -> OwnerReference | None:
 
 
 def pod_group_name(pod: Pod) -> str | None:
-    """The pod group that the pod is a member of, by name."""
+    """Return the name of the pod group that the pod is a member of, or None."""
     return pod.spec.scheduling_group.pod_group_name if pod.spec.scheduling_group is not None else None
 
 
 def check_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> None:
-    """Make sure that the claim was made for this pod, or with ``pod_groups`` for its group.
+    """Check that the claim was created for this pod, or with ``pod_groups`` for its group.
 
     Raises:
-        ClaimReferenceError: it was made for something else.
+        ClaimReferenceError: the claim was created for another object.
     """
     ours, theirs = pod.metadata, claim.metadata
     names = f"ResourceClaim {theirs.namespace}/{theirs.name}", f"Pod {ours.namespace}/{ours.name}"
@@ -114,10 +114,10 @@ def check_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> None:
 
 
 def check_for_pod_group(group: PodGroup, claim: ResourceClaim) -> None:
-    """Make sure that the claim was made for this pod group.
+    """Check that the claim was created for this pod group.
 
     Raises:
-        ClaimReferenceError: it was made for something else.
+        ClaimReferenceError: the claim was created for another object.
     """
     ours, theirs = group.metadata, claim.metadata
     names = f"ResourceClaim {theirs.namespace}/{theirs.name}", f"PodGroup {ours.namespace}/{ours.name}"
@@ -129,7 +129,7 @@ def check_for_pod_group(group: PodGroup, claim: ResourceClaim) -> None:
 
 
 def is_reserved_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> bool:
-    """Whether the claim is reserved for the pod, or with ``pod_groups`` for its group."""
+    """True if the claim is reserved for the pod, or with ``pod_groups`` for its group."""
     group = pod_group_name(pod)
     for consumer in claim.status.reserved_for:
         if consumer.uid == pod.metadata.uid:
@@ -146,10 +146,11 @@ def is_reserved_for_pod(pod: Pod, claim: ResourceClaim, *, pod_groups: bool) -> 
 
 
 def consumer_of(pod: Pod, group: PodGroup | None, entry: PodResourceClaim) -> ResourceClaimConsumerReference:
-    """Whom the claim behind ``entry`` gets reserved for: the pod, or its group where that has the same entry.
+    """Return the consumer that the claim of ``entry`` is reserved for: the pod, or its group if the group has
+    the same entry.
 
     Raises:
-        ClaimReferenceError: an entry says neither claim nor template, or the group is not the pod's.
+        ClaimReferenceError: an entry names neither claim nor template, or the pod is not in the group.
     """
     if entry.resource_claim_name is None and entry.resource_claim_template_name is None:
         raise ClaimReferenceError(f"Pod {pod.key} claim {entry.name}: none of the supported fields are set")

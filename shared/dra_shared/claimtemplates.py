@@ -1,15 +1,16 @@
-"""What a claim made from a template looks like (upstream's ``pkg/controller/resourceclaim/controller.go``)."""
+"""Build claims from templates (upstream's ``pkg/controller/resourceclaim/controller.go``)."""
 
 from dra_shared.api.meta import ObjectMeta, OwnerReference
 from dra_shared.api.resource import ResourceClaim, ResourceClaimTemplate
 from dra_shared.claims import POD_CLAIM_ANNOTATION
 
-# The API server appends five random characters, and a name has at most 63; upstream leaves room for a hyphen too.
+# The API server appends five random characters to a name of at most 63. Upstream also leaves room for a
+# hyphen.
 _MAX_BASE = 57
 
 
 def generated_base(owner: str, entry: str) -> str:
-    """The ``generateName`` of a claim for ``owner``'s entry: both names shortened in proportion if too long."""
+    """Return the ``generateName`` of a claim for ``owner``'s entry. Long names are shortened in proportion."""
     base = f"{owner}-{entry}-"
     if len(base) <= _MAX_BASE:
         return base
@@ -17,7 +18,7 @@ def generated_base(owner: str, entry: str) -> str:
 
 
 def claim_from_template(template: ResourceClaimTemplate, owner: OwnerReference, entry: str) -> ResourceClaim:
-    """The claim for the entry ``entry`` of ``owner``, ready to be created."""
+    """Return the claim for the entry ``entry`` of ``owner``, ready to be created."""
     meta = template.spec.metadata
     return ResourceClaim(
         metadata=ObjectMeta(

@@ -1,6 +1,6 @@
-"""Who a connection's client is by its certificate (apiserver's pkg/authentication/request/x509).
+"""The user that a client certificate identifies (apiserver's pkg/authentication/request/x509).
 
-The TLS library has checked the certificate against the client CA; what is read here is the subject.
+The TLS library has checked the certificate against the client CA. This module reads the subject.
 """
 
 import asyncio
@@ -18,8 +18,8 @@ _UID = "1.3.6.1.4.1.57683.2"
 class ClientCertificate:
     """A verified certificate's subject: the common name is the user, organizations are its groups.
 
-    ``uids`` are as the subject has them, of which a usable one has at most one. ``until`` is when the certificate
-    ends, in seconds since the epoch; ``fingerprint`` is its SHA-256 in hexadecimal.
+    ``uids`` are those of the subject; a valid one has at most one. ``until`` is the expiry of the
+    certificate, in seconds since the epoch; ``fingerprint`` is its SHA-256 in hexadecimal.
     """
 
     name: str
@@ -30,7 +30,7 @@ class ClientCertificate:
 
 
 def client_certificate(transport: asyncio.BaseTransport) -> ClientCertificate | None:
-    """The client's certificate; None where the connection has no TLS, or the client showed none."""
+    """Return the client's certificate; None without TLS, or if the client sent none."""
     found: Any = transport.get_extra_info("ssl_object")
     subject: dict[str, Any] | None = found.getpeercert() if found is not None else None
     if not subject:

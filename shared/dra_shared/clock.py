@@ -1,4 +1,4 @@
-"""Time as something that is handed in, so that tests decide how it passes."""
+"""Clocks that are passed in, so that tests control time."""
 
 import asyncio
 import contextlib
@@ -16,14 +16,14 @@ SPEED = "DRALAB_SPEED"
 
 
 class Clock(Protocol):
-    """What a service may know of time."""
+    """The time functions that services use."""
 
     def now(self) -> datetime:
-        """The wall clock, in UTC."""
+        """Return the wall clock time, in UTC."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds since some fixed moment; never goes back."""
+        """Return seconds since a fixed moment. The value never decreases."""
         ...
 
     async def sleep(self, seconds: float) -> None:
@@ -33,31 +33,31 @@ class Clock(Protocol):
 
 @runtime_checkable
 class TickingClock(Clock, Protocol):
-    """A clock whose time passes by itself, as the event loop's does."""
+    """A clock whose time passes by itself, like the event loop's."""
 
     def real(self, seconds: float) -> float:
-        """How many of the event loop's seconds pass meanwhile."""
+        """Return the seconds of the event loop for ``seconds`` of this clock."""
         ...
 
 
 def is_ticking(clock: Clock) -> TypeGuard[TickingClock]:
-    """Whether the clock's time passes by itself."""
+    """True if the clock's time passes by itself."""
     return _ticks(type(clock))
 
 
 @functools.cache
 def _ticks(kind: type[Clock]) -> bool:
-    # To look a protocol's members up takes tens of microseconds, and nodes wait by thousands.
+    # Checking a protocol's members takes tens of microseconds, and thousands of nodes call this.
     return issubclass(kind, TickingClock)
 
 
 async def wait_for(what: Coroutine[Any, Any, object], seconds: float | None, clock: Clock) -> None:
-    """Wait for ``what``, but no longer than ``seconds`` (None: as long as it takes)."""
+    """Wait for ``what``, but at most ``seconds`` (None: without limit)."""
     if seconds is None:
         await what
         return
     if is_ticking(clock):
-        # Nodes wait by thousands: a timer takes a fraction of what tasks do.
+        # With thousands of nodes, a timer is much cheaper than two tasks.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(clock.real(seconds)):
                 await what
@@ -71,9 +71,9 @@ async def wait_for(what: Coroutine[Any, Any, object], seconds: float | None, clo
 
 
 class SystemClock:
-    """The machine's time, or one that passes faster since a moment that all processes of a cluster share.
+    """The machine's time, or a faster time with a common start for all processes of a cluster.
 
-    ``DRALAB_SPEED=10@1767225600`` in the environment says that: ten times as fast since that Unix time.
+    ``DRALAB_SPEED=10@1767225600`` in the environment means ten times as fast since that Unix time.
     """
 
     def __init__(self, speed: str | None = None) -> None:
@@ -98,7 +98,7 @@ class SystemClock:
 
 
 class FakeClock:
-    """Time that stands still until :meth:`advance` moves it."""
+    """Time that only passes in :meth:`advance`."""
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC)) -> None:
         self._now = start
@@ -134,8 +134,8 @@ class FakeClock:
         await settle()
 
     @property
-    def sleepers(self) -> int:
-        """How many are asleep."""
+    def count_sleepers(self) -> int:
+        """Return the number of sleepers."""
         return sum(not done.done() for _, _, done in self._sleepers)
 
     def _set(self, elapsed: float) -> None:
@@ -144,26 +144,26 @@ class FakeClock:
 
 
 async def settle(turns: int = 20) -> None:
-    """Let every task that can run do so for some turns of the event loop."""
+    """Run ready tasks for some turns of the event loop."""
     for _ in range(turns):
         await asyncio.sleep(0)
 
 
 def rfc3339(moment: datetime) -> str:
-    """A time as ``metadata.creationTimestamp`` has it: UTC, whole seconds."""
+    """Format a time like ``metadata.creationTimestamp``: UTC, whole seconds."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def rfc3339_micro(moment: datetime) -> str:
-    """A time as Leases and Events have it: UTC, microseconds."""
+    """Format a time as in Leases and Events: UTC, microseconds."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
 
 
 def parse_rfc3339(text: str) -> datetime:
-    """The moment that ``text`` names, in UTC.
+    """Parse a time, and return it in UTC.
 
     Raises:
-        ValueError: it is no RFC 3339 time.
+        ValueError: the text is not an RFC 3339 time.
     """
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:

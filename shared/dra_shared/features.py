@@ -1,6 +1,6 @@
-"""Feature gates as one version of Kubernetes has them (``k8s.io/component-base/featuregate/feature_gate.go``).
+"""Feature gates of one version of Kubernetes (``k8s.io/component-base/featuregate/feature_gate.go``).
 
-Gates that dralab never asks about are accepted without effect.
+Gates that dralab does not use are accepted without effect.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,27 +10,28 @@ from dra_shared.version import DEFAULT, Gate, Version, release
 
 _TRUE = frozenset(("1", "t", "T", "TRUE", "true", "True"))
 _FALSE = frozenset(("0", "f", "F", "FALSE", "false", "False"))
-# Gates for all of a stage: a gate that is set by its own name keeps that value.
+# Gates for a whole stage. A gate that is set by its own name keeps that value.
 _STAGES = {"AllAlpha": "Alpha", "AllBeta": "Beta"}
 
 
 class FeatureGates:
-    """Which features are on, in one ``version`` of Kubernetes. Immutable."""
+    """The enabled features of one ``version`` of Kubernetes. Immutable."""
 
     def __init__(self, version: Version = DEFAULT, /, **overrides: bool) -> None:
         self.version = version
         self._gates = {**_defaults(version), **overrides}
         self._known = frozenset(self._gates)
         self._on = frozenset(name for name, on in self._gates.items() if on)
-        # Every create asks for it, and there are more than a hundred gates.
+        # The hash is cached because every create uses it, and there are more than a hundred gates.
         self._hash = hash((version, frozenset(self._gates.items())))
 
     @classmethod
     def parse(cls, text: str, version: Version = DEFAULT) -> "FeatureGates":
-        """Gates from ``A=true,B=false``, as Kubernetes' ``--feature-gates`` takes them.
+        """Parse gates like ``A=true,B=false``, as in Kubernetes' ``--feature-gates``.
 
         Raises:
-            ValueError: an entry is malformed, there is no such gate, it is locked, or needs another that is off.
+            ValueError: an entry is malformed, a gate does not exist or is locked, or it depends on another
+                that is off.
         """
         known = release(version).gates
         wanted = read(text, version)
@@ -39,16 +40,16 @@ class FeatureGates:
             for name, on in wanted.items()
             if name in known and known[name].locked and known[name].default != on
         ]
-        # The last word is that of the gate's own name.
+        # A gate's own name takes precedence over its stage.
         own = {name: on for name, on in wanted.items() if name in known}
         gates = cls(version, **{**_of_stages(wanted, known), **own})
-        errors = errors or gates.unmet()
+        errors = errors or gates.find_unmet()
         if errors:
             raise ValueError(errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]")
         return gates
 
-    def unmet(self) -> list[str]:
-        """Which gates are on although they need others that are not."""
+    def find_unmet(self) -> list[str]:
+        """Return a message for each enabled gate that depends on disabled gates."""
         off = {
             name: [other for other in gate.needs if not self._gates[other]]
             for name, gate in release(self.version).gates.items()
@@ -61,19 +62,19 @@ class FeatureGates:
         ]
 
     def enabled(self, name: str) -> bool:
-        """Whether the gate is on; one that is not known is off."""
+        """True if the gate is on. An unknown gate is off."""
         return name in self._on
 
     def all_enabled(self, names: Iterable[str]) -> bool:
-        """Whether every one of these gates is on."""
+        """True if all of these gates are on."""
         return self._on.issuperset(names)
 
     def has(self, names: Iterable[str]) -> bool:
-        """Whether the version has every one of these gates, on or off."""
+        """True if the version has all of these gates, on or off."""
         return self._known.issuperset(names)
 
     def __iter__(self) -> Iterator[str]:
-        """The names of the gates that are on."""
+        """Yield the names of the gates that are on."""
         return (name for name, on in self._gates.items() if on)
 
     def __eq__(self, other: object) -> bool:
@@ -89,10 +90,10 @@ class FeatureGates:
 
 
 def read(text: str, version: Version = DEFAULT) -> dict[str, bool]:
-    """What the text sets, by name, for a ``version`` of Kubernetes.
+    """Parse gates for a ``version`` of Kubernetes.
 
     Raises:
-        ValueError: an entry is malformed, or there is no such gate.
+        ValueError: an entry is malformed, or a gate does not exist.
     """
     wanted: dict[str, bool] = {}
     for entry in filter(None, text.split(",")):
@@ -110,12 +111,12 @@ def read(text: str, version: Version = DEFAULT) -> dict[str, bool]:
 
 
 def with_defaults(defaults: Mapping[str, bool], text: str, version: Version = DEFAULT) -> str:
-    """The text, after those of ``defaults`` that it leaves possible: it turns off nothing that they need.
+    """Add default gates to the text, unless it turns off a gate that they depend on.
 
-    Defaults of gates that ``version`` does not have, or has so already, are left out.
+    Defaults of gates that ``version`` does not have, or that have this value already, are left out.
 
     Raises:
-        ValueError: as :func:`read`.
+        ValueError: the errors of :func:`read`.
     """
     wanted = read(text, version)
     known = release(version).gates
@@ -131,7 +132,7 @@ def with_defaults(defaults: Mapping[str, bool], text: str, version: Version = DE
         dropped = {name for name in defaults if name not in kept and name not in wanted} - off
         if not dropped:
             return ",".join([*(f"{name}={_text(on)}" for name, on in kept.items()), *filter(None, [text])])
-        # What needs one of these can't be on either.
+        # Gates that depend on a disabled gate cannot be on either.
         off |= dropped
 
 

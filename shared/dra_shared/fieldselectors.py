@@ -1,4 +1,4 @@
-"""Field selectors: parsed and matched as apimachinery's `fields` does, in its words."""
+"""Parse and match field selectors as apimachinery's `fields` does, with its messages."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dra_shared.selectors import SelectorError
 
 @dataclass(frozen=True, slots=True)
 class FieldTerm:
-    """One term of a field selector: the field equals the value, or doesn't."""
+    """One term of a field selector: the field must equal the value, or differ from it."""
 
     field: str
     value: str
@@ -19,21 +19,21 @@ class FieldTerm:
 
 @dataclass(frozen=True, slots=True)
 class FieldSelector:
-    """All of its terms must hold."""
+    """A field selector. All of its terms must hold."""
 
     terms: tuple[FieldTerm, ...] = ()
 
     def matches(self, value_of: Callable[[str], str]) -> bool:
-        """Whether an object is selected whose field `f` reads `value_of(f)`."""
+        """True if the selector matches an object whose field `f` has the value `value_of(f)`."""
         return all((value_of(term.field) == term.value) == term.equal for term in self.terms)
 
     @property
     def empty(self) -> bool:
-        """Whether it selects everything."""
+        """True if the selector matches every object."""
         return not self.terms
 
     def exact(self, field: str) -> str | None:
-        """The value that the field must have, None where the selector leaves it open."""
+        """Return the value that the field must have; None if the selector allows several."""
         return next((term.value for term in self.terms if term.field == field and term.equal), None)
 
 
@@ -71,7 +71,7 @@ def _unescape(text: str) -> str:
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector that `text` writes: `metadata.name=x,spec.nodeName!=y`.
+    """Parse a selector like `metadata.name=x,spec.nodeName!=y`.
 
     Raises:
         SelectorError: the text is malformed.

@@ -1,4 +1,4 @@
-"""Files and folders that other users of the machine may not read: objects hold secrets, logs their names."""
+"""Create files and folders that other users cannot read: objects have secrets, and logs have their names."""
 
 import contextlib
 import os
@@ -7,14 +7,14 @@ from pathlib import Path
 
 _FOLDER, _FILE = 0o700, 0o600
 _MEMORY = Path("/dev/shm")
-# Containers often have 64 MiB there.
+# Containers often have only 64 MiB there.
 _ROOM = 1 << 30
 
 
-def scratch() -> Path:
-    """Where a folder belongs that ends with its process: in memory where there is room, else in ``/tmp``.
+def scratch_folder() -> Path:
+    """Return the parent for a process's temporary folders: in memory if there is enough space, else ``/tmp``.
 
-    Its path is short, as that of a unix socket must be.
+    Its path is short, because the paths of unix sockets are limited.
     """
     with contextlib.suppress(OSError):
         if os.access(_MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(_MEMORY).free >= _ROOM:
@@ -23,7 +23,7 @@ def scratch() -> Path:
 
 
 def private_folder(path: Path) -> None:
-    """Make the folder, and those above it that are missing, for its owner alone; one that is there is closed too."""
+    """Create the folder and its missing parents with access for the owner only. Restrict a folder that exists."""
     try:
         path.mkdir(mode=_FOLDER)
     except FileExistsError:
@@ -32,13 +32,13 @@ def private_folder(path: Path) -> None:
         for folder in (*reversed(path.parents), path):
             with contextlib.suppress(FileExistsError):
                 folder.mkdir(mode=_FOLDER)
-    # Another's folder stays as its owner wants it.
+    # A folder of another user keeps its mode.
     with contextlib.suppress(PermissionError):
         path.chmod(_FOLDER)
 
 
 def private_file(path: Path) -> None:
-    """Make the file, empty, where there is none; one that is there is closed to others."""
+    """Create an empty file if it does not exist. Restrict a file that exists to its owner."""
     os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _FILE))
     with contextlib.suppress(PermissionError):
         path.chmod(_FILE)

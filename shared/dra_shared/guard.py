@@ -1,9 +1,9 @@
-"""Keeps web pages away from a server that has no passwords: a browser runs what any page asks it to.
+"""Protect a server without passwords from web pages, because a browser runs scripts of any page.
 
-A page of another origin is known by ``Origin`` and ``Sec-Fetch-Site``, which no page can change (as Go's
-``net/http.CrossOriginProtection``). A page whose own name was made to resolve to this machine (DNS rebinding) counts
-as of the same origin, but names a host that is not ours (as ``kubectl proxy --accept-hosts``). What is no browser
-sends neither header, and passes.
+Requests of pages with another origin are recognized by ``Origin`` and ``Sec-Fetch-Site``, which scripts
+cannot change (as in Go's ``net/http.CrossOriginProtection``). With DNS rebinding, a page's own name resolves
+to this machine. Its requests count as same-origin, but their host name is not one of ours (as in ``kubectl
+proxy --accept-hosts``). Clients other than browsers send neither header, and are accepted.
 """
 
 import hmac
@@ -32,11 +32,11 @@ Headers = Mapping[bytes, bytes]
 
 
 class Guard:
-    """Knows the server's names: addresses, this machine's, ``localhost``, those of pods, and ``hosts``.
+    """Knows the server's names: addresses, this machine's names, ``localhost``, names of pods, and ``hosts``.
 
-    A name in ``hosts`` that begins with a dot stands for the domain and all below it; ``*`` for every name. With a
-    ``token`` requests need it as their bearer token too; where clients are ``certified``, a certificate of a member of
-    ``system:masters`` will do, and without a token nothing else.
+    A name in ``hosts`` with a leading dot matches the domain and all of its subdomains; ``*`` matches every
+    name. With a ``token``, requests need it as their bearer token. If clients are ``certified``, a
+    certificate of a member of ``system:masters`` is accepted instead; without a token it is required.
     """
 
     def __init__(self, hosts: Iterable[str] = (), token: str = "", *, certified: bool = False) -> None:
@@ -44,7 +44,7 @@ class Guard:
         self._certified = certified
         given = {host.strip().lower().rstrip(".") for host in hosts if host.strip()}
         machine = socket.gethostname().lower()
-        # Every request asks: reading an address costs more than all the rest.
+        # Cached because every request is checked, and parsing an address costs more than the rest.
         self._known = {b""}
         self._any = _ANY in given
         self._domains = tuple(host for host in (*given, ".localhost") if host.startswith("."))
@@ -54,9 +54,9 @@ class Guard:
     def refusal(
         self, method: str, headers: Headers, certificate: ClientCertificate | None = None
     ) -> str | None:
-        """Why a request has no right to an answer; None where it may pass.
+        """Return the reason for rejecting a request; None if it is allowed.
 
-        ``headers`` have lower-case names; ``certificate`` is whom the connection's certificate names.
+        ``headers`` have lower-case names. ``certificate`` is the client's.
         """
         if not self._knows_client(headers, certificate):
             needed = "certificate" if self._certified else "token"
@@ -97,7 +97,7 @@ class Guard:
 def _cross_origin(method: str, headers: Headers, host: bytes) -> str | None:
     site = headers.get(b"sec-fetch-site", b"")
     if site:
-        # With the host known, the browser's word is enough: behind a proxy the origin is the proxy's.
+        # The host is known, so the browser's header is trusted. Behind a proxy the origin is the proxy's.
         if site in _OWN_SITES or (method in _READS and _follows_link(headers)):
             return None
         shown = site.decode("latin-1")[:32]

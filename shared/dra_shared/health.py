@@ -1,11 +1,11 @@
-"""Whether a service is ready, as containers' health checks ask: ``python3 -m dra_shared.health URL``."""
+"""Check that a service is ready, for health checks of containers: ``python3 -m dra_shared.health URL``."""
 
 import sys
 import urllib.request
 
 
 def main() -> None:
-    """End with 0 if the URL given as the only argument answers that all is well."""
+    """Exit with 0 if the URL in the only argument returns success."""
     try:
         urllib.request.urlopen(sys.argv[1]).close()
     except OSError as error:

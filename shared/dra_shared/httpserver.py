@@ -1,7 +1,8 @@
-"""uvicorn's side of a connection with the bounds of Go's ``net/http`` as kube-apiserver sets them.
+"""uvicorn's connections with the limits of Go's ``net/http`` as kube-apiserver configures them.
 
-The numbers are those of ``SecureServingInfo.Serve`` (apiserver's ``pkg/server/secure_serving.go``) and of ``net/http``:
-what is too large is refused with its words, and a client that is too slow is disconnected without any.
+The limits are those of ``SecureServingInfo.Serve`` (apiserver's ``pkg/server/secure_serving.go``) and of
+``net/http``. Requests that are too large are rejected with the same messages. Clients that are too slow are
+disconnected without a message.
 """
 
 from __future__ import annotations
@@ -15,30 +16,30 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 IDLE_TIMEOUT = 90
-"""Seconds that a connection may wait for its next request."""
+"""The seconds that a connection may wait for its next request."""
 
 HEADER_TIMEOUT = 32.0
-"""Seconds for a request's line and headers, or for what a client still sends of a body that was answered."""
+"""The seconds for a request's line and headers, or for the rest of a body that was already answered."""
 
 HEADER_BYTES = (1 << 20) + 4096
-"""In a request's line and headers together."""
+"""The limit of a request's line and headers together."""
 
-_HEADERS = 10_000  # Go counts bytes alone; its headers take less memory than ours.
-_LINE_BYTES = 4096  # Of a chunk's first line, and of all trailers.
-_SURPLUS_BYTES = 256 << 10  # Of a body that is read after its answer.
+_HEADERS = 10_000  # Go only counts bytes, but its headers need less memory.
+_LINE_BYTES = 4096  # The first line of a chunk, or all trailers.
+_SURPLUS_BYTES = 256 << 10  # The rest of a body that is read after its response.
 _STEP_BYTES = 16 << 10
-_RAW_BYTES = 64 << 10  # Kept unread behind a request that offers an upgrade.
+_RAW_BYTES = 64 << 10  # Buffered after a request that offers an upgrade.
 _LINGER = 0.5
 _FRAMING = (b"content-length", b"transfer-encoding")
 
 Receive = Callable[[], Awaitable[Any]]
 
 
-def reporting_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
-    """Wrap an ASGI `receive` to report a client that has half-closed as gone once its body is read.
+def report_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
+    """Wrap an ASGI `receive` to report a half-closed client as disconnected once its body is read.
 
-    Such a client still gets its answer, but a handler that waits for the client to leave must not wait forever: the
-    end of a connection that was closed for good looks the same.
+    Such a client still gets its response. But a handler that waits for the client to disconnect must not wait
+    forever, because a closed connection looks the same.
     """
     is_read = False
 
@@ -56,7 +57,7 @@ def reporting_end(receive: Receive, has_ended: Callable[[], bool]) -> Receive:
 
 
 class _Flow(FlowControl):
-    """Reads no further while requests wait that came before the answer to the one that is served."""
+    """Stops reading while pipelined requests wait for the current response."""
 
     def __init__(self, transport: asyncio.Transport, waiting: Any) -> None:
         super().__init__(transport)
@@ -100,23 +101,23 @@ class _AfterHead:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """A client's connection, whose requests are bounded in size and time before anything is made of them."""
+    """A client's connection that limits the size and duration of requests before they are processed."""
 
     body_limit: int | None = None
-    """In bytes; None where the application looks after that."""
+    """The limit in bytes; None if the application checks it."""
 
     _head_bytes = 0
     _body_bytes = 0
     _surplus = 0
-    # What the parser got since it last had something to tell.
+    # Bytes that the parser got since its last callback.
     _silent_bytes = 0
     _moved = False
     _code = 400
-    # Refused, or handed over to another protocol.
+    # True after a rejection, or after the hand-over to another protocol.
     _over = False
-    # What follows a request that offers an upgrade, until it is known in which protocol that is.
+    # The bytes after a request that offers an upgrade, until its protocol is decided.
     _raw: bytearray | None = None
-    # The client sends no more.
+    # The client has closed its half.
     _has_ended = False
     _deadline: asyncio.TimerHandle | None = None
 
@@ -164,7 +165,7 @@ class BoundedConnection(HttpToolsProtocol):
             if self._head_bytes > HEADER_BYTES:
                 self._refuse(431)
                 return
-            # The parser joins the parts of a line one by one, which takes quadratic time where they are many.
+            # The parser joins the parts of a line one by one, which takes quadratic time for many parts.
             self._held += data
             if b"\n" not in data and len(self._held) < _STEP_BYTES:
                 return
@@ -174,12 +175,15 @@ class BoundedConnection(HttpToolsProtocol):
         self._parse(data)
         cycle: RequestResponseCycle | None = self.cycle
         if self._moved and cycle is not None and cycle.scope is self.scope and not cycle.response_complete:
-            # Most often: a request that is served has come, or a part of its body.
+            # The common case: a complete request, or a part of its body.
             return
-        self._bound(data, goes_on)
+        self._check_bounds(data, goes_on)
 
     def _parse(self, data: bytes) -> None:
-        """Feed the parser. Takes the place of uvicorn's `data_received`, which drops the body of an offered upgrade."""
+        """Feed the parser.
+
+        Replaces uvicorn's `data_received`, which drops the body of a request that offers an upgrade.
+        """
         self._unset_keepalive_if_required()
         unread = memoryview(data)
         try:
@@ -203,13 +207,13 @@ class BoundedConnection(HttpToolsProtocol):
         return None
 
     def _read_on(self) -> bool:
-        """Have the body of a request that offers an upgrade parsed as that of any other request.
+        """Parse the body of a request that offers an upgrade like any other body.
 
-        Go's server takes no notice of an offer: a handler may accept it once the body is read. httptools ends the
-        request after its head instead, so a new parser gets the headers that say where the body ends.
+        Go's server ignores the offer: a handler may accept it after the body. httptools ends the request
+        after its head instead, so a new parser gets the headers that describe the body.
 
         Returns:
-            False if there is no body. Then the bytes that follow may be of the other protocol.
+            False if there is no body. The following bytes may be of the other protocol then.
         """
         framing = [header for header in self.scope["headers"] if header[0] in _FRAMING]
         if not any(value.strip() != b"0" for _, value in framing):
@@ -227,15 +231,15 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_response_complete()
         raw, cycle = self._raw, self.cycle
         if raw is not None and cycle.response_complete and not self._over:
-            # The offer was not accepted: these are the next requests.
+            # The offer was not accepted, so these bytes are the next requests.
             self._raw = None
             if raw and not self.transport.is_closing():
                 self.data_received(bytes(raw))
         if self._has_ended and self.cycle.response_complete:
             self.transport.close()
 
-    def _bound(self, data: bytes, goes_on: bool) -> None:
-        """Refuse what is too much already, and give the client time for what is still to come."""
+    def _check_bounds(self, data: bytes, goes_on: bool) -> None:
+        """Reject a request that is too large already, and set the deadline for the rest of it."""
         if self._over:
             return
         if in_head := self._in_head():
@@ -253,12 +257,12 @@ class BoundedConnection(HttpToolsProtocol):
             self._start_deadline()
 
     def _in_head(self) -> bool:
-        """Whether a request has begun whose headers are not complete: it has a scope, and no cycle yet."""
+        """True if the headers of a request are incomplete: it has a scope, but no cycle yet."""
         cycle: RequestResponseCycle | None = self.cycle
         return self.scope is not (None if cycle is None else cycle.scope)
 
     def _is_between(self) -> bool:
-        """Whether no request is served, and the client sends something else than one."""
+        """True if no request is being served and the client sends data that is not a request."""
         cycle: RequestResponseCycle | None = self.cycle
         return (cycle is None or cycle.response_complete) and self.timeout_keep_alive_task is None
 
@@ -272,7 +276,7 @@ class BoundedConnection(HttpToolsProtocol):
             raise _Refused
         super().on_headers_complete()
         if not self.parser.should_upgrade():
-            # What follows are trailers: their request is under way without them.
+            # The rest are trailers. Their request is processed without them.
             self.headers = []
 
     def on_body(self, body: bytes) -> None:
@@ -289,7 +293,7 @@ class BoundedConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def handle_websocket_upgrade(self, unread: bytes = b"") -> None:
-        """Hand the connection over to another protocol, with what has come after the request's head."""
+        """Hand the connection over to another protocol, with the bytes received after the request's head."""
         self._over = True
         super().handle_websocket_upgrade()
         if unread:
@@ -311,7 +315,8 @@ class BoundedConnection(HttpToolsProtocol):
         text = f"{code} {_PHRASES[code]}"
         head = f"HTTP/1.1 {text}\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
         self.transport.write(f"{head}{text}".encode())
-        # Were it closed at once, what comes meanwhile would make the kernel reset it, and the client miss the answer.
+        # Closing at once would make the kernel reset the connection when more data arrives, and the client
+        # would lose the response.
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.loop.call_later(_LINGER, self.transport.close)
@@ -328,7 +333,7 @@ class BoundedConnection(HttpToolsProtocol):
         self._deadline = None
         cycle: RequestResponseCycle | None = self.cycle
         if cycle is not None and not cycle.response_complete:
-            self._start_deadline()  # What waits has time until the answer before it.
+            self._start_deadline()  # A waiting request has time until the response before it is sent.
         else:
             self.transport.close()
 

@@ -1,7 +1,7 @@
-"""JSON texts of objects, however deep they are.
+"""Encode JSON objects of any depth.
 
-orjson is the fastest encoder there is, and gives up at 254 levels; API objects may have more (a schema has two for each
-level of what it describes).
+orjson is the fastest encoder, but fails beyond 254 levels. API objects may be deeper: a schema has two levels
+for each level that it describes.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ import msgspec
 import orjson
 
 MAX_DEPTH = 500
-"""Levels of objects and arrays that an API object may have."""
+"""The levels of objects and arrays that an API object may have."""
 
 
 class TooDeep(ValueError):
@@ -21,11 +21,11 @@ class TooDeep(ValueError):
 
 
 def dumps(value: Any, option: int = 0) -> bytes:
-    """``value`` as ``orjson.dumps`` encodes it; of the options, ``OPT_SORT_KEYS`` and ``OPT_INDENT_2``.
+    """Encode ``value`` like ``orjson.dumps``, with the options ``OPT_SORT_KEYS`` and ``OPT_INDENT_2``.
 
     Raises:
-        TooDeep: see there.
-        orjson.JSONEncodeError: it has something that JSON has not.
+        TooDeep: it has too many levels.
+        orjson.JSONEncodeError: it has a value that JSON does not support.
     """
     try:
         return orjson.dumps(value, option=option)

@@ -6,30 +6,30 @@ import os
 import socket
 
 ADDRESS_IN_USE = 98
-"""A process ends with this exit code when something else has the port that it was to listen on."""
+"""The exit code of a process whose port is in use."""
 
 
 CANNOT_RUN = 78
-"""A process ends with this exit code (EX_CONFIG) when it cannot run as things are: another start would not help."""
+"""The exit code (EX_CONFIG) of a process that cannot run in its configuration, so that a restart would not help."""
 
 
 REPORT = "DRALAB_LISTENING_FD"
-"""Environment variable with the number of an open file: a process writes the address there once it listens."""
+"""Environment variable with a file descriptor. A process writes its address there when it listens."""
 
 
 _PROBE_AFTER = 180  # Seconds.
 
 
 class AddressInUse(OSError):
-    """Something else listens on that port."""
+    """The port is in use."""
 
 
 def listening_socket(host: str, port: int, backlog: int = 128) -> socket.socket:
-    """A socket that listens on ``host``; ``port`` 0 takes any free one.
+    """Return a socket that listens on ``host``. With ``port`` 0, use any free port.
 
     Raises:
-        AddressInUse: the port is taken.
-        OSError: it cannot listen there for another reason.
+        AddressInUse: the port is in use.
+        OSError: listening fails for another reason.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with contextlib.ExitStack() as on_error:
@@ -38,7 +38,7 @@ def listening_socket(host: str, port: int, backlog: int = 128) -> socket.socket:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             _watch_peers(listener)
             listener.bind((host, port))
-            # Two may bind a port at once, where neither listens yet: then this fails.
+            # Two sockets may bind a port at once if neither listens yet. Then this call fails.
             listener.listen(backlog)
             listener.setblocking(False)
         except OSError as error:
@@ -50,7 +50,7 @@ def listening_socket(host: str, port: int, backlog: int = 128) -> socket.socket:
 
 
 def _watch_peers(listener: socket.socket) -> None:
-    """Have the kernel end connections whose other end is gone without a word (apiserver's tcpKeepAliveListener)."""
+    """Let the kernel close connections whose peer became unreachable (apiserver's tcpKeepAliveListener)."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, _PROBE_AFTER)
@@ -65,5 +65,5 @@ def _report(listener: socket.socket) -> None:
 
 
 def address(host: str, port: int) -> str:
-    """``host:port`` as URLs have it, an IPv6 address in brackets."""
+    """Return ``host:port`` as in URLs, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

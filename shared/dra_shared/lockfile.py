@@ -1,4 +1,4 @@
-"""A directory that one process has for itself."""
+"""A directory that only one process may use."""
 
 import contextlib
 import fcntl
@@ -9,18 +9,18 @@ _NAME = "lock"
 
 
 class DirectoryInUse(OSError):
-    """Another process has the directory."""
+    """Another process uses the directory."""
 
 
 class DirectoryLock:
-    """Keeps a directory for this process until :meth:`release`, or until the process ends, however it ends.
+    """Reserves a directory for this process until :meth:`release`, or until the process ends for any reason.
 
     Args:
-        directory: it is made where it is missing.
-        holder: what has such a directory, for the error: "API server".
+        directory: created if it is missing.
+        holder: a description of the owner for the error, such as "API server".
 
     Raises:
-        DirectoryInUse: another process has it.
+        DirectoryInUse: another process uses it.
         OSError: the directory cannot be used.
     """
 
@@ -34,13 +34,13 @@ class DirectoryLock:
             self.release()
             known = f" (pid {process})" if process.isdecimal() else ""
             raise DirectoryInUse(f"{directory} is in use by another {holder}{known}") from None
-        # The number is a help only; a full disk takes none.
+        # The process ID is only informative, so a full disk is no error.
         with contextlib.suppress(OSError):
             os.ftruncate(self._descriptor, 0)
             os.write(self._descriptor, str(os.getpid()).encode())
 
     def release(self) -> None:
-        """Let others have the directory."""
+        """Release the directory."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1

@@ -1,6 +1,6 @@
 """Structured logs: one JSON object a line on standard error.
 
-Logging never raises: what cannot be written, on a full disk say, is dropped and counted.
+Logging never raises. Lines that cannot be written, for example on a full disk, are dropped and counted.
 """
 
 import logging
@@ -15,13 +15,13 @@ LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
 
 def configure(service: str, level: str = "info", descriptor: int = 2, *, final: bool = True) -> None:
-    """Set up logging for this process to a file descriptor; ``service`` is named in every line.
+    """Set up logging for this process to a file descriptor. Every line has the field ``service``.
 
-    What libraries log for themselves comes as such lines, too. In somebody else's process it is not ``final``: what
-    that captures or sets up for itself later has all lines.
+    Logs of libraries are written in the same form. In a process of the user, logging is not ``final``:
+    handlers that the user installs later get all lines.
 
     Raises:
-        KeyError: ``level`` is none of ``debug``, ``info``, ``warning`` and ``error``.
+        KeyError: ``level`` is not one of ``debug``, ``info``, ``warning`` and ``error``.
     """
     lines = _Lines(descriptor)
     lowest = LEVELS[level]
@@ -53,13 +53,13 @@ def _at_least(level: int) -> structlog.typing.Processor:
 
 
 def logger(name: str) -> structlog.typing.FilteringBoundLogger:
-    """The logger of a module; ``name`` is shown as ``module``."""
+    """Return the logger of a module. ``name`` is the field ``module``."""
     bound: structlog.typing.FilteringBoundLogger = structlog.get_logger(module=name)
     return bound
 
 
 class _Libraries(logging.Handler):
-    """Takes what libraries log and nothing else handles, which Python would print as it is."""
+    """Handles logs of libraries that have no other handler. Python would print these unformatted."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -70,7 +70,7 @@ class _Libraries(logging.Handler):
 
 
 class _Lines:
-    """Writes lines without a buffer, so that a failed one is gone and blocks none that follow."""
+    """Writes lines unbuffered, so that a failed line is lost and does not block later ones."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
@@ -104,7 +104,7 @@ def _dump(value: Any, **_: Any) -> bytes:
     try:
         return orjson.dumps(value, default=_text)
     except (TypeError, RecursionError):
-        # Surrogates, integers beyond 64 bits, keys that are no strings.
+        # Surrogates, integers beyond 64 bits, keys that are not strings.
         return orjson.dumps({_text(key): _text(entry) for key, entry in value.items()})
 
 

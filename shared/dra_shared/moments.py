@@ -1,4 +1,4 @@
-"""A moment of a cluster's history as people write it: a revision, a time, or how long ago."""
+"""Parse a moment of a cluster's history: a revision, a time, or a time ago."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _REVISION = re.compile(r"\d{1,18}").fullmatch
 
 
 def parse_moment(text: str, now: datetime) -> int | datetime:
-    """The revision, or the time, that ``text`` names: ``1234``, ``now``, ``-5m``, ``-1h30m``, ``2026-01-02T03:04:05Z``.
+    """Parse a revision or a time: ``1234``, ``now``, ``-5m``, ``-1h30m``, ``2026-01-02T03:04:05Z``.
 
     Raises:
-        ValueError: it names none.
+        ValueError: the text is neither.
     """
     if text == "now":
         return now

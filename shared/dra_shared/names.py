@@ -1,7 +1,7 @@
-"""The forms that Kubernetes allows for names, label keys and label values, with its messages.
+"""Rules for names, label keys and label values, with Kubernetes' messages.
 
-Each function returns the messages of what is wrong, an empty list for a good value
-(apimachinery's `api/validate/content`).
+Each function returns the error messages, an empty list for a valid value (apimachinery's
+`api/validate/content`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VALUE = f"({_KEY})?"
 
 
 def _matcher(pattern: str) -> Callable[[str], object]:
-    # The groups are not used, and without them matching takes half the time.
+    # The groups are unused, and matching without them takes half the time.
     return re.compile(pattern.replace("(", "(?:")).fullmatch
 
 
@@ -29,11 +29,11 @@ _key = _matcher(_KEY)
 _value = _matcher(_VALUE)
 
 NameRule = Callable[[str, bool], list[str]]
-"""Messages for a name; with True for the prefix of a name that is to be generated."""
+"""Returns messages for a name, or with True for the prefix of a generated name."""
 
 
 def regex_message(text: str, pattern: str, *examples: str) -> str:
-    """The message for a value that doesn't match `pattern`."""
+    """Return the message for a value that doesn't match `pattern`."""
     if not examples:
         return f"{text} (regex used for validation is '{pattern}')"
     shown = " or ".join(f"'{example}', " for example in examples)
@@ -41,7 +41,7 @@ def regex_message(text: str, pattern: str, *examples: str) -> str:
 
 
 def max_length_message(limit: int, unit: str = "characters") -> str:
-    """The message for a value of more than `limit` bytes, which most of Kubernetes 1.36 calls characters."""
+    """Return the message for a value of more than `limit` bytes, which Kubernetes 1.36 mostly calls characters."""
     return f"must be no more than {limit} {unit}"
 
 
@@ -50,7 +50,9 @@ def _size(value: str) -> int:
 
 
 def dns_label(value: str, bytes_limit: bool = False) -> list[str]:
-    """An RFC 1123 label: `my-name`. The declarative validators count `bytes_limit`."""
+    """Check an RFC 1123 label: `my-name`. With `bytes_limit`, the message counts bytes, as in the declarative
+    validators.
+    """
     errors = []
     if _size(value) > 63:
         errors.append(max_length_message(63, "bytes" if bytes_limit else "characters"))
@@ -67,7 +69,7 @@ def dns_label(value: str, bytes_limit: bool = False) -> list[str]:
 
 
 def dns_subdomain(value: str, bytes_limit: bool = False) -> list[str]:
-    """An RFC 1123 subdomain: `example.com`. The declarative validators and label keys count `bytes_limit`."""
+    """Check an RFC 1123 subdomain: `example.com`. With `bytes_limit`, the message counts bytes, as for label keys."""
     errors = []
     if _size(value) > 253:
         errors.append(max_length_message(253, "bytes" if bytes_limit else "characters"))
@@ -81,7 +83,7 @@ def dns_subdomain(value: str, bytes_limit: bool = False) -> list[str]:
 
 
 def dns_1035_label(value: str) -> list[str]:
-    """An RFC 1035 label, as Services have: `my-name`."""
+    """Check an RFC 1035 label, as in names of Services: `my-name`."""
     errors = []
     if _size(value) > 63:
         errors.append(max_length_message(63))
@@ -95,7 +97,7 @@ def dns_1035_label(value: str) -> list[str]:
 
 
 def path_segment(value: str) -> list[str]:
-    """A name that can be part of a path."""
+    """Check a name that can be part of a path."""
     if value in {".", ".."}:
         return [f"may not be '{value}'"]
     return [f"may not contain '{part}'" for part in "/%" if part in value]
@@ -108,7 +110,7 @@ _KEY_TEXT = (
 
 
 def label_key(value: str) -> list[str]:
-    """A label's key, also called a qualified name: `example.com/MyName`."""
+    """Check a label's key, also called a qualified name: `example.com/MyName`."""
     return list(_label_key(value))
 
 
@@ -137,14 +139,14 @@ def _label_key(value: str) -> Sequence[str]:
 
 
 def is_extended_resource_name(name: str) -> bool:
-    """Whether a resource is neither Kubernetes' own nor a quota's name (`v1helper.IsExtendedResourceName`)."""
+    """True unless a resource is Kubernetes' own or a quota's name (`v1helper.IsExtendedResourceName`)."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith("requests."):
         return False
     return not _label_key(f"requests.{name}")
 
 
 def label_value(value: str) -> list[str]:
-    """A label's value."""
+    """Check a label's value."""
     errors = []
     if _size(value) > 63:
         errors.append(max_length_message(63, "bytes"))
@@ -158,22 +160,22 @@ def label_value(value: str) -> list[str]:
 
 
 def _mask_trailing_dash(value: str) -> str:
-    # Upstream cuts two characters, not one; a generated name's prefix is judged by what remains.
+    # Upstream removes two characters, not one. The prefix of a generated name is checked without them.
     return value[:-2] + "a" if len(value) > 1 and value.endswith("-") else value
 
 
 def dns_label_name(name: str, prefix: bool = False) -> list[str]:
-    """The rule for names that are DNS labels (namespaces)."""
+    """Check a name that must be a DNS label, such as that of a namespace."""
     return dns_label(_mask_trailing_dash(name) if prefix else name)
 
 
 def dns_subdomain_name(name: str, prefix: bool = False) -> list[str]:
-    """The rule for names that are DNS subdomains (most kinds)."""
+    """Check a name that must be a DNS subdomain, as in most kinds."""
     return dns_subdomain(_mask_trailing_dash(name) if prefix else name)
 
 
 def path_segment_name(name: str, prefix: bool = False) -> list[str]:
-    """The rule that every kind's names obey."""
+    """Check the rule for names of every kind."""
     if prefix:
         return [f"may not contain '{part}'" for part in "/%" if part in name]
     return path_segment(name)

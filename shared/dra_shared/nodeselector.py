@@ -1,16 +1,16 @@
-"""Node selectors, matched as upstream's ``component-helpers/scheduling/corev1/nodeaffinity`` does."""
+"""Match node selectors like upstream's ``component-helpers/scheduling/corev1/nodeaffinity``."""
 
 from dra_shared.api.node import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.pod import PodSpec
 
 
 def matches(selector: NodeSelector, node: Node) -> bool:
-    """Whether one of the selector's terms fits the node; an empty term fits none."""
+    """True if one of the selector's terms matches the node. An empty term matches no node."""
     return any(term_matches(term, node) for term in selector.node_selector_terms)
 
 
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
-    """Whether the node satisfies all of the term's requirements, of which there has to be one."""
+    """True if the node satisfies all of the term's requirements. A term without requirements matches no node."""
     if not term.match_expressions and not term.match_fields:
         return False
     labels = node.metadata.labels
@@ -20,7 +20,7 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def requirement_holds(requirement: NodeSelectorRequirement, value: str | None) -> bool:
-    """Whether the label or field, None where there is none, is as required."""
+    """True if the value of the label or field, None if it is absent, satisfies the requirement."""
     values = requirement.values
     match requirement.operator:
         case "In":
@@ -41,7 +41,7 @@ def requirement_holds(requirement: NodeSelectorRequirement, value: str | None) -
 
 
 def required_affinity_matches(spec: PodSpec, node: Node) -> bool:
-    """Whether the node has the labels of the spec's nodeSelector and satisfies its required node affinity."""
+    """True if the node has the labels of the spec's nodeSelector and satisfies its required node affinity."""
     labels = node.metadata.labels
     for key, value in spec.node_selector.items():
         if labels.get(key) != value:
@@ -51,7 +51,7 @@ def required_affinity_matches(spec: PodSpec, node: Node) -> bool:
 
 
 def required_selector(spec: PodSpec) -> NodeSelector | None:
-    """The required node affinity."""
+    """Return the required node affinity, or None."""
     affinity = spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return None
@@ -59,7 +59,7 @@ def required_selector(spec: PodSpec) -> NodeSelector | None:
 
 
 def named_nodes(selector: NodeSelector) -> frozenset[str] | None:
-    """The only nodes that can match, where every term names some with ``metadata.name In``; else None."""
+    """Return the only nodes that can match, if every term has ``metadata.name In``; else None."""
     names: set[str] = set()
     for term in selector.node_selector_terms:
         allowed: set[str] | None = None

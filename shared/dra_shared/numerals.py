@@ -1,9 +1,9 @@
-"""Whole numbers in texts that others sent."""
+"""Parse whole numbers from untrusted text."""
 
 import re
 
 BEYOND = 10**20
-"""More than any integer of Go can be."""
+"""A value above every integer of Go."""
 
 _DIGITS = 20
 _NUMBER = re.compile("[+-]?[0-9]+").fullmatch
@@ -15,12 +15,12 @@ def is_digits(text: str) -> bool:
 
 
 def integer(text: str) -> int:
-    """The number that decimal digits, perhaps with a sign, stand for; :data:`BEYOND` (or minus it) where they are many.
+    """Parse decimal digits with an optional sign. Many digits give :data:`BEYOND`, or minus it.
 
-    Python refuses to read some thousands of digits, and takes quadratic time for what it does read.
+    Python refuses to parse thousands of digits, and takes quadratic time for fewer.
 
     Raises:
-        ValueError: there is something else than digits.
+        ValueError: the text is not a number.
     """
     if not _NUMBER(text):
         raise ValueError(f"invalid number: {text[:_DIGITS]}")

@@ -1,6 +1,6 @@
-"""PodGroups: in which version of the API they are read, and what else of them changed with Kubernetes.
+"""PodGroups in different versions of Kubernetes: the version of the API, the condition, and the gate.
 
-1.37 has them in another shape, renamed their condition, and made gangs a part of the gate GenericWorkload.
+1.37 has them in another form, renamed their condition, and moved gangs to the gate GenericWorkload.
 """
 
 from dataclasses import replace
@@ -12,15 +12,15 @@ from dra_shared.version import V1_37, Version
 
 
 def pod_groups(kubernetes: Version) -> Resource[PodGroup]:
-    """Where the groups are."""
+    """Return the resource of pod groups in that version."""
     return POD_GROUPS if kubernetes >= V1_37 else replace(POD_GROUPS, version="v1alpha2")
 
 
 def scheduled_condition(kubernetes: Version) -> str:
-    """The type of the condition that says whether a group was scheduled."""
+    """Return the type of the condition that says whether a group was scheduled."""
     return "PodGroupInitiallyScheduled" if kubernetes >= V1_37 else "PodGroupScheduled"
 
 
 def gangs_wait(gates: FeatureGates) -> bool:
-    """Whether the members of a gang are scheduled together or not at all."""
+    """True if the members of a gang are only scheduled together."""
     return gates.enabled("GenericWorkload" if gates.version >= V1_37 else "GangScheduling")

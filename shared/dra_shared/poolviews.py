@@ -1,6 +1,7 @@
-"""How much of a pool is left: by type of partition, and of the capacity of devices that are shared.
+"""Compute the free part of a pool: by type of partition, and the capacity of devices that are shared.
 
-Pure: slices and what is in use go in. Mirrors ``pkg/controller/resourcepoolstatusrequest/views.go``.
+Pure: the input is slices and allocated devices. Mirrors
+``pkg/controller/resourcepoolstatusrequest/views.go``.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -17,14 +18,14 @@ _Counters = dict[tuple[str, str], Quantity]
 
 
 class ViewError(Exception):
-    """A view can't be computed; the message is upstream's."""
+    """A view can't be computed. The message is upstream's."""
 
 
 @dataclass(frozen=True)
 class PoolUse:
-    """A complete pool: its slices of one generation, and what claims without admin access have of it.
+    """A complete pool: its slices of one generation, and the devices of claims without admin access.
 
-    ``consumed`` is by name of capacity, over all devices.
+    ``consumed`` is the consumed capacity by name, over all devices.
     """
 
     driver: str
@@ -35,7 +36,7 @@ class PoolUse:
 
     @property
     def devices(self) -> Iterable[Device]:
-        """Those of all slices."""
+        """Return the devices of all slices."""
         return (device for piece in self.slices for device in piece.spec.devices)
 
     def __str__(self) -> str:
@@ -43,14 +44,14 @@ class PoolUse:
 
 
 def partition_summary(use: PoolUse, default: str | None = None) -> tuple[PartitionTypeStatus, ...]:
-    """The partitions by type; empty where neither a slice nor ``default`` names the attribute that says the type.
+    """Return the partitions by type. Empty if neither a slice nor ``default`` names the attribute for the type.
 
-    Every type is counted as if all that is left went to it.
+    Each type is counted as if the whole remainder were used for it.
 
     Raises:
-        ViewError: devices lack the attribute, or those of one type differ in what they consume.
+        ViewError: devices lack the attribute, or those of one type consume different counters.
     """
-    named = list(_named(use, default))
+    named = list(_devices_with_attribute(use, default))
     if not named:
         return ()
     if not any(piece.spec.shared_counters for piece in use.slices):
@@ -68,17 +69,20 @@ def partition_summary(use: PoolUse, default: str | None = None) -> tuple[Partiti
     if len(groups) > _MAX_ENTRIES:
         text = f"pool {use} has {len(groups)} partition types, exceeding the maximum of {_MAX_ENTRIES}"
         raise ViewError(f"PartitionSummaryOverCap: {text}")
-    left = _left(use)
+    left = _remaining_counters(use)
     return tuple(
         PartitionTypeStatus(
-            attribute=attribute, type=partition, total=len(group), allocatable=_fitting(group, use, left)
+            attribute=attribute,
+            type=partition,
+            total=len(group),
+            allocatable=_count_fitting(group, use, left),
         )
         for (attribute, partition), group in sorted(groups.items())
     )
 
 
 def shareable_summary(use: PoolUse) -> ShareableSummaryStatus | None:
-    """The capacity of devices that allow multiple allocations; None where there are none.
+    """Return the capacity of devices that allow multiple allocations; None if there are none.
 
     Raises:
         ViewError: there are too many capacities.
@@ -115,8 +119,8 @@ def _capacity(name: str, total: Quantity, consumed: Quantity) -> ShareableCapaci
     )
 
 
-def _named(use: PoolUse, default: str | None) -> Iterable[tuple[str, Device]]:
-    """The devices with the attribute that says their type. The default is for slices that name none."""
+def _devices_with_attribute(use: PoolUse, default: str | None) -> Iterable[tuple[str, Device]]:
+    """Yield the devices with the attribute for their type. The default applies to slices that name none."""
     for piece in use.slices:
         attribute = piece.spec.partition_type_attribute or default
         if attribute:
@@ -140,8 +144,8 @@ def _cost(device: Device) -> list[tuple[str, str, str]]:
     )
 
 
-def _left(use: PoolUse) -> _Counters:
-    """What the devices in use leave; each counts once, in whatever number of claims it is."""
+def _remaining_counters(use: PoolUse) -> _Counters:
+    """Return the counters that the devices in use leave. A device counts once, even if several claims have it."""
     counters = {
         (group.name, name): Quantity.parse(counter.value)
         for piece in use.slices
@@ -154,8 +158,8 @@ def _left(use: PoolUse) -> _Counters:
     return counters
 
 
-def _fitting(devices: Iterable[Device], use: PoolUse, left: Mapping[tuple[str, str], Quantity]) -> int:
-    """How many of the devices can be allocated together besides those in use."""
+def _count_fitting(devices: Iterable[Device], use: PoolUse, left: Mapping[tuple[str, str], Quantity]) -> int:
+    """Return how many of the devices can be allocated together, in addition to those in use."""
     remaining, count = dict(left), 0
     for device in devices:
         if device.name not in use.in_use and _fits(device.consumes_counters, remaining):

@@ -1,8 +1,8 @@
 """Exact resource quantities: the numbers of capacities, counters and resource requests.
 
-Mirrors ``k8s.io/apimachinery/pkg/api/resource.Quantity``, including which of its two inner forms a number
-takes (a scaled 64-bit integer, or an arbitrary decimal): ``as_int64`` only answers for the former, and CEL's
-``isInteger`` shows that to users.
+Mirrors ``k8s.io/apimachinery/pkg/api/resource.Quantity``, including its two internal forms (a scaled 64-bit
+integer, or an arbitrary decimal). ``as_int64`` only returns a value for the former, and users see the form in
+CEL's ``isInteger``.
 """
 
 import enum
@@ -23,11 +23,11 @@ SUFFIX_ERROR: Final = "unable to parse quantity's suffix"
 
 
 class QuantityError(ValueError):
-    """The text is no quantity; the message is upstream's."""
+    """The text is not a quantity. The message is upstream's."""
 
 
 class Format(enum.StrEnum):
-    """The suffix family that a quantity was written in and is written back in."""
+    """The suffix family that a quantity was written in, and is printed in."""
 
     DECIMAL_EXPONENT = "DecimalExponent"
     BINARY_SI = "BinarySI"
@@ -45,7 +45,7 @@ _SUFFIX_LETTERS: Final = frozenset("eEinumkKMGTP")
 
 
 def _wrap(value: int) -> int:
-    """The low 64 bits as a signed integer, as Go converts."""
+    """Return the low 64 bits as a signed integer, like a conversion in Go."""
     return ((value + (1 << 63)) & ((1 << 64) - 1)) - (1 << 63)
 
 
@@ -54,7 +54,7 @@ def _fits(value: int) -> bool:
 
 
 def _divide_away(value: int, divisor: int) -> tuple[int, bool]:
-    """The quotient rounded away from zero, and whether it is exact."""
+    """Return the quotient rounded away from zero, and whether it is exact."""
     quotient, remainder = divmod(abs(value), divisor)
     if remainder:
         quotient += 1
@@ -62,15 +62,15 @@ def _divide_away(value: int, divisor: int) -> tuple[int, bool]:
 
 
 _FAR_APART = 10_000
-"""Decimal places between two numbers, beyond which their sum is the larger one."""
+"""If the exponents of two numbers differ by more than this, their sum is the larger one."""
 
 
 @functools.total_ordering
 class Quantity:
     """An immutable quantity ``number * 10**exponent``.
 
-    Equality and order are numeric (``1Gi == 1024Mi``); ``str`` gives the canonical text, in the suffix family
-    of ``format``.
+    Equality and order are numeric (``1Gi == 1024Mi``). ``str`` returns the canonical text, in the suffix
+    family of ``format``.
     """
 
     __slots__ = ("_key", "_text", "decimal", "exponent", "format", "kept_text", "number")
@@ -79,7 +79,7 @@ class Quantity:
     exponent: int
     decimal: bool
     format: Format
-    # The text that it was parsed from, where upstream keeps that because it is canonical already.
+    # The text that it was parsed from, if upstream keeps it because it is canonical.
     kept_text: str | None
 
     def __init__(
@@ -91,7 +91,10 @@ class Quantity:
         decimal: bool = False,
         text: str | None = None,
     ) -> None:
-        """``decimal`` selects the arbitrary-precision form, ``text`` is a text known to be canonical."""
+        """Create a quantity.
+
+        ``decimal`` selects the arbitrary-precision form; ``text`` is a text known to be canonical.
+        """
         self.number = number
         self.exponent = exponent
         self.format = format
@@ -101,21 +104,23 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> "Quantity":
-        """The quantity that ``text`` means. Results are shared: texts repeat a lot.
+        """Parse a quantity. Results are shared, because texts repeat a lot.
 
         Raises QuantityError with one of upstream's three messages.
         """
         return _parse_cached(text)
 
     def compare(self, other: "Quantity") -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         mine, theirs = self._key, other._key
         if mine is None or theirs is None:
             return self._compare_wide(other)
         return (mine > theirs) - (mine < theirs)
 
     def same_form(self, other: "Quantity") -> bool:
-        """Whether Go's ``==`` finds the two equal: the same in every field, and no decimal, as that is a pointer."""
+        """True if Go's ``==`` considers the two equal: equal in every field, and not decimal, because that is a
+        pointer.
+        """
         return not (self.decimal or other.decimal) and (
             (self.number, self.exponent, self.format, self.kept_text)
             == (other.number, other.exponent, other.format, other.kept_text)
@@ -127,7 +132,7 @@ class Quantity:
             return (mine > theirs) - (mine < theirs)
         if mine == 0:
             return 0
-        # Lengths settle what would be an enormous power of ten.
+        # Comparing lengths avoids computing an enormous power of ten.
         a, b = abs(self.number).bit_length(), abs(other.number).bit_length()
         gap = (a - b) + int((self.exponent - other.exponent) * 3.3219280948873626)
         if abs(gap) > 16 + abs(self.exponent - other.exponent) // 100:
@@ -158,14 +163,14 @@ class Quantity:
         return f"Quantity.parse({str(self)!r})"
 
     def sign(self) -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self.number > 0) - (self.number < 0)
 
     def is_zero(self) -> bool:
         return self.number == 0
 
     def as_int64(self) -> int | None:
-        """The value as a 64-bit integer; None for the decimal form, negative scales and overflow."""
+        """Return the value as a 64-bit integer; None for the decimal form, negative scales and overflow."""
         if self.decimal or self.exponent < 0:
             return None
         if self.number != 0 and self.exponent > 18:
@@ -174,7 +179,7 @@ class Quantity:
         return value if _fits(value) else None
 
     def scaled_value(self, scale: int) -> int:
-        """The value in units of ``10**scale``, rounded and overflowing as upstream's ScaledValue."""
+        """Return the value in units of ``10**scale``, rounded and overflowing like upstream's ScaledValue."""
         if not self.decimal:
             if self.exponent < scale:
                 return _divide_away(self.number, int(10 ** min(scale - self.exponent, 40)))[0]
@@ -196,15 +201,15 @@ class Quantity:
         return _wrap(quotient) + (1 if remainder else 0)
 
     def value(self) -> int:
-        """The value in whole units, rounded up."""
+        """Return the value in whole units, rounded up."""
         return self.scaled_value(0)
 
     def milli_value(self) -> int:
-        """The value in thousandths, rounded up."""
+        """Return the value in thousandths, rounded up."""
         return self.scaled_value(-3)
 
     def as_approximate_float(self) -> float:
-        """The nearest float that upstream's multiplication gives (may be infinite)."""
+        """Return the float that upstream's multiplication gives (may be infinite)."""
         try:
             base = float(self.number)
         except OverflowError:
@@ -212,11 +217,11 @@ class Quantity:
         return base if self.exponent == 0 else base * _power_of_ten(self.exponent)
 
     def add(self, other: "Quantity") -> "Quantity":
-        """The sum, in this quantity's format (the other's when this one is zero)."""
+        """Return the sum, in this quantity's format (the other's if this one is zero)."""
         return self._combine(other, other.number)
 
     def sub(self, other: "Quantity") -> "Quantity":
-        """The difference, in this quantity's format (the other's when this one is zero)."""
+        """Return the difference, in this quantity's format (the other's if this one is zero)."""
         return self._combine(other, -other.number)
 
     def _combine(self, other: "Quantity", number: int) -> "Quantity":
@@ -233,7 +238,7 @@ class Quantity:
                 if _fits(left) and _fits(right) and _fits(left + right):
                     return Quantity(left + right, low, format)
         if number and self.number and abs(self.exponent - other.exponent) > _FAR_APART:
-            # The lesser one changes no digit that is ever looked at, and to write them all out takes minutes.
+            # The smaller one changes no digit that is ever used, and computing all digits takes minutes.
             larger = self if self.exponent > other.exponent else Quantity(number, other.exponent, format)
             return Quantity(larger.number, larger.exponent, format)
         low = min(self.exponent, other.exponent)
@@ -241,7 +246,7 @@ class Quantity:
         return Quantity(total, low, format, decimal=True)
 
     def mul(self, factor: int) -> "Quantity":
-        """The product with a whole number."""
+        """Return the product with a whole number."""
         number = self.number * factor
         decimal = self.decimal or not _fits(number) or not _fits(number * 10 ** max(0, self.exponent))
         return Quantity(number, self.exponent, self.format, decimal=decimal)
@@ -256,12 +261,12 @@ class Quantity:
             return "0"
         format = self.format
         if format is Format.BINARY_SI:
-            whole, exact = self._rounded()
+            whole, exact = self._round_up()
             if not exact or -1024 < whole < 1024:
                 format = Format.DECIMAL_SI
             else:
                 times = 0
-                # Upstream cannot negate the least integer to look for factors.
+                # Upstream cannot negate the smallest integer to look for factors.
                 while whole % 1024 == 0 and (self.decimal or whole != _MIN_INT64):
                     whole //= 1024
                     times += 1
@@ -277,16 +282,17 @@ class Quantity:
             return f"{number}{_DECIMAL_SUFFIX.get(exponent, '')}"
         return f"{number}e{exponent}" if exponent else str(number)
 
-    def _rounded(self) -> tuple[int, bool]:
+    def _round_up(self) -> tuple[int, bool]:
         if self.exponent >= 0:
             return self.number * 10**self.exponent, True
         return _divide_away(self.number, 10**-self.exponent)
 
 
 def amount_text(text: str) -> str:
-    """One text for every spelling of an amount, as ``1Gi`` and ``1073741824``; what is no quantity stays as it is.
+    """Return the same text for every spelling of an amount, such as ``1Gi`` and ``1073741824``; other texts are
+    unchanged.
 
-    The API server stores quantities in a spelling of its own, so comparing texts tells nothing.
+    The API server may change the spelling of quantities, so comparing texts is not enough.
     """
     try:
         quantity = Quantity.parse(text)
@@ -299,7 +305,7 @@ def amount_text(text: str) -> str:
 
 
 def _scan(text: str) -> tuple[bool, str, str, str, str]:
-    """Splits into (positive, value with sign, integer digits, fraction digits, suffix)."""
+    """Split a text into (positive, value with sign, integer digits, fraction digits, suffix)."""
     end, at, positive = len(text), 0, True
     if text[0] in "+-":
         positive = text[0] == "+"
@@ -336,7 +342,7 @@ def _scan(text: str) -> tuple[bool, str, str, str, str]:
 
 
 def _interpret(suffix: str) -> tuple[int, int, Format]:
-    """(base, exponent, format) of a suffix."""
+    """Return the (base, exponent, format) of a suffix."""
     if (exponent := _DECIMAL.get(suffix)) is not None:
         return 10, exponent, Format.DECIMAL_SI
     if (exponent := _BINARY.get(suffix)) is not None:
@@ -421,7 +427,7 @@ def _parse_decimal(value: str, base: int, exponent: int, format: Format) -> Quan
 
 
 def _power_of_ten(exponent: int) -> float:
-    """As Go makes it of two smaller ones, which is not always the nearest."""
+    """Return a power of ten as Go computes it from two smaller ones, which is not always the nearest float."""
     if exponent > 308:
         return float("inf")
     if exponent < -323:

@@ -16,7 +16,7 @@ from dra_shared.quantity import Quantity
 CLAIM_COUNT = "count/resourceclaims.resource.k8s.io"
 IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
 _DEVICES_SUFFIX = ".deviceclass.resource.k8s.io/devices"
-# What allocationMode All counts as: no claim can have more results.
+# The devices of allocationMode All: no claim can have more results.
 _MOST_DEVICES = 32
 _COMPUTE = ("cpu", "memory", "ephemeral-storage")
 _POD_RESOURCES = {
@@ -38,7 +38,7 @@ class ClassNames:
         self._names.update(f"{IMPLICIT_PREFIX}{name}" for name in self._explicit)
 
     def __contains__(self, resource: str) -> bool:
-        """True if a class stands behind the extended resource."""
+        """True if a class has the extended resource."""
         return resource in self._names
 
     def explicit(self, device_class: str) -> str | None:
@@ -61,8 +61,9 @@ def is_shared_resource(name: str) -> bool:
 def claim_usage(claim: ResourceClaim, classes: ClassNames | None, counted: Usage) -> Usage:
     """Return the usage of one claim.
 
-    Devices count under the name of their class. With ``classes``, they also count under the implicit extended resource
-    of the class and under its ``extendedResourceName``. The part that a pod counts already is subtracted: `counted`.
+    Devices count under the name of their class. With ``classes``, they also count under the implicit extended
+    resource of the class and under its ``extendedResourceName``. `counted` is the part that a pod's usage
+    includes already. It is subtracted.
     """
     devices: Counter[str] = Counter()
     for request in claim.spec.devices.requests:
@@ -140,8 +141,8 @@ class NamespaceUsage:
         return list(self._list_claims())
 
     @functools.cached_property
-    def _owned(self) -> dict[str, list[ResourceClaim]]:
-        """The claims for extended resources by the UID of their pod."""
+    def _claims_by_pod(self) -> dict[str, list[ResourceClaim]]:
+        """Return the claims for extended resources by the UID of their pod."""
         found: dict[str, list[ResourceClaim]] = {}
         for claim in self._claims:
             if owner := extended_resource_owner(claim):
@@ -164,10 +165,10 @@ class NamespaceUsage:
         if status is not None:
             return pod_usage(pod) if status.resource_claim_name == claim.metadata.name else {}
         # The pod does not name its claim yet. Only the first one that it owns is covered by the pod's own usage.
-        owned = self._owned.get(owner.uid, ())
+        owned = self._claims_by_pod.get(owner.uid, ())
         return {} if any(_age(one) < _age(claim) for one in owned) else pod_usage(pod)
 
-    def used(self, quota: ResourceQuota, names: Iterable[str]) -> Usage:
+    def sum_usage(self, quota: ResourceQuota, names: Iterable[str]) -> Usage:
         """Return the usage of those pods and claims that may count for one of the quota's `names`."""
         total: Usage = {}
         wanted = list(names)
@@ -176,7 +177,7 @@ class NamespaceUsage:
             for pod in self._pods.values():
                 if selects(quota, pod):
                     total = add(total, pod_usage(pod))
-        # A claim is in no scope.
+        # Claims are in no scope.
         if not scoped and any(is_claim_resource(name, self.classes) for name in wanted):
             for claim in self._claims:
                 total = add(total, self.of_claim(claim))
@@ -200,7 +201,7 @@ def _is_pod_prefixed(name: str) -> bool:
 
 
 def pod_usage(pod: Pod) -> Usage:
-    """Return the usage of one pod. A pod that has ended counts only as an object."""
+    """Return the usage of one pod. A pod that has ended only counts as an object."""
     usage: Usage = {"count/pods": _quantity(1)}
     if pod.status.phase in ("Succeeded", "Failed"):
         return usage
@@ -237,7 +238,7 @@ def _requests(pod: Pod) -> Usage:
     total = _total(pod, lambda c: c.resources.requests if c.resources is not None else {})
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.requests)
-    return add(total, _parsed(pod.spec.overhead))
+    return add(total, _parse(pod.spec.overhead))
 
 
 def _limits(pod: Pod) -> Usage:
@@ -245,13 +246,13 @@ def _limits(pod: Pod) -> Usage:
     total = _total(pod, lambda c: c.resources.limits if c.resources is not None else {})
     if pod.spec.resources is not None:
         total |= _pod_level(pod.spec.resources.limits)
-    overhead = _parsed(pod.spec.overhead)
+    overhead = _parse(pod.spec.overhead)
     limited = {name for name, amount in total.items() if amount.compare(_quantity(0))}
     return add(total, {name: amount for name, amount in overhead.items() if name in limited})
 
 
 def _pod_level(amounts: Mapping[str, str]) -> Usage:
-    return {name: amount for name, amount in _parsed(amounts).items() if _is_pod_level(name)}
+    return {name: amount for name, amount in _parse(amounts).items() if _is_pod_level(name)}
 
 
 def _total(pod: Pod, amounts: Callable[[Container], Mapping[str, str]]) -> Usage:
@@ -259,7 +260,7 @@ def _total(pod: Pod, amounts: Callable[[Container], Mapping[str, str]]) -> Usage
     together: Usage = {}
     most: Usage = {}
     for container in pod.spec.init_containers:
-        here = _parsed(amounts(container))
+        here = _parse(amounts(container))
         if container.restart_policy == "Always":
             together = add(together, here)
             here = together
@@ -269,14 +270,14 @@ def _total(pod: Pod, amounts: Callable[[Container], Mapping[str, str]]) -> Usage
             name: amount for name, amount in most.items() if name not in here
         }
     for container in pod.spec.containers:
-        together = add(together, _parsed(amounts(container)))
+        together = add(together, _parse(amounts(container)))
     for name, amount in most.items():
         if name not in together or together[name].compare(amount) < 0:
             together[name] = amount
     return together
 
 
-def _parsed(amounts: Mapping[str, str]) -> Usage:
+def _parse(amounts: Mapping[str, str]) -> Usage:
     return {name: Quantity.parse(text) for name, text in amounts.items()}
 
 
@@ -285,7 +286,7 @@ def _key(amount: Quantity) -> float:
 
 
 def add(first: Usage, second: Usage) -> Usage:
-    """The sum by name."""
+    """Return the sum by name."""
     result = dict(first)
     for name, amount in second.items():
         result[name] = result[name].add(amount) if name in result else amount
@@ -293,12 +294,12 @@ def add(first: Usage, second: Usage) -> Usage:
 
 
 def equal(amounts: Mapping[str, str], others: Mapping[str, str]) -> bool:
-    """Whether the same is named with the same amounts, however these are spelled (quota.Equals)."""
-    return amounts.keys() == others.keys() and _parsed(amounts) == _parsed(others)
+    """True if both have the same names with the same amounts, in any spelling (quota.Equals)."""
+    return amounts.keys() == others.keys() and _parse(amounts) == _parse(others)
 
 
 def selects(quota: ResourceQuota, pod: Pod) -> bool:
-    """Whether the quota's scopes include the pod."""
+    """True if the quota's scopes include the pod."""
     requirements = [
         ScopedResourceSelectorRequirement(operator="Exists", scope_name=s) for s in quota.spec.scopes
     ]

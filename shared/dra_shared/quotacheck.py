@@ -1,6 +1,6 @@
-"""Comparison of new pods and claims with the quotas of their namespace (plugin/pkg/admission/resourcequota). Pure.
+"""Compare new pods and claims with the quotas of their namespace (plugin/pkg/admission/resourcequota). Pure.
 
-Each function returns the reason of a refusal, empty if the object may be stored.
+Each function returns the reason of a rejection, empty if the object may be stored.
 """
 
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ from dra_shared.quota import (
 )
 
 _ZERO = Quantity.parse("0")
-# What a pod's containers must name, each of them, where a quota limits it.
+# Each container of a pod must name these if a quota limits them.
 _CONSTRAINED = ("cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory")
 
 
@@ -31,7 +31,10 @@ def check_pod(
     counted: NamespaceUsage,
     unseen: Usage | None = None,
 ) -> str:
-    """Compare a pod, which replaces ``before``, with a quota. ``unseen`` is the usage of objects that are not known."""
+    """Compare a pod, which replaces ``before``, with a quota.
+
+    ``unseen`` is the usage of objects that are unknown here.
+    """
     if not selects(quota, pod):
         return ""
     named = [name for name in _CONSTRAINED if name in quota.spec.hard]
@@ -70,7 +73,7 @@ def more(quota: ResourceQuota, usage: Usage, had: Usage) -> Usage:
 
 
 def check_excess(quota: ResourceQuota, requested: Usage, used: Usage) -> str:
-    """Compare what is requested and used with the quota."""
+    """Compare the requested and used amounts with the quota."""
     hard = {limited: Quantity.parse(text) for limited, text in quota.spec.hard.items()}
     over = [
         limited
@@ -89,7 +92,7 @@ def _compare(quota: ResourceQuota, requested: Usage, counted: NamespaceUsage, un
     if not requested:
         return ""
     others = {name: amount for name, amount in (unseen or {}).items() if name in requested}
-    return check_excess(quota, requested, add(counted.used(quota, requested), others))
+    return check_excess(quota, requested, add(counted.sum_usage(quota, requested), others))
 
 
 def _silent(pod: Pod, name: str) -> list[str]:

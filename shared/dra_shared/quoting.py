@@ -11,7 +11,7 @@ _INVISIBLE: Final = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"))
 
 
 def go_quote(text: str) -> str:
-    """``text`` in double quotes, escaped as Go source."""
+    """Return ``text`` in double quotes, escaped as Go source."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(map(_escape, text)) + '"'

@@ -1,4 +1,4 @@
-"""Room on the stack for what is nested deeper than Python's limit on calls allows."""
+"""Raise Python's limit on nested calls while deep values are processed."""
 
 import contextlib
 import sys
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 
 
 class _Rooms:
-    """Python has one limit for all threads: the highest that is needed inside. The last who leaves puts it back."""
+    """The nesting depths that threads need.
+
+    Python has one limit for all threads: it is set to the highest, and restored at the end.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +38,7 @@ _rooms = _Rooms()
 
 @contextlib.contextmanager
 def room(calls: int) -> Iterator[None]:
-    """As many calls as that may be under way within, in whatever thread."""
+    """Allow that many nested calls in the context, in any thread."""
     _rooms.enter(calls)
     try:
         yield

@@ -1,10 +1,10 @@
-"""Objects of a text that has the same key more than once."""
+"""JSON objects with repeated keys."""
 
 from typing import Any
 
 
 class RepeatedKeys(dict[str, Any]):
-    """An object in which keys occurred more than once; ``keys_in_order`` has them all."""
+    """An object whose text has keys more than once. ``keys_in_order`` has all of them."""
 
     __slots__ = ("keys_in_order",)
 

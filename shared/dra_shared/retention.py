@@ -1,4 +1,4 @@
-"""How much of a cluster's history is kept: what ``--history`` says."""
+"""The retention of a cluster's history: the value of ``--history``."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ WINDOW = 300.0
 
 
 class Retention(NamedTuple):
-    """The oldest age in seconds, and the most bytes on disk; None for no bound."""
+    """The highest age in seconds, and the most bytes on disk; None for no limit."""
 
     age: float | None = None
     size: int | None = None
 
     @property
     def window(self) -> float:
-        """How long revisions can be read in Kubernetes' own way, in seconds."""
+        """The seconds for which revisions can be read through Kubernetes' own API."""
         return WINDOW if self.age is None else min(WINDOW, self.age)
 
     @property
-    def lasting(self) -> bool:
-        """Whether more is kept than that."""
+    def is_lasting(self) -> bool:
+        """True if history is kept longer than that."""
         return self.age is None or self.age > WINDOW
 
 
 def parse_retention(text: str) -> Retention:
-    """``all``, an age (``90s``, ``24h``, ``7d``), a size (``2Gi``), or both: ``24h,2Gi``.
+    """Parse ``all``, an age (``90s``, ``24h``, ``7d``), a size (``2Gi``), or both: ``24h,2Gi``.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the text is none of these.
     """
     if text == "all":
         return Retention()
@@ -47,12 +47,12 @@ def parse_retention(text: str) -> Retention:
         elif size is None:
             size = _bytes(part, text)
         else:
-            raise _unknown(text)
+            raise _parse_error(text)
     return Retention(age, size)
 
 
 def parse_age(text: str) -> float | None:
-    """The seconds of ``90s``, ``24h``, ``1h30m`` or ``7d``; None where the text is no such thing."""
+    """Return the seconds of ``90s``, ``24h``, ``1h30m`` or ``7d``; None if the text is not an age."""
     found = _AGE(text)
     if found is None:
         return None
@@ -64,11 +64,11 @@ def _bytes(part: str, text: str) -> int:
     try:
         size = Quantity.parse(part).value()
     except ValueError:
-        raise _unknown(text) from None
+        raise _parse_error(text) from None
     if size < 1 << 20:
         raise ValueError(f"{part} is too little for a history: 1Mi is the least")
     return size
 
 
-def _unknown(text: str) -> ValueError:
+def _parse_error(text: str) -> ValueError:
     return ValueError(f"not a history: {text!r}, such as all, 24h, 2Gi or 24h,2Gi")

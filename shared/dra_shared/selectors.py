@@ -1,4 +1,4 @@
-"""Label selectors: parsed, checked and matched as apimachinery's `labels` does, in its words."""
+"""Parse, check and match label selectors as apimachinery's `labels` does, with its messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_shared.numerals import integer
 
 
 class SelectorError(ValueError):
-    """The selector's text can't be understood; the message is upstream's."""
+    """The selector is invalid. The message is upstream's."""
 
 
 class _ExpressionLike(Protocol):
@@ -42,7 +42,7 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether the labels meet the term."""
+        """True if the labels satisfy the term."""
         value = labels.get(self.key)
         match self.operator:
             case "in" | "=" | "==":
@@ -74,13 +74,13 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class LabelSelector:
-    """All of its requirements must hold; without any it matches everything."""
+    """A label selector. All of its requirements must hold; without any it matches everything."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str] | None) -> bool:
-        """Whether an object with these labels is selected."""
+        """True if the selector matches an object with these labels."""
         if self.nothing:
             return False
         found = labels or {}
@@ -88,7 +88,7 @@ class LabelSelector:
 
     @property
     def empty(self) -> bool:
-        """Whether it selects everything."""
+        """True if the selector matches everything."""
         return not self.requirements and not self.nothing
 
     def __str__(self) -> str:
@@ -114,7 +114,10 @@ def _parse_int64(text: str) -> int | None:
 
 
 def _scan(text: str) -> list[tuple[str, str]]:
-    """(token, literal) pairs; the token is "" at the end, "identifier", "error", or the symbol itself."""
+    """Split a text into (token, literal) pairs.
+
+    The token is "" at the end, "identifier", "error", or the symbol itself.
+    """
     items = []
     position, size = 0, len(text)
     while True:
@@ -259,7 +262,7 @@ def _go_list(values: Sequence[str]) -> str:
 
 
 def requirement_problems(key: str, operator: str, values: Sequence[str], path: str = "") -> list[str]:
-    """What is wrong with the key, or the number or form of the values, field by field."""
+    """Return the errors of the key, and of the number or form of the values, each with its field."""
     at = f"{path}." if path else ""
     errors = []
     if problems := label_key(key):
@@ -290,7 +293,7 @@ def requirement_problems(key: str, operator: str, values: Sequence[str], path: s
 
 
 def new_requirement(key: str, operator: str, values: Sequence[str], path: str = "") -> Requirement:
-    """A checked requirement.
+    """Return a checked requirement.
 
     Raises:
         SelectorError: the key, or the number or form of the values is wrong.
@@ -302,7 +305,7 @@ def new_requirement(key: str, operator: str, values: Sequence[str], path: str = 
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """The selector that `text` writes: `a=b,c in (d,e),!f`.
+    """Parse a selector like `a=b,c in (d,e),!f`.
 
     Raises:
         SelectorError: the text is malformed.
@@ -316,7 +319,7 @@ _EXPRESSION_OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "Does
 
 
 def label_selector(selector: LabelSelectorLike | Mapping[str, Any] | None) -> LabelSelector:
-    """The selector of a `metav1.LabelSelector`, as a struct or as a JSON object; None selects nothing.
+    """Convert a `metav1.LabelSelector`, as a struct or a JSON object. None selects nothing.
 
     Raises:
         SelectorError: an operator is unknown or the values don't suit it.

@@ -1,4 +1,4 @@
-"""Semantic versions as Kubernetes reads them in attributes and in CEL (github.com/blang/semver/v4)."""
+"""Semantic versions in attributes and in CEL, parsed as Kubernetes does (github.com/blang/semver/v4)."""
 
 import functools
 from typing import Final
@@ -11,12 +11,12 @@ _MAX_UINT64: Final = (1 << 64) - 1
 
 
 class SemverError(ValueError):
-    """The text is no semantic version; the message is upstream's."""
+    """The text is not a semantic version. The message is upstream's."""
 
 
 @functools.total_ordering
 class Semver:
-    """An immutable version. Build metadata is kept but takes no part in equality and order."""
+    """An immutable version. Build metadata is kept, but ignored by equality and order."""
 
     __slots__ = ("_key", "build", "major", "minor", "patch", "pre")
 
@@ -39,12 +39,12 @@ class Semver:
 
     @classmethod
     def parse(cls, text: str) -> "Semver":
-        """A strict ``major.minor.patch[-pre][+build]``. Raises SemverError with upstream's message."""
+        """Parse a strict ``major.minor.patch[-pre][+build]``. Raises SemverError with upstream's message."""
         return _parse_cached(text)
 
     @classmethod
     def parse_normalized(cls, text: str) -> "Semver":
-        """Like parse, after dropping a leading ``v`` and leading zeros and adding missing parts as ``0``."""
+        """Parse a version after dropping a leading ``v`` and leading zeros, and adding missing parts as ``0``."""
         parts = text.removeprefix("v").split(".", 2)
         for index, part in enumerate(parts):
             if len(part.encode()) > 1:
@@ -57,7 +57,7 @@ class Semver:
         return cls.parse(".".join(parts))
 
     def compare(self, other: "Semver") -> int:
-        """-1, 0 or 1."""
+        """Return -1, 0 or 1."""
         return (self._key > other._key) - (self._key < other._key)
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""What every service process has in common: options, signals, logs and a health endpoint."""
+"""Common parts of every service process: options, signals, logs and a health endpoint."""
 
 import argparse
 import asyncio
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 Check = Callable[[], bool]
 
-# Probes and Prometheus come by whatever name they know, and learn nothing of the cluster's objects.
+# Probes and Prometheus use any host name for the server, and these paths reveal nothing about objects.
 _OPEN = frozenset({"/healthz", "/livez", "/readyz", "/metrics"})
 _MOST_BODY = 1 << 20
-# In a request's scope: whom the connection's certificate names.
+# The key of the client's certificate in a request's scope.
 _CERTIFICATE = "dralab.certificate"
 _HAS_ENDED = "dralab.has_ended"
 _UPGRADES = frozenset({b"websocket", b"spdy/3.1"})
 
 
 class Options(argparse.ArgumentParser):
-    """Command-line options, each of which an environment variable can give too.
+    """Command-line options that can also be set by environment variables.
 
     ``--health-port`` of the service ``scheduler`` is also ``DRALAB_SCHEDULER_HEALTH_PORT``; the flag wins. ``--server``
     and ``--log-level`` are also ``DRALAB_SERVER`` and ``DRALAB_LOG_LEVEL`` for every service.
@@ -50,7 +50,7 @@ class Options(argparse.ArgumentParser):
         )
 
     def option(self, flag: str, *, default: Any = None, **kwargs: Any) -> None:
-        """Add an option; its default is the environment variable's value where that is set."""
+        """Add an option. Its default is the value of the environment variable, if that is set."""
         name = flag.removeprefix("--").replace("-", "_").upper()
         for variable in (f"DRALAB_{self.service.replace('-', '_').upper()}_{name}", f"DRALAB_{name}"):
             if variable in os.environ:
@@ -66,7 +66,7 @@ class Options(argparse.ArgumentParser):
         self.add_argument(flag, default=default, **kwargs)
 
     def guard_options(self) -> None:
-        """Add what every server takes; see :func:`guard`."""
+        """Add the options of every server; see :func:`guard`."""
         self.option(
             "--allowed-hosts",
             default="",
@@ -74,7 +74,7 @@ class Options(argparse.ArgumentParser):
         )
 
     def tls_options(self, who: str) -> None:
-        """Add what every server takes that may speak HTTPS; see :func:`serving`."""
+        """Add the options of every server that can use HTTPS; see :func:`create_tls`."""
         self.option(
             "--tls-cert-file",
             default=None,
@@ -85,7 +85,7 @@ class Options(argparse.ArgumentParser):
         self.option("--client-ca-file", default=None, type=Path, help=f"CA of the certificates of {who}")
 
     def client_options(self) -> None:
-        """Add what every client of the API server takes, which serves its health."""
+        """Add the options of every client of the API server that serves its own health."""
         self.guard_options()
         self.tls_options("clients: those in system:masters alone are answered, but for health and metrics")
         self.option(
@@ -113,7 +113,7 @@ class Options(argparse.ArgumentParser):
         self.feature_options()
 
     def feature_options(self) -> None:
-        """Add what says which Kubernetes is followed; see :func:`features`."""
+        """Add the options that select the version of Kubernetes and its features; see :func:`features`."""
         self.option(
             "--kubernetes-version",
             default=str(DEFAULT),
@@ -124,10 +124,10 @@ class Options(argparse.ArgumentParser):
 
 
 def boolean(text: str) -> bool:
-    """What true or false mean.
+    """Parse true or false.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the text is neither.
     """
     if text not in ("true", "false"):
         raise ValueError(f"neither true nor false: {text}")
@@ -135,16 +135,16 @@ def boolean(text: str) -> bool:
 
 
 def features(options: argparse.Namespace) -> FeatureGates:
-    """The feature gates that :meth:`Options.feature_options` describe, with the version of Kubernetes that they are of.
+    """Return the feature gates of :meth:`Options.feature_options`, with their version of Kubernetes.
 
     Raises:
-        ValueError: the version has no such gate, or not in that state.
+        ValueError: the version has no such gate, or does not allow that value.
     """
     return FeatureGates.parse(options.feature_gates, Version.parse(options.kubernetes_version))
 
 
 def guard(options: argparse.Namespace, *names: str) -> Guard:
-    """The guard that :meth:`Options.guard_options` describe, for a server that also has these names.
+    """Return the guard of :meth:`Options.guard_options`, for a server that also has these names.
 
     Raises:
         OSError: the token's file can't be read.
@@ -158,10 +158,10 @@ def guard(options: argparse.Namespace, *names: str) -> Guard:
 
 
 def connect(options: argparse.Namespace, user_agent: str) -> "Client":
-    """The :class:`~dra_shared.client.rest.Client` that :meth:`Options.client_options` describe.
+    """Return the :class:`~dra_shared.client.rest.Client` of :meth:`Options.client_options`.
 
     Raises:
-        KubeconfigError: the file is of no use.
+        KubeconfigError: the file cannot be used.
     """
     from dra_shared.client.rest import Client
 
@@ -175,12 +175,12 @@ def connect(options: argparse.Namespace, user_agent: str) -> "Client":
     return client.with_token(options.token) if options.token else client
 
 
-def serving(options: argparse.Namespace) -> "ServingTLS | None":
-    """The TLS that :meth:`Options.tls_options` describe; None for plain HTTP.
+def create_tls(options: argparse.Namespace) -> "ServingTLS | None":
+    """Return the TLS of :meth:`Options.tls_options`; None for plain HTTP.
 
     Raises:
-        ValueError: they don't go together.
-        OSError: a file is of no use.
+        ValueError: the options contradict each other.
+        OSError: a file cannot be used.
     """
     from dra_shared.servingtls import ServingTLS
 
@@ -195,21 +195,21 @@ def serving(options: argparse.Namespace) -> "ServingTLS | None":
 
 
 class CannotRun(Exception):
-    """The service cannot run as things are, however often it is started; the message says why, for the user."""
+    """The service cannot run in its configuration, so a restart would not help. The message tells the user why."""
 
 
 def run(service: str, level: str, main: Callable[[], Coroutine[Any, Any, None]]) -> int:
-    """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code.
+    """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it. Return the exit code.
 
-    1 stands for an error, :data:`~dra_shared.listening.ADDRESS_IN_USE` for a port that something else has,
-    :data:`CANNOT_RUN` for :class:`CannotRun`.
+    1 is an error, :data:`~dra_shared.listening.ADDRESS_IN_USE` a port in use, :data:`CANNOT_RUN` a
+    :class:`CannotRun`.
 
-    With ``DRALAB_SUPERVISED`` set, the end of standard input stops it too: the supervisor holds the other end of
-    that pipe, so nothing outlives it, however it ends.
+    With ``DRALAB_SUPERVISED`` set, the end of standard input also stops it. The supervisor holds the other
+    end of that pipe, so no process outlives it.
     """
     log.configure(service, level)
-    # The cluster's objects live long and hold no cycles: looking through all of them again and again finds nothing.
-    # The middle generation stays small, because everything waits while it is looked through.
+    # The cluster's objects live long and have no cycles, so repeated full collections find nothing. The
+    # middle generation stays small, because the process stops while it is collected.
     gc.set_threshold(25_000, 3, 3000)
     import uvloop
 
@@ -258,13 +258,13 @@ def _leaves(error: BaseException) -> list[BaseException]:
 
 
 class HealthServer:
-    """``/healthz``, ``/livez``, ``/readyz`` and ``/metrics`` over HTTP, and whatever routes a service adds.
+    """``/healthz``, ``/livez``, ``/readyz`` and ``/metrics`` over HTTP, and the routes that a service adds.
 
-    A route's key is its path, after the method and a space where that isn't GET: ``POST /things``.
-    ``checks`` are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` makes the protocol for
-    a connection that a client wants to be a WebSocket or SPDY; uvicorn says with what arguments. ``guard`` keeps web
-    pages from the added routes; the protocol has to ask it by itself. With ``tls`` it speaks HTTPS alone. A
-    ``listener`` that is given listens already, and stands for address and port.
+    A route's key is its path, after the method and a space if that isn't GET: ``POST /things``. ``checks``
+    are named conditions for readiness; ``/readyz?verbose`` lists them. ``upgraded`` creates the protocol for
+    a connection that a client upgrades to WebSocket or SPDY, with the arguments that uvicorn passes.
+    ``guard`` protects the added routes from web pages; the protocol must check it by itself. With ``tls``,
+    only HTTPS is served. A ``listener`` that listens already replaces address and port.
     """
 
     def __init__(
@@ -290,7 +290,7 @@ class HealthServer:
 
     @property
     def port(self) -> int:
-        """The port it listens on."""
+        """The port of the server."""
         return self._port
 
     async def __aenter__(self) -> Self:
@@ -301,7 +301,7 @@ class HealthServer:
 
         from dra_shared.httpserver import IDLE_TIMEOUT
 
-        # Go's client library shows no *_created series.
+        # Go's client library has no *_created series.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has no types for it
         routes = [
             Route("/healthz", self._live),
@@ -316,11 +316,11 @@ class HealthServer:
             ),
         ]
         config = uvicorn.Config(
-            _guarded(Starlette(routes=routes), self._guard),
+            _guard_routes(Starlette(routes=routes), self._guard),
             log_config=None,
             access_log=False,
             lifespan="off",
-            http=cast(Any, _upgrading()),
+            http=cast(Any, _upgrading_protocol()),
             ws=cast(Any, self._upgraded or "none"),
             timeout_keep_alive=IDLE_TIMEOUT,
             timeout_graceful_shutdown=1,
@@ -365,13 +365,13 @@ class HealthServer:
         return PlainTextResponse(text, status_code=200 if ready else 500)
 
 
-def _guarded(app: Any, guard: Guard) -> Any:
-    from dra_shared.httpserver import reporting_end
+def _guard_routes(app: Any, guard: Guard) -> Any:
+    from dra_shared.httpserver import report_end
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         reason = guard.refusal(scope["method"], dict(scope["headers"]), scope.get(_CERTIFICATE))
         if reason is None or scope["path"] in _OPEN:
-            await app(scope, reporting_end(receive, scope[_HAS_ENDED]), send)
+            await app(scope, report_end(receive, scope[_HAS_ENDED]), send)
             return
         from starlette.responses import PlainTextResponse
 
@@ -380,8 +380,8 @@ def _guarded(app: Any, guard: Guard) -> Any:
     return answer
 
 
-def _upgrading() -> type[Any]:
-    """uvicorn's protocol, which by itself hands over WebSockets alone."""
+def _upgrading_protocol() -> type[Any]:
+    """Return uvicorn's protocol extended to upgrade to any protocol, not only WebSocket."""
     from dra_shared.httpserver import BoundedConnection
 
     class Upgrading(BoundedConnection):

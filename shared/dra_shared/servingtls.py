@@ -1,7 +1,7 @@
-"""A server's certificate and the CA of its clients, read again when the files change.
+"""A server's certificate and the CA of its clients, reloaded when the files change.
 
-Mirrors apiserver's pkg/server/dynamiccertificates. Upstream watches the files; here each new connection looks whether
-they have changed, so that a changed file counts from the next connection on.
+Mirrors apiserver's pkg/server/dynamiccertificates. Upstream watches the files. Here each new connection
+checks whether they have changed.
 """
 
 import ssl
@@ -13,22 +13,22 @@ _log = logger(__name__)
 
 
 class ServingTLS:
-    """What a server needs to speak HTTPS; :attr:`context` is for its listener.
+    """TLS settings of a server. :attr:`context` is for its listener.
 
-    With ``client_ca``, clients may show a certificate, which one of the CAs in the file must have signed: the
-    handshake fails for any other.
+    With ``client_ca``, clients may send a certificate, which must be signed by one of the CAs in the file;
+    otherwise the handshake fails.
 
     Raises:
-        OSError: a file can't be read, or is of no use.
+        OSError: a file can't be read, or is invalid.
     """
 
     def __init__(self, certificate: Path, key: Path, client_ca: Path | None = None) -> None:
         self._certificate, self._key, self._client_ca = certificate, key, client_ca
         self._seen = self._state()
-        # What of the files was reported last: a server that many connect to would report nothing else.
+        # The last reported problem, so that each is reported once and not for every connection.
         self._reported: tuple[object, str] | None = None
         self._current = self._load()
-        # Its callback looks at the files, which a context that they have made could not do.
+        # This context's callback reloads the files. A context created from the files could not be replaced.
         self.context = self._load()
         self.context.sni_callback = self._choose
 
@@ -42,13 +42,13 @@ class ServingTLS:
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        # kubectl's streams and WebSockets are HTTP/1.1 alone.
+        # kubectl's streams and WebSockets need HTTP/1.1.
         context.set_alpn_protocols(["http/1.1"])
         context.load_cert_chain(self._certificate, self._key)
         if self._client_ca is not None:
             context.load_verify_locations(self._client_ca)
             context.verify_mode = ssl.CERT_OPTIONAL
-            # A session that goes on is not checked against the CA that there is now.
+            # A resumed session would not be checked against the current CA.
             context.options |= ssl.OP_NO_TICKET
             context.num_tickets = 0
         return context
@@ -61,7 +61,8 @@ class ServingTLS:
                 self._current, self._seen = self._load(), state
                 _log.info("certificates read again", files=[str(file) for file in self._files()])
         except OSError as error:
-            # Half of a pair may be there already: what was good stays until both are.
+            # The new certificate may be there without its key. The old pair stays in use until both are
+            # there.
             if self._reported != (state, str(error)):
                 self._reported = state, str(error)
                 _log.warning("changed certificates are of no use yet", error=str(error))

@@ -13,16 +13,16 @@ from dra_shared.taints import apply_rules
 
 _log = logger(__name__)
 
-# What the slice was and what it is now; None where it didn't or doesn't exist.
+# The old and new state of the slice; None if it did not or does not exist.
 OnChange = Callable[[ResourceSlice | None, ResourceSlice | None], None]
 
 
 class SliceTracker:
-    """All slices, as observed and with the rules applied.
+    """All slices, unmodified and with the rules applied.
 
-    With ``rules_enabled`` off, rules are ignored; with ``criteria`` they may select by class and expression, too.
-    Listeners are called for every change of a slice itself, and for a rule's or class's change that changes the taints
-    of one of the slice's devices.
+    Without ``rules_enabled``, rules are ignored. With ``criteria``, rules may also select by class and
+    expression. Listeners are called for every change of a slice, and for changes of a rule or class that
+    change the taints of one of the slice's devices.
     """
 
     def __init__(self, *, rules_enabled: bool = True, criteria: TaintCriteria | None = None) -> None:
@@ -34,45 +34,48 @@ class SliceTracker:
         self._listeners: list[OnChange] = []
 
     def add_listener(self, listener: OnChange) -> None:
-        """Call ``listener`` at each change from now on, and once for each slice that is already known."""
+        """Call ``listener`` for each change from now on, and once for each known slice."""
         self._listeners.append(listener)
         for piece in self._patched.values():
             listener(None, piece)
 
     def get(self, name: str) -> ResourceSlice | None:
-        """The slice of that name, with the rules applied."""
+        """Return the slice of that name, with the rules applied."""
         return self._patched.get(name)
 
     def list(self) -> list[ResourceSlice]:
-        """All slices, with the rules applied."""
+        """Return all slices, with the rules applied."""
         return list(self._patched.values())
 
     def set_slice(self, piece: ResourceSlice) -> None:
-        """A slice came or changed."""
+        """Add or update a slice."""
         self._slices[piece.metadata.name] = piece
         self._publish(piece.metadata.name, always=True)
 
     def delete_slice(self, name: str) -> None:
-        """A slice went."""
+        """Remove a slice."""
         self._slices.pop(name, None)
         old = self._patched.pop(name, None)
         if old is not None:
             self._notify(old, None)
 
     def set_rule(self, rule: DeviceTaintRule) -> None:
-        """A rule came or changed."""
+        """Add or update a rule."""
         old = self._rules.get(rule.metadata.name)
         self._rules[rule.metadata.name] = rule
         self._apply(rule, old)
 
     def delete_rule(self, name: str) -> None:
-        """A rule went."""
+        """Remove a rule."""
         old = self._rules.pop(name, None)
         if old is not None:
             self._apply(old)
 
-    def class_changed(self) -> None:
-        """A class came or changed. Upstream misses that one went, so there is nothing to call then."""
+    def update_class(self) -> None:
+        """Apply the rules again after a class was added or updated.
+
+        Upstream ignores deleted classes, so nothing is called for these.
+        """
         if self._criteria is not None and self._rules_enabled and self._rules:
             for name in self._slices:
                 self._publish(name, always=False)

@@ -1,7 +1,7 @@
 """Declared state machines: an enum of states, an enum of events, one table of transitions.
 
-The table is the whole truth about a machine: an event that the table does not have for the present state raises, so a
-wrong order is found where it happens. docs/states.md draws the tables.
+The table is complete: an event that the table does not have for the current state raises, so a wrong order is
+found where it happens. docs/states.md draws the tables.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ E = TypeVar("E", bound=StrEnum)
 
 
 class ImpossibleTransition(Exception):
-    """An event that cannot happen in the present state."""
+    """An event that cannot happen in the current state."""
 
 
 class StateMachine(Generic[S, E]):
@@ -28,7 +28,7 @@ class StateMachine(Generic[S, E]):
         """Follow the event to the next state, and return it.
 
         Raises:
-            ImpossibleTransition: the table has no such event for the present state.
+            ImpossibleTransition: the table has no such event for the current state.
         """
         following = self._table[self.state].get(event)
         if following is None:
@@ -38,12 +38,12 @@ class StateMachine(Generic[S, E]):
         return following
 
     def has_been(self, state: S) -> bool:
-        """Whether the machine is or was in ``state``."""
+        """True if the machine is or was in ``state``."""
         return state in self._visited
 
 
 def markdown(table: Mapping[S, Mapping[E, S]]) -> str:
-    """The table as docs/states.md shows it; a state without events is an end."""
+    """Format the table for docs/states.md. A state without events is final."""
     rows = ["| state | event | next state |", "|---|---|---|"]
     for state, events in table.items():
         if not events:

@@ -1,4 +1,4 @@
-"""What only 1.34's DeviceTaintRules can select by: a device class, and expressions.
+"""Criteria that only DeviceTaintRules of 1.34 have: a device class, and expressions.
 
 Mirrors ``applyPatches`` of ``resourceslice/tracker/tracker.go`` in Kubernetes 1.34.
 """
@@ -13,14 +13,14 @@ OnError = Callable[[DeviceTaintRule, str], None]
 
 
 class CriteriaError(Exception):
-    """An expression does not compile: all slices with a device that it is asked about stay as they were."""
+    """An expression does not compile. All slices with a device that it would be evaluated for stay unchanged."""
 
 
 class TaintCriteria:
-    """The criteria of rules, for devices that fit what else the rules name.
+    """The criteria of rules, for devices that match the other fields of a rule.
 
-    ``classes`` gives a device class by its name, and ``compile_`` the program of an expression. ``on_error`` is
-    called with a rule and why one of its expressions failed for a device, which is not selected then.
+    ``classes`` returns a device class by name, and ``compile_`` the program of an expression. ``on_error`` is
+    called with a rule and the error of an expression for a device, which is not selected then.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class TaintCriteria:
         self._on_error = on_error
 
     def accept(self, rule: DeviceTaintRule, driver: str, device: Device) -> bool:
-        """Whether the class and the expressions accept the device. Raises CriteriaError."""
+        """True if the class and the expressions accept the device. Raises CriteriaError."""
         selector = rule.spec.device_selector
         if selector is None:
             return True

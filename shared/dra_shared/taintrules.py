@@ -1,7 +1,7 @@
-"""DeviceTaintRules: in which version of the API they are read, and whether they count.
+"""DeviceTaintRules in different versions of Kubernetes: the version of the API, and whether they apply.
 
-Both changed with Kubernetes: 1.34 has no gate of their own, v1beta2 came with 1.36 and v1 with 1.37. Mirrors what
-upstream's ``k8s.io/dynamic-resource-allocation/resourceslice/tracker`` is given.
+1.34 has no gate for rules, v1beta2 was added in 1.36 and v1 in 1.37. Mirrors the options of upstream's
+``k8s.io/dynamic-resource-allocation/resourceslice/tracker``.
 """
 
 from dataclasses import replace
@@ -13,20 +13,20 @@ from dra_shared.version import V1_35, V1_36, V1_37, Version, release
 
 
 def taint_rules(gates: FeatureGates) -> Resource[DeviceTaintRule] | None:
-    """Where the rules are; None where they don't count."""
+    """Return the resource of the rules; None if they do not apply."""
     needed = ["DRADeviceTaints"] if gates.version < V1_35 else ["DRADeviceTaints", "DRADeviceTaintRules"]
     if not all(gates.enabled(name) for name in needed):
         return None
     return replace(DEVICE_TAINT_RULES, version=_version(gates.version))
 
 
-def select_by_class(kubernetes: Version) -> bool:
-    """Whether rules may select by device class and expression, too (``taintcriteria``)."""
+def can_select_by_class(kubernetes: Version) -> bool:
+    """True if rules may also select by device class and expression (``taintcriteria``)."""
     return kubernetes < V1_35
 
 
 def have_status(rules: Resource[DeviceTaintRule], kubernetes: Version) -> bool:
-    """Whether rules have a status, where the controller says what it evicts."""
+    """True if rules have a status, in which the controller reports evictions."""
     return release(kubernetes).serves(f"{rules.group}/{rules.version}", f"{rules.plural}/status")
 
 

@@ -1,4 +1,4 @@
-"""Taints and tolerations, of nodes and of devices, which follow the same rules."""
+"""Taints and tolerations of nodes and of devices, which follow the same rules."""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -15,7 +15,7 @@ NONE = "None"
 
 
 class Taint(Protocol):
-    """What node taints and device taints have in common."""
+    """Common fields of node taints and device taints."""
 
     @property
     def key(self) -> str: ...
@@ -26,7 +26,7 @@ class Taint(Protocol):
 
 
 class Toleration(Protocol):
-    """What tolerations of node taints and of device taints have in common."""
+    """Common fields of tolerations of node taints and of device taints."""
 
     @property
     def key(self) -> str: ...
@@ -39,10 +39,10 @@ class Toleration(Protocol):
 
 
 def tolerates(toleration: Toleration, taint: Taint) -> bool:
-    """Whether the toleration covers the taint.
+    """True if the toleration covers the taint.
 
-    An empty effect covers all effects and an empty key all keys. What the taint's effect means, and whether it is
-    known at all, is the caller's business (resourceclaim.ToleratesTaint).
+    An empty effect covers all effects and an empty key all keys. The caller must check that the taint's
+    effect is known (resourceclaim.ToleratesTaint).
     """
     if toleration.effect and toleration.effect != taint.effect:
         return False
@@ -53,12 +53,12 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
     return toleration.operator == "Exists"
 
 
-def untolerated(
+def find_untolerated(
     taints: Iterable[DeviceTaint], tolerations: Iterable[Toleration], *, any_effect: bool = False
 ) -> DeviceTaint | None:
-    """The first taint that keeps a device from being allocated and that no toleration covers.
+    """Return the first taint that prevents the allocation of a device and that no toleration covers, or None.
 
-    Only known effects do that, unless ``any_effect``.
+    Unknown effects only count with ``any_effect``.
     """
     covers = tuple(tolerations)
     for taint in taints:
@@ -69,7 +69,7 @@ def untolerated(
 
 
 def rule_matches(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> bool:
-    """Whether the rule taints the device; one without a selector taints all."""
+    """True if the rule taints the device. A rule without a selector taints all."""
     selector = rule.spec.device_selector
     return selector is None or (
         (selector.driver is None or selector.driver == driver)
@@ -81,9 +81,10 @@ def rule_matches(rule: DeviceTaintRule, driver: str, pool: str, device: str) -> 
 def apply_rules(
     piece: ResourceSlice, rules: Iterable[DeviceTaintRule], criteria: TaintCriteria | None = None
 ) -> ResourceSlice:
-    """The slice with the rules' taints added to its devices'; the same object if none applies.
+    """Return the slice with the rules' taints added to its devices; the same object if no rule applies.
 
-    Rules add their taints in the order given, behind the device's own (resourceslice/tracker). Raises CriteriaError.
+    Rules add their taints in the given order, after the device's own (resourceslice/tracker). Raises
+    CriteriaError.
     """
     driver, pool = piece.spec.driver, piece.spec.pool.name
     candidates = [
@@ -94,13 +95,13 @@ def apply_rules(
     ]
     if not candidates:
         return piece
-    devices = tuple(_tainted(device, driver, pool, candidates, criteria) for device in piece.spec.devices)
+    devices = tuple(_add_taints(device, driver, pool, candidates, criteria) for device in piece.spec.devices)
     if all(new is old for new, old in zip(devices, piece.spec.devices, strict=True)):
         return piece
     return msgspec.structs.replace(piece, spec=msgspec.structs.replace(piece.spec, devices=devices))
 
 
-def _tainted(
+def _add_taints(
     device: Device,
     driver: str,
     pool: str,

@@ -1,4 +1,4 @@
-"""Unix sockets, also where their path is longer than the kernel takes."""
+"""Unix sockets, including those whose path is longer than the kernel accepts."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ _BACKLOG = 128
 
 
 def unix_listener(path: Path) -> socket.socket:
-    """A socket that listens at ``path`` for this user alone; one that is there already is replaced.
+    """Return a socket that listens at ``path`` for this user only. An existing socket is replaced.
 
     Raises:
         OSError: it cannot listen there.
@@ -29,10 +29,10 @@ def unix_listener(path: Path) -> socket.socket:
 
 
 def unix_connection(path: Path) -> socket.socket:
-    """A connection to who listens at ``path``.
+    """Connect to the socket at ``path``.
 
     Raises:
-        OSError: no one does.
+        OSError: no process listens there.
     """
     with contextlib.ExitStack() as on_error:
         made = on_error.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
@@ -45,7 +45,7 @@ def unix_connection(path: Path) -> socket.socket:
 
 @contextlib.contextmanager
 def _short(path: Path) -> Iterator[str]:
-    """A path of the same place that the kernel takes: a socket's has at most 107 bytes."""
+    """Yield an equivalent path of at most 107 bytes, the kernel's limit for sockets."""
     if len(os.fsencode(path)) <= _LONGEST:
         yield str(path)
         return

@@ -1,4 +1,4 @@
-"""Frames of WebSocket (RFC 6455, section 5), for either end; who sends and receives them is the caller's matter."""
+"""Frames of WebSocket (RFC 6455, section 5), for both ends. The caller sends and receives them."""
 
 import os
 import struct
@@ -13,7 +13,7 @@ _PROTOCOL_ERROR = 1002
 
 
 class FrameError(Exception):
-    """What came is no frame. ``code`` is the status to close the connection with."""
+    """The received bytes are not a valid frame. ``code`` is the status to close the connection with."""
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -21,7 +21,7 @@ class FrameError(Exception):
 
 
 class Frame(NamedTuple):
-    """One frame; ``final`` unless more frames of the same message follow."""
+    """One frame. ``final`` is false if more frames of the same message follow."""
 
     final: bool
     opcode: int
@@ -29,17 +29,17 @@ class Frame(NamedTuple):
 
 
 class Frames:
-    """Takes bytes as they come and gives frames. ``masked``: whether the other end masks them, as clients do."""
+    """Parses frames from received bytes. ``masked``: the other end masks its frames, as clients do."""
 
     def __init__(self, *, masked: bool) -> None:
         self._masked = masked
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that are complete now.
+        """Yield the frames that are now complete.
 
         Raises:
-            FrameError: one is malformed or too long.
+            FrameError: a frame is malformed or too long.
         """
         self._buffer += data
         while (found := self._next()) is not None:
@@ -64,14 +64,14 @@ class Frames:
             return None
         payload = bytes(data[start : start + size])
         if self._masked:
-            payload = _masked(payload, bytes(data[offset:start]))
+            payload = _mask(payload, bytes(data[offset:start]))
         found = Frame(bool(data[0] & 0x80), data[0] & 0x0F, payload)
         del data[: start + size]
         return found
 
 
 def frame(opcode: int, payload: bytes, *, masked: bool = False) -> bytes:
-    """A whole message as one frame; ``masked`` is for clients."""
+    """Return a whole message as one frame. Clients must set ``masked``."""
     size, flag = len(payload), 0x80 if masked else 0
     if size < 126:
         head = bytes((0x80 | opcode, flag | size))
@@ -82,10 +82,10 @@ def frame(opcode: int, payload: bytes, *, masked: bool = False) -> bytes:
     if not masked:
         return head + payload
     key = os.urandom(4)
-    return head + key + _masked(payload, key)
+    return head + key + _mask(payload, key)
 
 
-def _masked(payload: bytes, mask: bytes) -> bytes:
+def _mask(payload: bytes, mask: bytes) -> bytes:
     size = len(payload)
     pattern = (mask * (size // 4 + 1))[:size]
     return (int.from_bytes(payload, "big") ^ int.from_bytes(pattern, "big")).to_bytes(size, "big")

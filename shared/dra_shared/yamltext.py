@@ -1,11 +1,13 @@
-"""YAML as Kubernetes reads it: the JSON value that Go's library (go.yaml.in/yaml/v2) makes of it.
+"""Parse YAML like Kubernetes, to the JSON value that Go's library (go.yaml.in/yaml/v2) creates.
 
-Values are built from libyaml's events, without a tree of nodes between and without recursion, so that a document's
-depth, aliases and size are known before anything is made of them. Its limits are Go's where Go has one:
+Values are built from libyaml's events, without an intermediate tree and without recursion, so that a
+document's depth, aliases and size are checked before values are created. The limits are Go's if Go has one:
 
-* nesting: Go takes 10,000 levels, we take :data:`~dra_shared.jsontext.MAX_DEPTH`;
-* aliases: Go's share of a document that may come out of them;
-* work in flow collections, and tag directives, for which libyaml takes quadratic time: numbers of our own.
+* nesting: Go allows 10,000 levels, we allow :data:`~dra_shared.jsontext.MAX_DEPTH`;
+
+* aliases: Go's limit for the share of a document that comes from aliases;
+
+* flow collections and tag directives, for which libyaml takes quadratic time: our own limits.
 """
 
 import base64
@@ -25,8 +27,8 @@ from dra_shared.repeatedkeys import RepeatedKeys
 _GO_DEPTH = 10_000
 _FLOW_STEPS = 100_000_000
 _TAG_DIRECTIVES = 1000
-# Of decoded values, how many may come out of aliases: 99 of 100 in documents up to the first size, then fewer, down to
-# one in ten from the second.
+# The share of decoded values that may come from aliases: 99 of 100 in documents up to the first size, falling
+# to one in ten from the second.
 _FEW, _MANY = 400_000, 4_000_000
 _MERGE = "<<"
 _TAG = "tag:yaml.org,2002:"
@@ -47,11 +49,11 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class YamlError(ValueError):
-    """The text is no YAML document, or one that is over a limit; the message is Go's, without its ``yaml: ``."""
+    """The text is not a valid YAML document, or exceeds a limit. The message is Go's, without its ``yaml: ``."""
 
 
 class Repeated(NamedTuple):
-    """A key that its mapping has already, and the line (from 1) of its value."""
+    """A repeated key of a mapping, and the line (from 1) of its value."""
 
     key: Any
     line: int
@@ -59,7 +61,7 @@ class Repeated(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One document's JSON value; which keys occur again in a mapping, in order; the line (from 1) where it begins."""
+    """One document's JSON value, its repeated keys in order, and the line (from 1) at which it begins."""
 
     value: Any
     repeated: list[Repeated]
@@ -67,19 +69,19 @@ class Document:
 
 
 def load(data: bytes | str) -> Document:
-    """The first document; without any, null.
+    """Return the first document, or null if there is none.
 
     Raises:
-        YamlError: malformed, over a limit, or no JSON value.
+        YamlError: the text is malformed, exceeds a limit, or is not a JSON value.
     """
     return next(load_all(data), Document(None, []))
 
 
 def load_all(data: bytes | str) -> Iterator[Document]:
-    """The documents, each read when it is asked for.
+    """Yield the documents, each parsed on demand.
 
     Raises:
-        YamlError: malformed, over a limit, or no JSON value.
+        YamlError: the text is malformed, exceeds a limit, or is not a JSON value.
     """
     if _occurrences(data, "%TAG") > _TAG_DIRECTIVES:
         raise YamlError(f"more than {_TAG_DIRECTIVES} %TAG directives")
@@ -97,7 +99,7 @@ def load_all(data: bytes | str) -> Iterator[Document]:
                 line = line or (event.start_mark.line + 1 if event.start_mark else 1)
                 builder.take(event)
     except _TooDeep:
-        # Go's scanner says so of its own limit, which a document can only exceed with this many brackets.
+        # Go's scanner reports its own limit, which a document can only exceed with this many brackets.
         opened = _occurrences(data, "[") + _occurrences(data, "{")
         limit = _GO_DEPTH if opened > _GO_DEPTH else MAX_DEPTH
         raise YamlError(f"exceeded max depth of {limit}") from None
@@ -112,7 +114,7 @@ def _occurrences(data: bytes | str, text: str) -> int:
 def _problem(error: Exception) -> str:
     mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    # Go's library counts lines from zero, but for its scanner's errors, and leaves zero out.
+    # Go's library counts lines from zero except in its scanner's errors, and omits zero.
     line = mark.line + isinstance(error, yaml.scanner.ScannerError) if mark and mark.line else 0
     return f"line {line}: {problem}" if line else problem
 
@@ -123,7 +125,7 @@ class _TooDeep(Exception):
 
 @dataclass(slots=True)
 class _Anchored:
-    """A named value, and what an alias of it adds: decoded values, levels, repeated keys."""
+    """A named value, and the size of an alias of it: decoded values, levels, repeated keys."""
 
     decoded_before: int
     repeated_before: int
@@ -136,7 +138,7 @@ class _Anchored:
 
 @dataclass(slots=True)
 class _Open:
-    """A list or mapping whose end has not come. ``height`` is the levels below it so far."""
+    """A list or mapping whose end was not reached. ``height`` is the number of levels below it so far."""
 
     anchored: _Anchored | None
     flow: bool
@@ -152,7 +154,7 @@ class _Open:
 
 
 class _Builder:
-    """One document's value, from its events."""
+    """Builds one document's value from its events."""
 
     def __init__(self) -> None:
         self.value: Any = None
@@ -186,7 +188,7 @@ class _Builder:
             self._open[-1].merges = self._open[-1].has_key = True
             return
         if not plain:
-            value = _tagged(event)
+            value = _convert_tagged(event)
         elif text[:1] in _NUMERIC:
             value = _number(text)
         else:
@@ -247,7 +249,7 @@ class _Builder:
         if len(self._open) + named.height > MAX_DEPTH:
             raise _TooDeep
         self.repeated += named.repeated
-        self._add(copied(named.value), _line(event), named.height)
+        self._add(copy_deep(named.value), _line(event), named.height)
 
     def _add(self, value: Any, line: int, height: int) -> None:
         if not self._open:
@@ -268,7 +270,7 @@ class _Builder:
         parent.has_key = False
         if parent.merges:
             parent.merges = False
-            parent.merged += _merged(value)
+            parent.merged += _merge_sources(value)
             return
         key = _key(parent.key, line)
         if key in parent.keys:
@@ -288,8 +290,8 @@ def _share(decoded: int) -> float:
     return max(0.1, 0.99 - 0.89 * (decoded - _FEW) / (_MANY - _FEW))
 
 
-def _merged(value: Any) -> list[dict[str, Any]]:
-    """The mappings that a merge key's value names, of which the first one that has a key counts."""
+def _merge_sources(value: Any) -> list[dict[str, Any]]:
+    """Return the mappings of a merge key. The first one that has a key wins."""
     found = value if isinstance(value, list) else [value]
     if not all(isinstance(one, dict) for one in found):
         raise YamlError("map merge requires map or sequence of maps as the value")
@@ -315,8 +317,8 @@ def _key(value: Any, line: int) -> str:
     return str(value)
 
 
-def copied(value: Any) -> Any:
-    """The same value, none of whose lists and mappings are the same."""
+def copy_deep(value: Any) -> Any:
+    """Return a deep copy of value."""
     copies = [value]
     pending: list[Any] = [copies]
     while pending:
@@ -329,7 +331,7 @@ def copied(value: Any) -> Any:
 
 
 def _number(text: str) -> Any:
-    """What a text that may be a number is: an integer of 64 bits, else a float64, else text."""
+    """Parse a text that may be a number: an integer of 64 bits, else a float64, else text."""
     if _DECIMAL.fullmatch(text):
         return int(text)
     if _INTEGER.fullmatch(text):
@@ -361,8 +363,8 @@ def _integer(text: str) -> int | None:
     return value if -(1 << 63) <= value < 1 << 64 else None
 
 
-def _tagged(event: yaml.ScalarEvent) -> Any:
-    """The value of a scalar that is quoted or has a tag; unknown tags mean nothing."""
+def _convert_tagged(event: yaml.ScalarEvent) -> Any:
+    """Return the value of a scalar that is quoted or has a tag. Unknown tags are ignored."""
     tag = _SHORT.get(event.tag or "")
     if tag is None or tag == "!!str":
         return event.value
@@ -374,7 +376,7 @@ def _tagged(event: yaml.ScalarEvent) -> Any:
         except (binascii.Error, ValueError):
             raise YamlError("!!binary value contains invalid base64 data") from None
     value: Any = _number(event.value) if event.value[:1] in _NUMERIC else _WORDS.get(event.value, event.value)
-    found = _found(value)
+    found = _tag_of(value)
     if tag == "!!float" and found == "!!int":
         return float(value)
     if found != tag:
@@ -382,7 +384,7 @@ def _tagged(event: yaml.ScalarEvent) -> Any:
     return value
 
 
-def _found(value: Any) -> str:
+def _tag_of(value: Any) -> str:
     if isinstance(value, bool):
         return "!!bool"
     names = {int: "!!int", float: "!!float", type(None): "!!null"}

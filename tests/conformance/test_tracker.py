@@ -39,7 +39,7 @@ def _apply(tracker: SliceTracker, entry: Json) -> None:
         case other:
             # These rules do not select by class.
             assert other == "DeviceClass"
-            tracker.class_changed()
+            tracker.update_class()
 
 
 def _plain(piece: ResourceSlice | None) -> Any:

@@ -160,7 +160,7 @@ async def test_a_pods_context_has_its_nodes(cluster: Cluster) -> None:
     for node in ("node-0", "node-1", "node-2"):
         await cluster.create("Node", node)
         # A new node is not ready, and tainted so.
-        await cluster.client.patch(NODES.unread, node, {"spec": {"taints": None}})
+        await cluster.client.patch(NODES.skip_decoding, node, {"spec": {"taints": None}})
     for node in ("node-0", "node-1"):
         spec = {
             "driver": "gpu.nvidia.com",

@@ -104,7 +104,7 @@ async def test_slices_that_cannot_be_listed_count_as_no_retry(cluster: Cluster) 
             return transport.refused > 6
 
         await cluster.until(refused, meanwhile=lambda: clock.advance(1))
-        assert _queue(manager).requeues("patient") == 0
+        assert _queue(manager).count_requeues("patient") == 0
         transport.fails = False
 
         async def answered() -> bool:
@@ -136,6 +136,6 @@ def _queue(manager: ControllerManager) -> WorkQueue[str]:
 def _retries(manager: ControllerManager, name: str, wanted: int) -> Callable[[], Awaitable[bool]]:
     async def reached() -> bool:
         queue = _queue(manager)
-        return queue.idle and queue.requeues(name) == wanted
+        return queue.idle and queue.count_requeues(name) == wanted
 
     return reached

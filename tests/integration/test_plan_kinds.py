@@ -129,7 +129,7 @@ class _Served:
 
 def _knows(scheduler: Scheduler, resource: Resource[Any], key: str) -> bool:
     """Whether the scheduler has the object, unless it has none of its kind."""
-    informer = scheduler.informers.known(resource)
+    informer = scheduler.informers.find(resource)
     return informer is None or key in informer.store
 
 

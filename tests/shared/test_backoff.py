@@ -5,7 +5,7 @@ from dra_shared.backoff import Backoff
 
 def test_restart_delays_double_and_are_forgotten() -> None:
     backoff = Backoff()
-    assert backoff.remaining("c", 0, 0) == 0
+    assert backoff.remaining_delay("c", 0, 0) == 0
     delays = []
     now = 0.0
     for _ in range(7):
@@ -13,8 +13,8 @@ def test_restart_delays_double_and_are_forgotten() -> None:
         delays.append(backoff.delay("c"))
         now += 1
     assert delays == [10, 20, 40, 80, 160, 300, 300]
-    assert backoff.remaining("c", now, now + 100) == 200
-    assert backoff.remaining("c", now + 601, now + 601) == 0
+    assert backoff.remaining_delay("c", now, now + 100) == 200
+    assert backoff.remaining_delay("c", now + 601, now + 601) == 0
 
 
 def test_what_comes_after_the_last_one_waits() -> None:

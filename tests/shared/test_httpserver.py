@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from dra_shared import httpserver
-from dra_shared.httpserver import HEADER_BYTES, BoundedConnection, reporting_end
+from dra_shared.httpserver import HEADER_BYTES, BoundedConnection, report_end
 from dra_shared.service import HealthServer
 
 HEAD = b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n"
@@ -291,5 +291,5 @@ async def test_a_half_closed_connection_is_reported_after_the_body() -> None:
     async def receive() -> Any:
         return next(messages)
 
-    received = reporting_end(receive, lambda: True)
+    received = report_end(receive, lambda: True)
     assert [(await received())["type"] for _ in range(3)] == ["http.request"] * 2 + ["http.disconnect"]

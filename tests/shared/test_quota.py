@@ -104,14 +104,14 @@ def test_pods_and_claims_count_together() -> None:
     )
     plain = {**_claim(3, "plain"), "metadata": {"name": "plain", "namespace": "ns"}}
     pods, claims = [_pod({_EXPLICIT: "2"})], [_claim(2), plain]
-    assert _numbers(_namespace(pods, claims).used(quota, _NAMES)) == ("5", "5")
-    assert _numbers(_namespace(pods, claims, enabled=False).used(quota, _NAMES)) == ("2", "0")
+    assert _numbers(_namespace(pods, claims).sum_usage(quota, _NAMES)) == ("5", "5")
+    assert _numbers(_namespace(pods, claims, enabled=False).sum_usage(quota, _NAMES)) == ("2", "0")
 
 
 def test_claims_are_in_no_scope() -> None:
     spec = {"hard": dict.fromkeys(_NAMES, "9"), "scopes": ["NotTerminating"]}
     quota = convert(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": spec})
-    used = _namespace([_pod({_EXPLICIT: "2"})], [_claim(3)]).used(quota, _NAMES)
+    used = _namespace([_pod({_EXPLICIT: "2"})], [_claim(3)]).sum_usage(quota, _NAMES)
     assert _numbers(used) == ("2", "0")
 
 

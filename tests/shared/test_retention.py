@@ -20,7 +20,7 @@ from dra_shared.retention import Retention, parse_retention
 )
 def test_retentions(text: str, retention: Retention, window: float, lasting: bool) -> None:
     found = parse_retention(text)
-    assert (found, found.window, found.lasting) == (retention, window, lasting)
+    assert (found, found.window, found.is_lasting) == (retention, window, lasting)
 
 
 @pytest.mark.parametrize("text", ["", "none", "5", "24h,24h", "1Gi,1Gi", "all,24h", "1Ki", "-5m"])

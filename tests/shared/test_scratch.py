@@ -19,14 +19,14 @@ def _free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
 
 def test_memory_with_room_is_taken(memory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 1 << 30)
-    assert files.scratch() == memory
+    assert files.scratch_folder() == memory
 
 
 def test_a_containers_small_memory_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     _free(monkeypatch, 64 << 20)
-    assert files.scratch() == Path("/tmp")
+    assert files.scratch_folder() == Path("/tmp")
 
 
 def test_a_machine_without_it_has_tmp(memory: Path) -> None:
     memory.rmdir()
-    assert files.scratch() == Path("/tmp")
+    assert files.scratch_folder() == Path("/tmp")

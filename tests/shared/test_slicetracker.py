@@ -93,7 +93,7 @@ def test_a_class_may_come_later_and_change() -> None:
     assert world.tainted() == []
     for expression in (f"{_INDEX} == 0", f"{_INDEX} == 0 || false", f"{_INDEX} == 1"):
         world.classes["gpu"] = _class(expression)
-        world.tracker.class_changed()
+        world.tracker.update_class()
     assert changes == [[], ["gpu-0"], ["gpu-1"]]
 
 

@@ -1,6 +1,6 @@
 import pytest
 from dra_shared.features import FeatureGates
-from dra_shared.taintrules import have_status, select_by_class, taint_rules
+from dra_shared.taintrules import can_select_by_class, have_status, taint_rules
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version, release
 
 _GATES = ("DRADeviceTaints", "DRADeviceTaintRules")
@@ -32,7 +32,7 @@ def test_rules_got_a_gate_of_their_own_in_1_35() -> None:
 
 
 def test_rules_select_by_class_in_1_34_alone() -> None:
-    assert [select_by_class(version) for version in (V1_34, V1_35, V1_36, V1_37)] == [
+    assert [can_select_by_class(version) for version in (V1_34, V1_35, V1_36, V1_37)] == [
         True,
         False,
         False,

@@ -29,7 +29,7 @@ from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES
 from dra_shared.clock import FakeClock
 from dra_shared.faults.catalog import KINDS, PATH
-from dra_shared.files import scratch
+from dra_shared.files import scratch_folder
 
 from dra_testing.conditions import TIMEOUT, Condition, holding, obstacle
 from dra_testing.disturbance import Disturbance, asked
@@ -67,7 +67,7 @@ class AsyncCluster:
         self._services: Services | Processes
 
     async def __aenter__(self) -> Self:
-        self.data = Path(tempfile.mkdtemp(prefix="dralab-", dir=scratch()))
+        self.data = Path(tempfile.mkdtemp(prefix="dralab-", dir=scratch_folder()))
         self._stack.callback(shutil.rmtree, self.data, ignore_errors=True)
         kind = Processes if self.options.processes else Services
         try:

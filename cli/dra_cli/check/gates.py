@@ -26,7 +26,7 @@ def findings(now: Mapping[str, bool], current: Version, against: Version) -> Ite
             )
             yield Finding(REFUSED, "gate", name, locked, f"leave {name} out of --feature-gates")
     there = {name: on for name, on in now.items() if name in after}
-    for unmet in FeatureGates(against, **there).unmet():
+    for unmet in FeatureGates(against, **there).find_unmet():
         name = unmet.partition(" ")[0]
         yield Finding(REFUSED, "gate", name, unmet, "set those as well, or leave it out of --feature-gates")
     for name, gate in after.items():

@@ -170,7 +170,7 @@ class _Desk:
         return _json({"number": self._cases.number()}, 200)
 
     async def _list(self, _: "Request") -> "Response":
-        return _json({"items": await self._cases.working()}, 200)
+        return _json({"items": await self._cases.list_active()}, 200)
 
     async def _get(self, request: "Request") -> "Response":
         number = _asked(request)

@@ -6,7 +6,7 @@ import httpx
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
 from dra_shared.faults.catalog import OBSERVER
-from dra_shared.faults.invariants import broken, leaked, waiting
+from dra_shared.faults.invariants import find_breaches, find_leaked_files, pending_pods
 
 from dra_cli.cluster import Cluster
 from dra_cli.errors import CommandError
@@ -46,9 +46,9 @@ class Rest:
         async with self._cluster.client(OBSERVER) as client:
             pods = (await client.list(PODS)).items
             claims = (await client.list(RESOURCE_CLAIMS)).items
-        fitting = [pod.key for pod in waiting(pods) if await self._fits(pod.key)]
+        fitting = [pod.key for pod in pending_pods(pods) if await self._fits(pod.key)]
         files = (self._cluster.data / "nodes").glob("*/cdi/*.yaml")
-        return [*broken(pods, claims, fitting), *leaked(files, claims)]
+        return [*find_breaches(pods, claims, fitting), *find_leaked_files(files, claims)]
 
     async def _fits(self, pod: str) -> bool:
         """Whether the scheduler has a node for a pod that waits."""

@@ -104,14 +104,14 @@ class Api:
         self._presenter = functools.lru_cache(maxsize=4096)(self._make_presenter)
 
     def end_watches(self) -> int:
-        """End all watches before their time; how many there were."""
+        """End all watches before their timeout. Return their number."""
         streams = list(self.streams)
         for stream in streams:
             stream.stop()
         return len(streams)
 
     def now(self) -> str:
-        """The time as objects carry it."""
+        """Return the current time in the format of objects."""
         moment = self.clock.now().replace(microsecond=0)
         if moment != self._moment[0]:
             self._moment = (moment, rfc3339(moment))
@@ -121,10 +121,10 @@ class Api:
         return Presenter(kind, version, accepted, include_object, self.clock)
 
     def presenter(self, target: Target, request: Request, *, streaming: bool = False) -> Presenter:
-        """How this client wants to see the target's kind.
+        """Return the presenter for the representation of the target's kind that the client accepts.
 
         Raises:
-            StatusError: 406, it wants what there isn't.
+            StatusError: 406, the server has no such representation.
         """
         listing = not target.name and request.method == "GET"
         accept = request.header(b"accept")
@@ -138,29 +138,30 @@ class Api:
         if accepted.transform == "PartialObjectMetadata":
             if request.method == "GET" and not streaming and accepted.listed != listing:
                 raise other_metadata(target.kind, listing)
-            # What is encoded once is for all.
+            # Objects that are encoded once are shared by all clients.
             accepted = accepted._replace(listed=False)
         include = request.query.get("includeObject", "") if accepted.transform == "Table" else ""
         return self._presenter(target.kind, target.version, accepted, include)
 
     def _packs(self, target: Target, request: Request) -> bool:
-        """Whether the target's kind has a protobuf form. WebSockets carry an event's JSON a message."""
+        """True if the target's kind has a protobuf form. Over a WebSocket, each event is a JSON message."""
         return bool(message_name(target.kind, target.version)) and b"upgrade" not in request.headers
 
     def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
-        """The newest version of an object, whether durable yet or not."""
+        """Return the newest version of an object, durable or not."""
         record = self.store.newest((group, plural), object_key(namespace, name))
         return None if record is None else record.object()
 
     def listing(self, group: str, plural: str, namespace: str) -> list[bytes]:
-        """The newest version of every object in a namespace ("": in all), whether durable yet or not."""
+        """Return the newest version of every object in a namespace (all if ""), durable or not."""
         prefix = f"{namespace}/" if namespace else ""
         return [record.data for record in self.store.newest_in((group, plural), prefix)]
 
     def runner(self, target: Target, size: int = 0) -> Run | None:
-        """What runs the decision on a write that comes in `size` bytes; None where that takes no time to speak of.
+        """Return the function that runs the decision on a write of `size` bytes; None if it takes little time.
 
-        It runs in a thread where it takes long, because of the size or of what is stored, or waits for webhooks.
+        It runs in a thread if it may take long, because of the size or the stored data, or if it waits for
+        webhooks.
         """
         seen = self.store.newest(target.resource, target.key) if target.name else None
         long = is_long(self, target, size if seen is None else max(size, len(seen.data)))
@@ -174,10 +175,10 @@ class Api:
         run: Run | None,
         confirm: Confirm | None = None,
     ) -> Awaitable[Record | None]:
-        """As the store's `write`, for a change that needs `run`: it may be called more than once then.
+        """Write like the store's `write`. With `run`, the change may be called more than once.
 
         Raises:
-            StatusError: the change is refused.
+            StatusError: the change is rejected.
         """
         resource, key = target.resource, target.key
         if run is None:
@@ -185,7 +186,7 @@ class Api:
         return guaranteed_update(self.store, resource, key, change, run, dry_run=dry_run, confirm=confirm)
 
     async def one(self, presenter: Presenter, record: Record) -> bytes:
-        """The body that answers a request for one object."""
+        """Return the response body for a request for one object."""
         if presenter.quick or len(record.data) <= MUCH:
             return presenter.one(record.data)
         return await self.offload.run(functools.partial(presenter.one, record.data))
@@ -197,16 +198,19 @@ class Api:
         options: Callable[[], JsonObject] | None = None,
         named: bool = True,
     ) -> Chain:
-        """All that admits the request; `options` are a delete's, `named` is false where it is about many objects."""
+        """Return the admission chain of the request.
+
+        `options` are those of a delete. `named` is false for a request about many objects.
+        """
         return Chain(self.dynamic.of(request, target, options, named))
 
     async def admit(
         self, request: Request, target: Target, obj: JsonObject, ctx: Context, operation: str
     ) -> None:
-        """Have policies and webhooks judge a request whose object is not stored: a Binding, what to run in a pod.
+        """Run policies and webhooks for a request whose object is not stored, such as a Binding or an exec.
 
         Raises:
-            StatusError: it is denied.
+            StatusError: the request is denied.
         """
         work = functools.partial(self.judge, request, target, obj, None, ctx, operation)
         if self.dynamic.calls(target.resource):
@@ -223,7 +227,7 @@ class Api:
         ctx: Context,
         operation: str,
     ) -> None:
-        """As `admit`, where webhooks may be waited for.
+        """Do the same as `admit` in a thread that may wait for webhooks.
 
         Raises:
             StatusError: the request is denied.
@@ -234,7 +238,7 @@ class Api:
         registered.validate(obj, old, ctx, operation)
 
     def context(self, target: Target, user: UserInfo, dry_run: bool = False, verb: str = "update") -> Context:
-        """The request as strategies see it."""
+        """Return the context of the request for strategies."""
         return Context(
             kind=target.kind,
             version=target.version,

@@ -1,4 +1,4 @@
-"""The ASGI application: the fast dispatcher for Kubernetes clients; ``front`` has FastAPI's application."""
+"""The ASGI application: the fast dispatcher for Kubernetes clients. ``front`` has the FastAPI application."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 import orjson
-from dra_shared.httpserver import reporting_end
+from dra_shared.httpserver import report_end
 from dra_shared.jsontext import TooDeep
 from dra_shared.log import logger
 
@@ -65,14 +65,14 @@ _MAX_WATCHES = 5000
 _SLOW = 1.0
 _LASTING = frozenset({"log", "exec", "attach", "portforward", "proxy"})
 _HEALTH = frozenset({"livez", "readyz", "healthz"})
-# Of plain texts: Go's http.Error has it.
+# Go's http.Error sends it with plain text.
 _NO_SNIFFING = {"x-content-type-options": "nosniff"}
 
 _log = logger(__name__)
 
 
 def status_error(error: DecodeError | PatchError) -> StatusError:
-    """The Status of a body or patch that was refused."""
+    """Return the Status of a body or patch that was rejected."""
     if isinstance(error, ApplyConflict):
         return StatusError(error.code, error.reason, str(error), {"causes": error.causes})
     details: dict[str, Any] | None = {} if error.reason == "Invalid" else None
@@ -98,7 +98,7 @@ def _labels(verb: str, target: Target, *more: str) -> Labels:
 
 
 def _author(verb: str, request: Request, target: Target) -> Author:
-    # Each write pays for this: the headers are read without a call.
+    # Read the headers without a call, because each write pays for this.
     headers = request.headers
     if verb == "patch" and headers.get(b"content-type", b"").startswith(b"application/apply-patch"):
         verb = "apply"
@@ -109,12 +109,12 @@ def _author(verb: str, request: Request, target: Target) -> Author:
 
 
 def _sees_all(request: Request) -> bool:
-    """Whether a request is to see all that was answered before: not one that asks for a revision, or for any."""
+    """True if a request must observe all earlier responses: unless it asks for a given revision, or for any."""
     if request.method != "GET":
         return True
     if not request.path.startswith(("/api/", "/apis/")):
         return False
-    # One that is empty asks for nothing, as upstream reads it.
+    # An empty value requests no revision, as upstream reads it.
     return not (request.scope["query_string"] and request.query.get("resourceVersion"))
 
 
@@ -138,7 +138,7 @@ def _warn(request: Request, warning: str) -> None:
 
 
 class Application:
-    """Answers every request; nothing that a handler raises gets past it."""
+    """Responds to every request. No exception of a handler escapes it."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ class Application:
         self._faults = Faults(api.clock, api.end_watches, self._hold_watches)
         self._register = Register(api, self._faults)
         self._ids = itertools.count(1)
-        # What requests are called are UUIDs, of which a server counts the last part.
+        # Request IDs are UUIDs with a common prefix for the server. Only the last part is counted.
         self._prefix = str(uuid.uuid4())[:-12]
         self._pages: Any = None
         self._follows = api.store.follows
@@ -180,7 +180,7 @@ class Application:
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One connection's request."""
+        """Serve one request."""
         if scope["type"] != "http":
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1003})
@@ -229,14 +229,14 @@ class Application:
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
 
     def _answers_anyway(self, request: Request) -> bool:
-        """Whether what is served is asked for while the database is away: that is known without it."""
+        """True for discovery requests while the database is unreachable: their response does not depend on it."""
         if self._api.store.failure is None or request.method != "GET":
             return False
         api, *rest = request.path.strip("/").split("/")
         return len(rest) <= (1 if api == "api" else 2)
 
     def _admit(self, request: Request) -> None:
-        """Identify the user, and refuse what no user may do, or not this one.
+        """Authenticate and authorize the request.
 
         Raises:
             StatusError: 401, 403 or 405.
@@ -252,11 +252,11 @@ class Application:
             request.user = impersonated(wanted)
 
     async def _stopped(self, request: Request, verb: str, target: Target) -> None:
-        """Let the request wait for the one who looks at the traffic, and meet the faults that are active.
+        """Hold the request for the viewer of the traffic, and apply the active faults to it.
 
         Raises:
-            StatusError: it is answered with that.
-            Disconnected: it is lost.
+            StatusError: the fault's response.
+            Disconnected: the fault drops the request.
         """
         if self._traffic is not None:
             await self._traffic.arrive(_visit(request, verb))
@@ -316,7 +316,7 @@ class Application:
         if not request.code:
             await request.fail(error)
             return
-        # Half an answer is out already: the client sees a stream that ends.
+        # Half of the response has been sent already, so the client sees a truncated stream.
         await request.stream(b"", more=False)
 
     async def _fail(self, request: Request, error: Exception) -> None:
@@ -375,13 +375,13 @@ class Application:
         elif parts[0] in PATHS and MOUNTED not in request.scope and request.view is None:
             if self._pages is None:
                 try:
-                    # Half a second, in which other requests go on.
+                    # The import takes half a second, in which other requests are served.
                     front = await asyncio.to_thread(importlib.import_module, _FRONT)
                 except ModuleNotFoundError as error:
                     text = f"this page needs {error.name}: pip install 'dralab[console]'\n"
                     await request.respond(501, text.encode(), "text/plain; charset=utf-8")
                     return
-                # Another request may have waited for it as well.
+                # Another request may have waited for the import too.
                 self._pages = self._pages or front.build(self._api, self._health, self)
 
             async def noted(message: Any) -> None:
@@ -389,7 +389,7 @@ class Application:
                     request.code = message["status"]
                 await request.send(message)
 
-            await self._pages(request.scope, reporting_end(request.receive, request.has_ended), noted)
+            await self._pages(request.scope, report_end(request.receive, request.has_ended), noted)
         elif (parts[0] == "apis" and len(parts) > 2 and not self._api.registry.is_custom(parts[1])) or (
             parts[0] == "api" and len(parts) > 1
         ):

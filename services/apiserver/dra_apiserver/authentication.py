@@ -1,7 +1,7 @@
-"""Who asks: a user by its certificate or its token, whom a client pretends to be, or who brings no credentials.
+"""Authenticate a request by certificate or token, with impersonation, or as anonymous.
 
-As upstream, a connection's certificate decides before a request's token does (pkg/kubeapiserver/authenticator).
-Where everybody may do everything, a token that is not one of this server's is as good as none.
+As upstream, a connection's certificate takes precedence over a request's token
+(pkg/kubeapiserver/authenticator). On a server without authorization, an unknown token is ignored.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ANONYMOUS = "system:anonymous"
 
 
 def identify(request: Request, credentials: Credentials) -> UserInfo | None:
-    """Give the request its user; who it pretends to be, as its headers say it.
+    """Set the user of a request. Return the impersonated user that its headers name, or None.
 
     Raises:
-        StatusError: 400, it impersonates a group without a user; 401, it has no token where it needs one, or one
-            that does not hold.
+        StatusError: 400, it impersonates a group without a user; 401, it lacks a required token, or the token
+            is invalid.
     """
     certificate: ClientCertificate | None = request.scope.get(CERTIFICATE)
     certified = credentials.certified(certificate) if certificate is not None else None
@@ -49,7 +49,7 @@ def identify(request: Request, credentials: Credentials) -> UserInfo | None:
 
 
 def _holder(request: Request, credentials: Credentials) -> UserInfo | None:
-    # As upstream: words are divided by one space each, and those after the token are ignored.
+    # As upstream: words are separated by one space each, and those after the token are ignored.
     scheme, *words = request.header(_CREDENTIALS).strip().split(" ")
     token = words[0] if words and scheme.lower() == "bearer" else ""
     try:
@@ -89,7 +89,7 @@ def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
 
 
 def impersonated(wanted: UserInfo) -> UserInfo:
-    """The user with the groups that go without saying (apiserver/pkg/endpoints/filters/impersonation)."""
+    """Return the user with its implied groups (apiserver/pkg/endpoints/filters/impersonation)."""
     groups = list(wanted.groups)
     account = service_account(wanted.name)
     if not groups and account is not None:

@@ -21,10 +21,10 @@ AUTHORIZATION_MODES = (ALWAYS_ALLOW, "Node", "RBAC")
 
 
 def authorization_mode(text: str) -> str:
-    """The text, where it is a list of modes with commas.
+    """Return the text if it is a comma-separated list of modes.
 
     Raises:
-        ValueError: it is not; in upstream's words.
+        ValueError: it is not. The message is upstream's.
     """
     modes = text.split(",")
     for mode in modes:
@@ -37,7 +37,7 @@ def authorization_mode(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuditOptions:
-    """Which requests are logged, and where: `audit/policy.py`, `audit/log.py`."""
+    """The audit policy and the log's settings: `audit/policy.py`, `audit/log.py`."""
 
     policy: Path
     path: str
@@ -49,19 +49,18 @@ class AuditOptions:
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """`history` is how long Kubernetes' clients can read revisions, in seconds; port 0 takes a free one.
+    """The API server's configuration.
 
-    `retention` is what stays in the archive; None is what the database had last.
-
-    `database` is the URL of the database (`storage/catalog.py`).
-    `past` is a file with the past of another cluster, with which an empty database begins.
-    `nodes` is how nodes are reached, and the scheduler at `scheduler_url`. The services' supervisor is at
-    `supervisor_url`; requests to it have the token of `supervisor_token_file`.
-    `metrics_server` serves metrics.k8s.io.
-    `tls` has the server's certificate. With `client_certificates` a request without credentials is upstream's
-    `system:anonymous`; else it is the administrator's.
-    `tokens` are those of service accounts; `signing_key` and `verifying_keys` are files (`serviceaccount/keys.py`).
-    `reader` serves plain reads from what the API server of the same `data` feeds it, which `serve_readers`.
+    `history` is the number of seconds for which Kubernetes' clients can read revisions. Port 0 selects a free
+    port. `retention` is that of the archive; None keeps the last value of the database. `database` is the URL
+    of the database (`storage/catalog.py`). `past` is a file with the history of another cluster that an empty
+    database is filled with. `nodes` describes how to reach nodes, and the scheduler is at `scheduler_url`.
+    The supervisor of the services is at `supervisor_url`. Requests to it have the token of
+    `supervisor_token_file`. `metrics_server` serves metrics.k8s.io. `tls` has the server's certificate. With
+    `client_certificates`, a request without credentials is from upstream's `system:anonymous`; else it is
+    from the administrator. `tokens` are those of service accounts; `signing_key` and `verifying_keys` are
+    files (`serviceaccount/keys.py`). `reader` serves plain reads with data from the API server of the same
+    `data`, which has `serve_readers`.
     """
 
     listen: str = "127.0.0.1"
@@ -97,13 +96,13 @@ class Config:
 
     @property
     def authorizes(self) -> tuple[str, ...]:
-        """Who decides what callers may do, in order; empty where everybody may do everything."""
+        """The authorization modes, in order; empty if every user may do everything."""
         modes = tuple(self.authorization_mode.split(","))
         return () if ALWAYS_ALLOW in modes else modes
 
     @property
     def directory(self) -> Path:
-        """The server's own files."""
+        """The folder of the server's own files."""
         return self.data / "apiserver"
 
     @property

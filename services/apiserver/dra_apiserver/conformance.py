@@ -1,7 +1,7 @@
-"""What this server says to a recorded request, in the shape of the recorded answer.
+"""Replay recorded requests, and return the response in the form of the recorded one.
 
-A case goes the way of a client's request: decoded strictly, converted, defaulted, prepared and validated by the
-very functions that the handlers call.
+A case is processed like a client's request: decoded strictly, converted, defaulted, prepared and validated by
+the functions that the handlers call.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from dra_apiserver.verdict import Warnings
 JsonObject = dict[str, Any]
 NOW: Final = "2000-01-01T00:00:00Z"
 _UID: Final = "00000000-0000-0000-0000-000000000001"
-# What a server makes up itself.
+# Fields that the server generates.
 _OWN = ("uid", "creationTimestamp", "resourceVersion")
 
 
@@ -48,16 +48,17 @@ def _registry(kubernetes: Version) -> Registry:
 
 @functools.cache
 def _recorded_gates(kubernetes: Version) -> dict[str, bool]:
-    """The gates of cases that name none: cases of all versions were recorded with what 1.36 has on by default."""
+    """Return the gates of cases that name none. Cases of all versions were recorded with the defaults of 1.36."""
     known = release(kubernetes).gates
     return {name: True for name, gate in release(RECORDED).gates.items() if gate.default and name in known}
 
 
 def answer(case: JsonObject) -> JsonObject:
-    """Our answer to ``{object, oldObject?, operation?, featureGates?, namespaces?, user?, kubernetesVersion?}``.
+    """Return our response to ``{object, oldObject?, operation?, featureGates?, namespaces?, user?,
+    kubernetesVersion?}``.
 
-    Gives ``{"server": {"allowed", "errors", "object"?, "warnings"?}}``, or ``{"oracleError": text}`` where the body
-    is refused before anything is validated.
+    The result is ``{"server": {"allowed", "errors", "object"?, "warnings"?}}``, or ``{"oracleError": text}``
+    if the body is rejected before validation.
     """
     out: JsonObject = {"name": case["name"]} if "name" in case else {}
     try:
@@ -136,10 +137,10 @@ class _Case:
         )
 
     def decoded(self, obj: JsonObject, strict: bool = True) -> JsonObject:
-        """The object as the handlers have it when its body is read, in the request's version.
+        """Decode the object like the handlers, in the request's version.
 
         Raises:
-            DecodeError: the body is refused.
+            DecodeError: the body is rejected.
         """
         _, version = split_api_version(obj["apiVersion"])
         found = decode(
@@ -155,17 +156,17 @@ class _Case:
         return to_storage(self._kind, found, version) if not strict else found
 
     def stored(self, obj: JsonObject, warnings: Warnings) -> JsonObject:
-        """What would be stored.
+        """Return the object that would be stored.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
         request, target = cast(Request, warnings), self._target
         match_namespace(target, obj["metadata"])
         ctx = self._context()
         wanted = to_storage(self._kind, obj, self._version)
         if self._case.get("operation", "create") == "create":
-            # The storage layer refuses it later; what is compared ends before that.
+            # The storage layer rejects it later. The comparison ends before that.
             wanted["metadata"].pop("resourceVersion", None)
             fill_system_fields(wanted, NOW)
             return before_create(request, target, wanted, ctx, Chain())
@@ -178,20 +179,20 @@ class _Case:
         check_uid(target, wanted["metadata"], old["metadata"])
         check_version(target, wanted["metadata"], old["metadata"])
         prepare_update(target, wanted, old, ctx, Chain())
-        # The recorded answers are the strategies' own: what every kind's metadata must be is not looked at before.
+        # The recorded responses are from the strategies alone, without the general checks of metadata.
         validate_update(request, target, wanted, old, ctx, [])
         strip(object_type(self._kind, self._kind.storage_version), wanted, old)
         return canonical(wanted)
 
     def seen(self, stored: JsonObject) -> JsonObject:
-        """The stored object as the client sees it, without what the server makes up."""
+        """Return the stored object as the client sees it, without fields that the server generates."""
         shown = convert(self._kind, stored, self._version)
         meta = {key: value for key, value in shown["metadata"].items() if key not in _OWN}
         return {**shown, "metadata": meta}
 
 
 def agrees(ours: JsonObject, recorded: JsonObject) -> bool:
-    """Whether we allow the same, and refuse the same fields with errors of the same types."""
+    """True if both allow the request, or both reject the same fields with errors of the same types."""
     if "oracleError" in recorded or "oracleError" in ours:
         return "oracleError" in recorded and "oracleError" in ours
     mine, theirs = ours["server"], recorded["server"]

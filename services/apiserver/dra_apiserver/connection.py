@@ -1,4 +1,4 @@
-"""A client's connection: uvicorn's protocol, which writes an answer's head and its body at once."""
+"""A client's connection: uvicorn's protocol, which writes the head and body of a response together."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TAKE_OVER = "dralab.take_over"
 
 _HELD_BYTES = 1 << 16
 
-# Webhooks and proxied servers may answer with a status that no RFC has. Go sends it, in these words.
+# Webhooks and proxied servers may respond with a status that no RFC defines. Go sends it with these words.
 for _code in range(600, 1000):
     STATUS_LINE[_code] = b"HTTP/1.1 %d status code %d\r\n" % (_code, _code)
 
@@ -34,13 +34,13 @@ class Peer(Protocol):
         ...
 
     def full(self) -> bool:
-        """Whether the client's buffer is full."""
+        """True if the client's buffer is full."""
         ...
 
     def close(self) -> None: ...
 
     def pause(self, paused: bool) -> None:
-        """Stop reading from the client, or go on."""
+        """Stop or resume reading from the client."""
         ...
 
 
@@ -48,10 +48,10 @@ TakeOver = Callable[[Callable[[bytes], None], Callable[[], None]], Peer]
 
 
 class JoiningTransport(asyncio.Transport):
-    """Hands on in one piece what is written in one turn of the event loop.
+    """Joins all writes of one turn of the event loop.
 
-    Each write of its own would be a system call here and a wake-up at the client. What is too large to wait is
-    handed on at once, so that the socket's back-pressure is felt.
+    Separate writes would each be a system call here and a wake-up at the client. Large data is passed on at
+    once, so that the socket's back-pressure takes effect.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
@@ -71,7 +71,7 @@ class JoiningTransport(asyncio.Transport):
             self.flush()
 
     def flush(self) -> None:
-        """Hand on what is held."""
+        """Write the buffered data."""
         held = self._held
         if not held:
             return
@@ -86,11 +86,11 @@ class JoiningTransport(asyncio.Transport):
             self._transport.writelines(held)
 
     def lose_writes(self) -> None:
-        """Cut the connection at the first write, in its place."""
+        """Cut the connection instead of writing the buffered data."""
         self._losing = True
 
     def write_now(self, data: bytes) -> None:
-        """Hand on what is held and this, without waiting for the turn's end."""
+        """Write the buffered data and ``data`` now, without waiting for the end of the turn."""
         self._held.append(data)
         self.flush()
 
@@ -122,7 +122,7 @@ class JoiningTransport(asyncio.Transport):
 
 
 class Connection(BoundedConnection):
-    """One client's connection. A request to upgrade it may take it over, and gets its bytes from then on."""
+    """One client's connection. A request to upgrade it may take it over, and receives its data from then on."""
 
     _received: Callable[[bytes], None] | None = None
     _ended: Callable[[], None] | None = None
@@ -134,7 +134,7 @@ class Connection(BoundedConnection):
         self._certificate = client_certificate(transport)
 
     def read(self, scope: Scope) -> bytes | None:
-        """The request's whole body; None where some of it is still to come."""
+        """Return the request's whole body, or None if it is not complete yet."""
         cycle = self.cycle
         if (
             cycle.scope is not scope
@@ -150,7 +150,10 @@ class Connection(BoundedConnection):
         return body
 
     def answer(self, scope: Scope, code: int, headers: Headers, body: bytes) -> bool:
-        """Send a whole answer; False, with nothing sent, where that would have to wait or ends the connection."""
+        """Send a whole response.
+
+        Return False, with nothing sent, if that would have to wait or ends the connection.
+        """
         cycle = self.cycle
         if (
             cycle.scope is not scope
@@ -171,7 +174,7 @@ class Connection(BoundedConnection):
         return True
 
     def write(self, scope: Scope, part: bytes) -> bool:
-        """Send a part of an answer that was started; False, with nothing sent, where that would have to wait."""
+        """Send a part of a started response. Return False, with nothing sent, if that would have to wait."""
         cycle = self.cycle
         if (
             cycle.scope is not scope
@@ -207,7 +210,9 @@ class Connection(BoundedConnection):
             super().data_received(data)
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn's never keeps a connection open
-        """Send what is held before the event loop closes the connection, which knows only the transport below."""
+        """Write the buffered data before the event loop closes the connection, because it only knows the inner
+        transport.
+        """
         stays_open = super().eof_received()
         if not stays_open:
             assert isinstance(self.transport, JoiningTransport)
@@ -226,7 +231,7 @@ class Connection(BoundedConnection):
         cycle.response_started = cycle.response_complete = True
         self._unset_keepalive_if_required()
         if self._raw:
-            # Not at once: the caller has no peer to answer to yet.
+            # Not at once, because the caller has no peer to write to yet.
             self.loop.call_soon(received, bytes(self._raw))
         self._raw = None
         self.flow.resume_reading()

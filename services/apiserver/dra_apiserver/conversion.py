@@ -1,7 +1,8 @@
-"""Conversion between the versions of a kind.
+"""Convert objects between the versions of a kind.
 
-A kind's `conversions` have, by version, a pair of functions that change an object in place: from that version to the
-stored one, and back. A version without an entry differs from the stored one in its apiVersion only.
+A kind's `conversions` have, by version, two functions that change an object in place: from that version to
+the storage version, and back. A version without an entry differs from the storage version in its apiVersion
+only.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ JsonObject = dict[str, Any]
 
 
 def to_storage(kind: Kind, obj: JsonObject, version: str) -> JsonObject:
-    """`obj`, which is in `version`, in the form that is stored; changes it."""
+    """Convert `obj` from `version` to the storage version, in place."""
     found = kind.conversions.get(version)
     if found is not None:
         found[0](obj)
@@ -23,7 +24,7 @@ def to_storage(kind: Kind, obj: JsonObject, version: str) -> JsonObject:
 
 
 def convert(kind: Kind, obj: JsonObject, version: str) -> JsonObject:
-    """A stored object in `version`; changes it."""
+    """Convert a stored object to `version`, in place."""
     found = kind.conversions.get(version)
     if found is not None:
         found[1](obj)

@@ -1,4 +1,4 @@
-"""Every user that the server knows: by a service account's token, by the token file's, or by a certificate.
+"""The users of the server: by service account token, by token file, or by certificate.
 
 Mirrors kube-apiserver's tokenfile and apiserver's pkg/authentication/request/x509.
 """
@@ -23,11 +23,11 @@ _COLUMNS = 3
 
 
 def read_token_file(path: Path) -> dict[str, UserInfo]:
-    """Users by token, from lines of ``token,user,uid,"group1,group2"``.
+    """Read users by token, from lines of ``token,user,uid,"group1,group2"``.
 
     Raises:
         OSError: the file can't be read.
-        ValueError: a line has too few columns, or the file is no text; does not show the line.
+        ValueError: a line has too few columns, or the file is not text. The message does not show the line.
     """
     found: dict[str, UserInfo] = {}
     for row in csv.reader(io.StringIO(path.read_text())):
@@ -45,10 +45,11 @@ def read_token_file(path: Path) -> dict[str, UserInfo]:
 
 
 class Credentials:
-    """Who has which token or certificate.
+    """The known tokens and certificates.
 
-    ``required`` says that a caller needs one; ``checked``, that a token which is not known is refused and not ignored;
-    ``anonymous`` is who brings none. ``now`` is the time that certificates go by, in seconds since the epoch.
+    ``required``: requests need credentials. ``checked``: an unknown token is rejected and not ignored.
+    ``anonymous`` is the user of requests without credentials. ``now`` returns the time for certificates, in
+    seconds since the epoch.
     """
 
     def __init__(
@@ -71,10 +72,10 @@ class Credentials:
         self.checked = checked or required
 
     def certified(self, certificate: ClientCertificate) -> UserInfo | None:
-        """The user that a certificate names; None where it names none.
+        """Return the user that a certificate names; None if it names none.
 
         Raises:
-            StatusError: 401, it holds no longer, though its connection goes on, or has no usable UID.
+            StatusError: 401, the certificate has expired on an open connection, or has no usable UID.
         """
         if not certificate.name:
             return None
@@ -88,17 +89,17 @@ class Credentials:
         )
 
     def holder(self, token: str, audiences: Sequence[str] = ()) -> Identity | None:
-        """Who has the token, and for which of the audiences it is; None where it is not known.
+        """Return the user of the token and its matching audiences; None if it is unknown.
 
-        The audiences are this server's where none are given.
+        Without ``audiences``, those of this server are used.
 
         Raises:
-            InvalidToken: it is a service account's that holds no longer, or is for none of the audiences.
+            InvalidToken: a service account's token is no longer valid, or is for none of the audiences.
         """
         audiences = audiences or self.audiences
         user = self._known.get(token)
         if user is None:
             return self._tokens.holder(token, audiences)
-        # These are for no audience in particular, so for this server's.
+        # These tokens name no audience, so they are for this server's.
         meant = tuple(one for one in self.audiences if one in audiences)
         return Identity(user, meant) if meant else None

@@ -1,4 +1,4 @@
-"""Whether JSON values are the same, and copies of them."""
+"""Compare and copy JSON values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.jsontext import dumps
 
 
 def differs(left: Any, right: Any) -> bool:
-    """Whether two values differ, as `true`, `1` and `1.0` do; Python takes those for equal."""
+    """True if two values differ. `true`, `1` and `1.0` differ, although Python considers them equal."""
     return bool(left != right) or _bytes(left) != _bytes(right)
 
 
@@ -18,6 +18,6 @@ def _bytes(value: Any) -> bytes:
 
 
 def copied(obj: dict[str, Any]) -> dict[str, Any]:
-    """A copy that shares nothing."""
+    """Return a deep copy."""
     made: dict[str, Any] = orjson.loads(dumps(obj))
     return made

@@ -1,6 +1,6 @@
-"""API errors: field errors and the Kubernetes `Status` objects that answer a failed request.
+"""API errors: field errors, and the `Status` objects of failed requests.
 
-Reasons, codes, details and wording are those of apimachinery's `api/errors` and `util/validation/field`.
+Reasons, codes, details and messages are those of apimachinery's `api/errors` and `util/validation/field`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ JsonObject = dict[str, Any]
 
 
 class ErrorType(enum.StrEnum):
-    """Why a field was refused; the value is the cause's reason in a `Status`."""
+    """The type of a field error. The value is the cause's reason in a `Status`."""
 
     NOT_FOUND = "FieldValueNotFound"
     REQUIRED = "FieldValueRequired"
@@ -48,7 +48,7 @@ _TITLES = {
     ErrorType.TYPE_INVALID: "Invalid value",
 }
 
-# In characters, of what an answer says of errors.
+# The limit of error texts in a response, in characters.
 _MOST_TEXT = 3 << 20
 
 _VALUELESS = frozenset(
@@ -57,7 +57,7 @@ _VALUELESS = frozenset(
 
 
 class Verbatim(str):
-    """A bad value that is already in the form in which the message shows it."""
+    """A bad value that is already in the format of the message."""
 
     __slots__ = ()
 
@@ -67,11 +67,11 @@ class _Omitted:
 
 
 OMIT_VALUE = _Omitted()
-"""As a bad value: the message names no value at all."""
+"""A marker for a bad value: the message shows no value."""
 
 
 def quote(text: str) -> str:
-    """The text in double quotes, as Go's %q writes it."""
+    """Quote the text like Go's %q."""
     out = ['"']
     for char in text:
         code = ord(char)
@@ -101,19 +101,19 @@ _ESCAPES = {
 
 
 def json_value(text: str) -> Verbatim:
-    """A text of a named type as a bad value: Go shows it in JSON, plain ones as %q does."""
+    """Return a text of a named type as a bad value. Go shows it in JSON, and plain texts with %q."""
     return Verbatim(go_json(text))
 
 
 def go_json(value: Any) -> str:
-    """Return a value as Go's encoding/json writes it."""
+    """Return a value as encoded by Go's encoding/json."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldError:
-    """One refused field. `value` is what the message shows: a string is quoted, a `Verbatim` is not."""
+    """The error of one field. `value` is shown in the message: a string is quoted, a `Verbatim` is not."""
 
     type: ErrorType
     field: str
@@ -121,7 +121,7 @@ class FieldError:
     detail: str = ""
 
     def body(self) -> str:
-        """The message without the field's name."""
+        """Return the message without the field's name."""
         text = _TITLES[self.type]
         if self.type not in _VALUELESS and self.value is not OMIT_VALUE:
             text = f"{text}: {self._shown()}"
@@ -153,7 +153,10 @@ def field_not_found(field: str, value: Any) -> FieldError:
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """The supported values are listed in the order given; what has few of them is of a named type."""
+    """Return the error of an unsupported value.
+
+    The supported ones are listed in the given order. The value is of a named type.
+    """
     value = json_value(value) if type(value) is str else value
     names = ", ".join(quote(name) for name in supported)
     return FieldError(ErrorType.NOT_SUPPORTED, field, value, f"supported values: {names}" if names else "")
@@ -177,13 +180,13 @@ def internal_field(field: str, detail: str) -> FieldError:
 
 
 def _aggregate(texts: Iterable[str]) -> str:
-    """One line for several errors, each text once."""
+    """Join several errors in one line, each text once."""
     several = list(dict.fromkeys(texts))
     return several[0] if len(several) == 1 else f"[{', '.join(several)}]"
 
 
 class GroupResource(NamedTuple):
-    """A resource as error messages name it: `resourceclaims.resource.k8s.io`."""
+    """A resource as named in error messages: `resourceclaims.resource.k8s.io`."""
 
     group: str
     plural: str
@@ -193,7 +196,7 @@ class GroupResource(NamedTuple):
 
 
 class StatusError(Exception):
-    """A request's failure. `status` is the `Status` object, `code` its HTTP code."""
+    """The failure of a request. `status` is the `Status` object, `code` its HTTP code."""
 
     def __init__(
         self,
@@ -235,7 +238,7 @@ def not_found(resource: GroupResource, name: str) -> StatusError:
 
 
 def no_such_resource() -> StatusError:
-    """The path names no resource that is served."""
+    """Return 404: the path names no served resource."""
     return StatusError(404, "NotFound", "the server could not find the requested resource", {})
 
 
@@ -262,10 +265,10 @@ def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusE
 
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
-    """422 with one cause a field error.
+    """Return 422 with one cause for each field error.
 
-    Errors that show a long list each would make an answer that grows with its square: once there are a few MiB of
-    them, the rest is only counted.
+    If each error shows a long list, the response would grow with the square of its length. So after a few
+    MiB, the other errors are only counted.
     """
     qualified = f"{kind}.{group}" if group else kind
     text = f"{qualified} {quote(name)} is invalid"
@@ -299,7 +302,7 @@ def forbidden(
 
 
 def forbidden_request(why: str) -> StatusError:
-    """403 whatever is asked for: the request must not be answered at all."""
+    """Return 403 for a request that must not be processed at all."""
     return StatusError(403, "Forbidden", f"forbidden: {why}", {})
 
 
@@ -329,18 +332,21 @@ def timeout(message: str) -> StatusError:
 
 
 def unanswered() -> StatusError:
-    """504: what the request needs has not answered for as long as a request may take."""
+    """Return 504: the request's timeout has passed."""
     return timeout("request did not complete within requested timeout - context deadline exceeded")
 
 
 def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
-    """429; `retry_after` is in seconds."""
+    """Return 429. `retry_after` is in seconds."""
     details = {"retryAfterSeconds": retry_after}
     return StatusError(429, "TooManyRequests", message, details, {"Retry-After": str(retry_after)})
 
 
 def reinitializing() -> StatusError:
-    """429: what would be watched is not followed. Another connection may lead to a server that follows it."""
+    """Return 429: the watched data is not followed by this server yet.
+
+    Another connection may reach one that follows it.
+    """
     error = too_many_requests("storage is (re)initializing")
     error.headers["Connection"] = "close"
     return error
@@ -365,5 +371,5 @@ def internal(message: str) -> StatusError:
 
 
 def server_error(message: str) -> StatusError:
-    """500 without a reason: how upstream answers an error that it did not expect."""
+    """Return 500 without a reason, as upstream does for unexpected errors."""
     return StatusError(500, "", message)

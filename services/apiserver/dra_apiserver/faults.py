@@ -1,7 +1,8 @@
 """Faults on demand: requests that wait, fail or conflict, and watches that are cut, each for a time.
 
-No counterpart upstream; what clients must bear is in https://kubernetes.io/docs/reference/using-api/api-concepts/. A
-fault meets a share of the requests that it is meant for, drawn from a seed, and never the server's own endpoints.
+Not part of upstream. https://kubernetes.io/docs/reference/using-api/api-concepts/ says what clients must
+handle. A fault affects a share of its requests, drawn from a seed. It never affects the server's own
+endpoints.
 """
 
 from __future__ import annotations
@@ -31,15 +32,14 @@ Fate = Literal["handled", "unanswered", "lost"]
 
 
 class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """What goes wrong, for ``seconds``; an empty list of verbs, resources or agents means all.
+    """A fault that lasts ``seconds``. An empty list of verbs, resources or agents means all.
 
-    ``service`` is that whose network to the API server it is; empty for everybody's.
+    ``service`` limits the fault to one service's requests; empty means all clients.
 
-    ``latency`` waits ``delay`` seconds before each request; ``error`` answers ``code``; ``conflict`` answers updates
-    and patches with 409; ``watch-cut`` ends the watches that are open, and again every ``delay`` seconds;
-    ``watch-behind`` lets watches have their events every ``delay`` seconds alone; ``reset``
-    cuts the connection before the request is handled or, as often, before its answer; ``loss`` does so when the
-    fault is over.
+    ``latency`` waits ``delay`` seconds before each request; ``error`` responds with ``code``; ``conflict``
+    responds to updates and patches with 409; ``watch-cut`` ends the open watches, and again every ``delay``
+    seconds; ``watch-behind`` sends watch events only every ``delay`` seconds; ``reset`` cuts the connection
+    before the request is handled or, as often, before its response; ``loss`` does so when the fault is over.
     """
 
     fault: Name
@@ -67,7 +67,7 @@ class Fault(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=
 
 
 class Active(msgspec.Struct, rename="camel"):
-    """A fault at work: its number, how many seconds are left, and how many requests or watches it met."""
+    """An active fault: its number, the seconds left, and the number of requests or watches that it affected."""
 
     id: int
     fault: Fault
@@ -98,9 +98,9 @@ class _Running:
 
 
 class Faults:
-    """The faults at work. ``active`` is false as long as there are none, so that a request costs one look.
+    """The active faults. ``active`` is false if there are none, so that the check costs requests little.
 
-    ``cut`` ends all watches, and gives how many there were; ``hold`` keeps their events back, or lets them go.
+    ``cut`` ends all watches and returns their number. ``hold`` holds their events back, or releases them.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class Faults:
         self.active = False
 
     def begin(self, fault: Fault) -> Active:
-        """Let it happen from now on."""
+        """Begin the fault."""
         number = next(self._numbers)
         running = _Running(fault, self._clock.monotonic() + fault.seconds, random.Random(fault.seed))
         self._running[number] = running
@@ -128,7 +128,7 @@ class Faults:
         return self.list()[-1]
 
     def list(self) -> list[Active]:
-        """What is at work, oldest first."""
+        """Return the active faults, oldest first."""
         now = self._clock.monotonic()
         self._running = {number: one for number, one in self._running.items() if one.until > now}
         self.active = bool(self._running)
@@ -138,27 +138,27 @@ class Faults:
         ]
 
     def count(self, number: int) -> Callable[[], int]:
-        """What says how many requests a fault has met, also when it is over."""
+        """Return a function that counts the requests that a fault has affected, also after its end."""
         running = self._running[number]
         return lambda: running.met
 
     def clear(self) -> None:
-        """End all of them now."""
+        """End all faults."""
         for number in list(self._running):
             self.end(number)
 
     def end(self, number: int) -> None:
-        """End one of them now."""
+        """End one fault."""
         running = self._running.pop(number, None)
         self.active = bool(self._running)
         if running is not None and running.cutter is not None:
             running.cutter.cancel()
 
     async def meet(self, verb: str, resource: GroupResource, name: str, agent: str) -> Fate:
-        """What becomes of a request: nothing, a delay, an error, or the loss of it or its answer.
+        """Apply the faults to a request: nothing, a delay, an error, or the loss of the request or its response.
 
         Raises:
-            StatusError: the answer that a fault gives in the handler's place.
+            StatusError: the response of a fault.
         """
         for active in self.list():
             one = self._running.get(active.id)
@@ -169,7 +169,7 @@ class Faults:
                 case "latency":
                     await self._clock.sleep(min(one.fault.delay, active.left))
                 case "reset":
-                    # A watch's answer is all that it is for.
+                    # A watch has no effect besides its response.
                     return "lost" if verb == "watch" or one.rng.random() < 0.5 else "unanswered"
                 case "loss":
                     await self._clock.sleep(active.left)
@@ -186,7 +186,7 @@ class Faults:
     async def _hold_back(self, running: _Running) -> None:
         try:
             while (left := running.until - self._clock.monotonic()) > 0:
-                # Those that began since are among them.
+                # Includes watches that began after the fault.
                 running.met += self._hold(True)
                 await self._clock.sleep(min(running.fault.delay, left))
                 self._hold(False)

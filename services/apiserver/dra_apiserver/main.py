@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dra_shared.retention import WINDOW, Retention, parse_age, parse_retention
-from dra_shared.service import Options, boolean, guard, run, serving
+from dra_shared.service import Options, boolean, create_tls, guard, run
 from dra_shared.service import features as service_features
 
 from dra_apiserver import admission
@@ -295,7 +295,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         authorization_mode(chosen.authorization_mode)
         catalog.runtime_config(chosen.runtime_config)
         disabled_plugins = admission.disabled_plugins(chosen.disable_admission_plugins, catalog.KINDS)
-        tls = serving(chosen)
+        tls = create_tls(chosen)
         nodes = _node_access(chosen)
         audit = _audit(chosen)
         tokens = _token_options(chosen)

@@ -45,7 +45,12 @@ class ClusterRoleAggregationController(QueueController):
             "rules": [to_builtins(rule) for rule in rules],
         }
         await self._client.patch(
-            CLUSTER_ROLES.unread, key, body, patch_type=PatchType.APPLY, field_manager=_MANAGER, force=True
+            CLUSTER_ROLES.skip_decoding,
+            key,
+            body,
+            patch_type=PatchType.APPLY,
+            field_manager=_MANAGER,
+            force=True,
         )
 
     def _gathered(self, role: ClusterRole) -> tuple[PolicyRule, ...]:

@@ -91,7 +91,7 @@ class QueueController(Controller):
 
     async def run(self) -> None:
         for informer in self._watched:
-            await informer.synced()
+            await informer.wait_for_sync()
         await self.started()
         await run_workers(
             self.queue, self.reconcile, workers=self.workers, name=self.name, max_retries=self.max_retries

@@ -79,7 +79,7 @@ def main() -> int:
         service.features(args)
         _seconds(args.node_monitor_grace_period)
         _terms(args)
-        service.serving(args)
+        service.create_tls(args)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     return service.run("controller", args.log_level, lambda: _serve(args))
@@ -105,7 +105,7 @@ async def _serve(args: argparse.Namespace) -> None:
             args.health_port,
             {"controllers": lambda: manager.ready},
             guard=service.guard(args),
-            tls=service.serving(args),
+            tls=service.create_tls(args),
         ) as health,
     ):
         _log.info("serving health and metrics", address=args.health_address, port=health.port)

@@ -20,7 +20,7 @@ from dra_shared.client.terms import Terms
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.features import FeatureGates
 from dra_shared.log import logger
-from dra_shared.taintrules import select_by_class
+from dra_shared.taintrules import can_select_by_class
 from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.registry import Collector
 
@@ -126,7 +126,7 @@ class ControllerManager:
         relist = self._config.relist_seconds
         # Controllers read names, nodes and taints of devices from it; who needs the rest asks for it. Rules that select
         # by expression need it all the time.
-        by_class = select_by_class(self._config.features.version)
+        by_class = can_select_by_class(self._config.features.version)
         trims = {} if by_class else {RESOURCE_SLICES.kind: WithoutDetails()}
         informers = InformerFactory(self._client, self._clock, relist_seconds=relist, trims=trims)
         context = Context(
@@ -167,7 +167,7 @@ class ControllerManager:
             self._metrics.current = None
 
     async def _await_sync(self, informers: InformerFactory) -> None:
-        await informers.synced()
+        await informers.wait_for_sync()
         self._synced.set()
         _log.info("controllers are up")
 

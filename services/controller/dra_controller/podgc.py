@@ -51,8 +51,8 @@ class PodGarbageCollector(Controller):
         )
 
     async def run(self) -> None:
-        await self._pods.synced()
-        await self._nodes.synced()
+        await self._pods.wait_for_sync()
+        await self._nodes.wait_for_sync()
         while True:
             await self.collect()
             await self._clock.sleep(_PERIOD_SECONDS)

@@ -41,10 +41,10 @@ class _QueueMetrics(Collector):
             ),
         )
         adds, retries, waits, work = self._metrics
-        self.added = adds.labels(name).inc
-        self.retried = retries.labels(name).inc
-        self.taken = waits.labels(name).observe
-        self.finished = work.labels(name).observe
+        self.on_add = adds.labels(name).inc
+        self.on_retry = retries.labels(name).inc
+        self.on_get = waits.labels(name).observe
+        self.on_done = work.labels(name).observe
         queue.observer = self
 
     def describe(self) -> Iterable[Metric]:
@@ -55,7 +55,7 @@ class _QueueMetrics(Collector):
         depth = GaugeMetricFamily("workqueue_depth", "Keys that wait for a worker", labels=["name"])
         depth.add_metric([self._name], len(self._queue))
         yield depth
-        running = self._queue.running()
+        running = self._queue.running_times()
         unfinished = GaugeMetricFamily(
             "workqueue_unfinished_work_seconds",
             "Seconds of work so far on keys that workers are not done with",

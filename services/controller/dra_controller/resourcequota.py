@@ -113,7 +113,7 @@ class ResourceQuotaController(QueueController):
             lambda: self._claims.by_index("namespace", namespace),
             lambda: self._classes.list() if self._context.features.enabled("DRAExtendedResource") else None,
         )
-        used = objects.used(quota, quota.spec.hard)
+        used = objects.sum_usage(quota, quota.spec.hard)
         if any(map(is_volume_claim_resource, quota.spec.hard)):
             for claim in (await self._client.list(PERSISTENT_VOLUME_CLAIMS, namespace)).items:
                 if selects_volume_claim(quota, claim):

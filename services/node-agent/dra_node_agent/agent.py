@@ -371,7 +371,7 @@ class NodeAgent:
         await work
 
     async def _when_synced(self) -> None:
-        await self._pods.synced()
+        await self._pods.wait_for_sync()
         for kubelet in self.kubelets:
             kubelet.sources_ready()
 

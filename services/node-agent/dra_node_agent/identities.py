@@ -24,7 +24,7 @@ class Identities:
     ) -> None:
         self._client = client
         # As the kubelet's heartbeat client: what thousands of nodes ask for at once keeps no lease waiting.
-        self._heartbeats = client.apart()
+        self._heartbeats = client.separate()
         self._accesses = accesses
         self._stack = stack
         self._made: dict[tuple[str, Client], Client] = {}

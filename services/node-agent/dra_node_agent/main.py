@@ -79,7 +79,7 @@ def main() -> int:
     args = parser.parse_args()
     try:
         service.features(args)
-        service.serving(args)
+        service.create_tls(args)
         if args.nodes < 0 or args.nodes > _MOST_NODES:
             raise ValueError(f"--nodes must be between 1 and {_MOST_NODES}")
         if args.nodes > 1 and (args.root_dir or args.cdi_dir):
@@ -247,7 +247,7 @@ async def _serve(args: argparse.Namespace) -> None:
             agent.routes(),
             lambda config, server_state, app_state: WebSocket(agent.stream, server_state),
             config.guard,
-            service.serving(args),
+            service.create_tls(args),
         )
         async with listener:
             agent.listen_on(listener.port)

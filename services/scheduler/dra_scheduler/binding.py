@@ -37,7 +37,7 @@ class NominationWriter:
     async def write(self, pod: Pod, node_name: str) -> None:
         """Write the node name; an empty name clears it. A failure is only logged: nothing depends on the write."""
         try:
-            await self._client.patch_status(PODS.unread, pod, {"nominatedNodeName": node_name or None})
+            await self._client.patch_status(PODS.skip_decoding, pod, {"nominatedNodeName": node_name or None})
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as failure:
             _log.info("nominated node not written", pod=pod.key, node=node_name, error=str(failure))
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from dra_shared.boundedfiles import read_text
 from dra_shared.client.identity import unique_identity
 from dra_shared.features import FeatureGates
-from dra_shared.service import Options, boolean, connect, features, guard, run, serving
+from dra_shared.service import Options, boolean, connect, create_tls, features, guard, run
 
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.config import DEFAULT_SCHEDULER_NAME, Lease, SchedulerConfig, lease
@@ -74,7 +74,7 @@ def _config(chosen: argparse.Namespace, gates: FeatureGates, loaded: Loaded | No
         health_address=chosen.health_address,
         health_port=chosen.health_port,
         guard=guard(chosen),
-        tls=serving(chosen),
+        tls=create_tls(chosen),
         leader_elect=elects,
         lease=lease(loaded.config.leader_election) if loaded is not None else Lease(),
         identity=unique_identity(),

@@ -182,13 +182,13 @@ class Scheduler:
             tasks.create_task(lead)
 
     async def _mark_synced(self) -> None:
-        await self._informers.synced()
+        await self._informers.wait_for_sync()
         self._synced = True
         self._on_synced()
         _log.info("ready", nodes=len(self.cache.nodes()), claims=len(self.manager.claims))
 
     async def _lead(self) -> None:
-        await self._informers.synced()
+        await self._informers.wait_for_sync()
         watch_queue(self.queue)
         watch_cache(self.cache)
         async with asyncio.TaskGroup() as tasks:

@@ -1,4 +1,4 @@
-"""Reading and writing typed API objects as JSON."""
+"""Encode and decode typed API objects as JSON."""
 
 import functools
 from collections.abc import Callable
@@ -16,23 +16,25 @@ _OPAQUE = ("parameters", "data", "fieldsV1")
 
 
 class ObjectList(Struct, Generic[T]):
-    """The answer to a list request."""
+    """The response to a list request."""
 
     items: tuple[T, ...] = ()
     metadata: ListMeta = msgspec.field(default_factory=ListMeta)
 
     @property
     def resource_version(self) -> str:
-        """The revision at which the list was taken: where a watch goes on from."""
+        """The revision at which the list was taken. A watch continues from it."""
         return self.metadata.resource_version
 
 
 @functools.cache
 def reader(kind: Any) -> Callable[[bytes], Any]:
-    """Decodes JSON as ``kind``, taking null for absent: so Go writes an empty list where a field lacks ``omitempty``.
+    """Return a decoder of JSON as ``kind`` that treats null as absent.
 
-    Raises (when called):
-        msgspec.DecodeError: the JSON is malformed or a field is of another type.
+    Go writes an empty list as null if a field lacks ``omitempty``.
+
+    Raises:
+        msgspec.DecodeError: (by the decoder) the JSON is malformed, or a field is of another type.
     """
     strict = msgspec.json.Decoder(kind).decode
 
@@ -47,7 +49,7 @@ def reader(kind: Any) -> Callable[[bytes], Any]:
 
 def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict):
-        # What is opaque to the API is none of our business.
+        # Values that are opaque to the API keep their nulls.
         return {
             key: item if key in _OPAQUE else _without_nulls(item)
             for key, item in value.items()
@@ -59,7 +61,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def decode(resource: Resource[T], data: bytes) -> T:
-    """One object of ``resource`` from its JSON.
+    """Return one object of ``resource`` from its JSON.
 
     Raises:
         msgspec.DecodeError: the JSON is malformed or a field is of another type.
@@ -71,13 +73,13 @@ def decode(resource: Resource[T], data: bytes) -> T:
 
 
 def decode_list(resource: Resource[T], data: bytes) -> ObjectList[T]:
-    """A list of objects of ``resource`` from its JSON; raises as :func:`decode`."""
+    """Return a list of objects of ``resource`` from its JSON. Raises the errors of :func:`decode`."""
     decoded: ObjectList[T] = reader(ObjectList[resource.type])(data)  # type: ignore[name-defined]  # known when it runs
     return decoded
 
 
 def convert(resource: Resource[T], value: Any) -> T:
-    """The typed form of an object that is already decoded to plain dicts and lists; null is taken for absent.
+    """Return the typed form of an object that is already decoded to dicts and lists. Null is treated as absent.
 
     Raises:
         msgspec.ValidationError: a field is of another type than ``resource`` says.
@@ -89,12 +91,12 @@ def convert(resource: Resource[T], value: Any) -> T:
 
 
 def to_builtins(value: Struct) -> Any:
-    """Plain dicts and lists with the API's field names, for patches and comparisons."""
+    """Return ``value`` as dicts and lists with the API's field names, for patches and comparisons."""
     return msgspec.to_builtins(value)
 
 
 def encode(resource: Resource[T], obj: T) -> bytes:
-    """The JSON of ``obj``, with the ``apiVersion`` and ``kind`` of ``resource``."""
+    """Return the JSON of ``obj``, with the ``apiVersion`` and ``kind`` of ``resource``."""
     if obj.kind != resource.kind or obj.api_version != resource.api_version:
         obj = msgspec.structs.replace(obj, api_version=resource.api_version, kind=resource.kind)
     return _encoder.encode(obj)

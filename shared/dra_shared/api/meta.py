@@ -1,4 +1,4 @@
-"""meta.k8s.io/v1: what every object carries, and the Status that answers for errors."""
+"""meta.k8s.io/v1: the metadata that every object has, and the Status of errors."""
 
 from typing import dataclass_transform
 
@@ -8,12 +8,12 @@ from msgspec import field
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(field,))
 class Struct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True, gc=False):
-    """A piece of an API object.
+    """A part of an API object.
 
-    Pieces are immutable, because informers share them between all their readers: change one with
-    ``msgspec.structs.replace``. They are trees, so the garbage collector need not look at them. Fields not known here
-    are dropped on decoding, so an object from a newer server must be changed by patch or at its status, never written
-    back whole.
+    Parts are immutable, because informers share them between all their readers. Change one with
+    ``msgspec.structs.replace``. Parts form trees without cycles, so the garbage collector skips them. Unknown
+    fields are dropped on decoding. So patch an object from a newer server, or update only its status; writing
+    the whole object back would remove those fields.
     """
 
 
@@ -27,7 +27,10 @@ class OwnerReference(Struct):
 
 
 class ObjectMeta(Struct):
-    """An object's metadata but for managedFields: upstream's informers drop them too; a write without keeps them."""
+    """An object's metadata without managedFields.
+
+    Upstream's informers drop managedFields too. A write without them leaves the stored ones unchanged.
+    """
 
     name: str = ""
     generate_name: str = ""
@@ -45,7 +48,7 @@ class ObjectMeta(Struct):
 
 
 class Object(Struct):
-    """An API object as a whole. ``api_version`` and ``kind`` are filled in when it is encoded."""
+    """A whole API object. ``api_version`` and ``kind`` are set when it is encoded."""
 
     api_version: str = ""
     kind: str = ""
@@ -53,7 +56,7 @@ class Object(Struct):
 
     @property
     def key(self) -> str:
-        """``namespace/name``, or just ``name``: what stores and work queues call the object."""
+        """``namespace/name``, or ``name`` for a cluster-scoped object: the key in stores and work queues."""
         meta = self.metadata
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
@@ -100,7 +103,7 @@ class StatusDetails(Struct):
 
 
 class Status(Struct):
-    """What the API server answers where there is no object to answer with, errors above all."""
+    """The response of the API server if there is no object to return, most often an error."""
 
     api_version: str = "v1"
     kind: str = "Status"
@@ -113,8 +116,8 @@ class Status(Struct):
 
 
 class PartialObjectMetadata(Object):
-    """Any object's metadata, for watchers that need no more (meta.k8s.io/v1)."""
+    """The metadata of any object, for watchers that need nothing else (meta.k8s.io/v1)."""
 
 
 class Unread(Object):
-    """Stands for an object that is not decoded."""
+    """A placeholder for an object that is not decoded."""

@@ -97,7 +97,7 @@ class PodSchedulingGroup(Struct):
 
 
 class WorkloadReference(Struct):
-    """The group that a pod of 1.35 is scheduled with; 1.36 has ``scheduling_group`` for that."""
+    """The pod group of a pod in 1.35. Later versions have ``scheduling_group`` instead."""
 
     name: str = ""
     pod_group: str = ""

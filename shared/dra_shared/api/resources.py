@@ -1,4 +1,4 @@
-"""The resources that services list, watch and write: where each lives in the API, and its objects' type."""
+"""The resources that services list, watch and write: the API path of each, and the type of its objects."""
 
 import functools
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ T = TypeVar("T", bound=Object)
 
 @dataclass(frozen=True)
 class Resource(Generic[T]):
-    """One resource of the API: ``plural`` of ``group``/``version``, whose objects are of ``type``."""
+    """A resource of the API: ``plural`` of ``group``/``version``, with objects of ``type``."""
 
     group: str
     version: str
@@ -56,25 +56,25 @@ class Resource(Generic[T]):
 
     @property
     def api_version(self) -> str:
-        """``v1`` for the core group, ``group/version`` for all others."""
+        """``v1`` for the core group, ``group/version`` for other groups."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def group_resource(self) -> str:
-        """How messages name it: ``pods``, ``resourceclaims.resource.k8s.io``."""
+        """The name in messages: ``pods``, ``resourceclaims.resource.k8s.io``."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @functools.cached_property
-    def unread(self) -> "Resource[Unread]":
-        """The same resource, for a write whose response is not decoded."""
+    def skip_decoding(self) -> "Resource[Unread]":
+        """Return the same resource for a write whose response is not decoded."""
         return Resource(self.group, self.version, self.plural, self.kind, Unread, self.namespaced)
 
     def path(
         self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """The URL path of the collection, an object or its subresource.
+        """Return the URL path of the collection, an object or its subresource.
 
-        Without a namespace the collection of a namespaced resource spans all namespaces.
+        Without a namespace, the collection of a namespaced resource spans all namespaces.
         """
         path = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         if self.namespaced and namespace:

@@ -1,6 +1,6 @@
 """scheduling.k8s.io PodGroup, CompositePodGroup and Workload: pods that are scheduled together.
 
-Pod groups have v1alpha2's shape and the later one.
+PodGroup has the fields of v1alpha2 and of later versions.
 """
 
 from typing import Any
@@ -99,7 +99,7 @@ class CompositePodGroupSpec(Struct):
 
 
 class CompositePodGroup(Object):
-    """Its children are the groups that name it as their parent."""
+    """A group of groups. Its children name it as their parent."""
 
     spec: CompositePodGroupSpec = field(default_factory=CompositePodGroupSpec)
 

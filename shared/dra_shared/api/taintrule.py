@@ -11,7 +11,7 @@ class DeviceTaintSelector(Struct):
     driver: str | None = None
     pool: str | None = None
     device_class_name: str | None = None
-    """Of 1.34 alone, like ``selectors``."""
+    """Only served in 1.34, like ``selectors``."""
     selectors: tuple[DeviceSelector, ...] = ()
 
 

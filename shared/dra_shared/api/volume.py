@@ -106,7 +106,8 @@ class ImageVolumeSource(Struct):
     reference: str = ""
 
 
-# Sources that no service looks into, or just at single fields; whole, because templates are written back as pods.
+# Volume sources of which services read single fields at most. They are kept whole, because pod templates are
+# written back as pods.
 Source = dict[str, Any]
 
 

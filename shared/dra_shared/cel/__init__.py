@@ -1,4 +1,4 @@
-"""CEL as DRA's device selectors use it: compile once, then ask for each device.
+"""CEL for DRA's device selectors: compile an expression once, and evaluate it for each device.
 
 >>> program = compile_expression('device.driver == "gpu.example.com"', features=frozenset())
 >>> program.matches(CelDevice("gpu.example.com"))

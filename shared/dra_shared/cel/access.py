@@ -1,4 +1,4 @@
-"""What a list, a map or an object has (cel-go's `interpreter/attributes.go` and `common/types`)."""
+"""Look up members of lists, maps and objects (cel-go's `interpreter/attributes.go` and `common/types`)."""
 
 from typing import Any, Final
 
@@ -29,12 +29,15 @@ UNHASHABLE: Final = frozenset((NamedFormat, Semver, bytes))
 
 
 def unhashable(key: Any) -> Panic:
-    """Go panics where such a value is a key of a map."""
+    """Return the panic of Go for a map key that cannot be hashed."""
     return Panic(f"runtime error: hash of unhashable type {go_type(key)}")
 
 
 def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
-    """A map's value for a key, and whether there is one. Numbers match across types, bools only bools."""
+    """Return a map's value for a key, and whether the key exists.
+
+    Numbers match across types; bools match only bools.
+    """
     kind = type(key)
     if kind is str:
         if key in container:
@@ -54,14 +57,14 @@ def find(container: dict[Any, Any], key: Any) -> tuple[Any, bool]:
 
 
 def _same_key(mine: Any, key: Any) -> bool:
-    """Whether Go takes the two, which are no numbers, for one key of a map; most are pointers to it."""
+    """True if Go treats two keys that are not numbers as the same map key. Most values are compared as pointers."""
     if type(key) is Timestamp:
         return bool(mine == key and mine.offset == key.offset)
     return mine is NONE is key or (type(key) in _KEYED and bool(mine == key))
 
 
 def list_index(index: Any) -> int:
-    """A value as a list index."""
+    """Convert a value to a list index."""
     kind = type(index)
     if kind is int:
         return int(index)
@@ -77,7 +80,7 @@ def list_index(index: Any) -> int:
 
 
 def qualify(container: Any, key: Any) -> Any:
-    """``container[key]``, with the errors of a selection."""
+    """Return ``container[key]``. Raises the errors of a selection."""
     value, found = lookup(container, key)
     if found:
         return value
@@ -87,7 +90,7 @@ def qualify(container: Any, key: Any) -> Any:
 
 
 def lookup(container: Any, key: Any) -> tuple[Any, bool]:
-    """``container[key]`` and whether it is there."""
+    """Return ``container[key]``, and whether it exists."""
     kind = type(container)
     if kind is dict or kind is DomainMap:
         return find(container, key)

@@ -1,8 +1,8 @@
 """Attributes: a variable and the selections from it, compiled to closures over a frame.
 
-Mirrors cel-go's interpreter/attributes.go. A frame is a list: the device's view, the cost so far, the cost limit, then
-the values of local variables. Tracked closures add to the cost as the observers of cel-go's interpreter/runtimecost.go
-do; untracked ones are for ``matches``.
+Mirrors cel-go's interpreter/attributes.go. A frame is a list: the device's view, the cost so far, the cost
+limit, then the values of local variables. Tracked closures add to the cost, like the observers of cel-go's
+interpreter/runtimecost.go. ``matches`` uses untracked closures.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from dra_shared.cel.access import lookup, qualify
 from dra_shared.cel.errors import CostLimitExceeded, EvaluationError
-from dra_shared.cel.values import NO_OVERLOAD, NONE, OptionalValue, Uint, go_type, opened, reread
+from dra_shared.cel.values import NO_OVERLOAD, NONE, OptionalValue, Uint, go_type, reread, unwrap
 
 VIEW: Final = 0
 COST: Final = 1
@@ -29,7 +29,7 @@ def charge(frame: Frame, cost: int) -> None:
     """Add to the frame's cost.
 
     Raises:
-        CostLimitExceeded: it is above the limit now.
+        CostLimitExceeded: the cost is now above the limit.
     """
     frame[COST] += cost
     if frame[COST] > frame[LIMIT]:
@@ -38,7 +38,7 @@ def charge(frame: Frame, cost: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Qualifier:
-    """One selection: a constant key, or the code of one."""
+    """One selection: a constant key, or the code that computes one."""
 
     key: Any
     code: "Run | None" = None
@@ -48,9 +48,10 @@ class Qualifier:
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """Where a value begins, and the selections from there.
+    """A base value and the selections from it.
 
-    ``base`` gives the value, except for the device (None). A conditional has a condition and two attributes instead.
+    ``base`` gives the value; None stands for the device. A conditional has a condition and two attributes
+    instead.
     """
 
     base: Run | None
@@ -58,7 +59,7 @@ class Attribute:
     branches: "tuple[Run, Attribute, Attribute] | None" = None
 
     def select(self, qualifier: Qualifier) -> "Attribute":
-        """With one selection more, of both branches where it is a conditional."""
+        """Return the attribute with one more selection, added to both branches of a conditional."""
         if self.branches is not None:
             condition, yes, no = self.branches
             return Attribute(None, (), (condition, yes.select(qualifier), no.select(qualifier)))
@@ -66,7 +67,7 @@ class Attribute:
 
     @property
     def is_test(self) -> bool:
-        """Whether it only asks if the last selection is there: `has()`."""
+        """True if the attribute only tests that its last selection exists: `has()`."""
         if self.branches is not None:
             return self.branches[1].is_test
         return bool(self.qualifiers) and self.qualifiers[-1].test
@@ -83,27 +84,27 @@ class Code:
 
 
 def constant(value: Any) -> Code:
-    """The code of a value."""
+    """Return the code of a constant."""
     return Code(lambda frame: value, True, value)
 
 
 def plain(run: Run) -> Code:
-    """The code that a closure is, neither a constant nor an attribute."""
+    """Return the code of a closure that is neither a constant nor an attribute."""
     return Code(run)
 
 
 def attribute_code(attribute: Attribute, *, tracked: bool) -> Code:
-    """The code that evaluates an attribute."""
+    """Return the code that evaluates an attribute."""
     run = resolver(attribute, tracked=tracked)
     if attribute.is_test:
         run = _present(run)
     elif tracked and attribute.branches is None:
-        run = _evaluated(run)
+        run = _charge_attribute(run)
     return Code(run, attribute=attribute)
 
 
 def _present(run: Run) -> Run:
-    """has(): an optional answers whether it holds something."""
+    """Return code for has() of an optional: true if the optional has a value."""
 
     def present(frame: Frame) -> Any:
         value = run(frame)
@@ -112,8 +113,11 @@ def _present(run: Run) -> Run:
     return present
 
 
-def refunded(run: Run) -> Run:
-    """has() gives back what an attribute costs, though a conditional costs nothing."""
+def refund_attribute(run: Run) -> Run:
+    """Return code that subtracts the cost of an attribute, because has() does not charge for it.
+
+    It does so for a conditional too, which has cost nothing.
+    """
 
     def refund(frame: Frame) -> Any:
         try:
@@ -124,8 +128,8 @@ def refunded(run: Run) -> Run:
     return refund
 
 
-def _evaluated(run: Run) -> Run:
-    """The attribute's own cost comes after its selections', also when they fail."""
+def _charge_attribute(run: Run) -> Run:
+    """Return code that charges an attribute after its selections, also if one of them fails."""
 
     def evaluated(frame: Frame) -> Any:
         try:
@@ -140,7 +144,7 @@ def _evaluated(run: Run) -> Run:
 
 
 def resolver(attribute: Attribute, *, tracked: bool) -> Run:
-    """What reads the attribute's value without its own cost."""
+    """Return code that reads an attribute's value, without the attribute's own cost."""
     if attribute.branches is not None:
         condition, yes, no = attribute.branches
         return _conditional(condition, resolver(yes, tracked=tracked), resolver(no, tracked=tracked))
@@ -148,10 +152,10 @@ def resolver(attribute: Attribute, *, tracked: bool) -> Run:
     if not tracked and all(q.code is None and not q.optional and not q.test for q in qualifiers):
         return _simple(base, [q.key for q in qualifiers])
     if not tracked and attribute.is_test and all(q.code is None and not q.optional for q in qualifiers):
-        return _tested(_simple(base, [q.key for q in qualifiers[:-1]]), qualifiers[-1].key)
+        return _test_key(_simple(base, [q.key for q in qualifiers[:-1]]), qualifiers[-1].key)
     if base is None:
         base = _device
-    return _tracked(base, qualifiers) if tracked else _general(base, qualifiers)
+    return _track(base, qualifiers) if tracked else _general(base, qualifiers)
 
 
 def _conditional(condition: Run, yes: Run, no: Run) -> Run:
@@ -195,7 +199,7 @@ _FIELDS: Final[dict[str, Run]] = {
 
 
 def _simple(base: Run | None, keys: list[Any]) -> Run:
-    """Selections with constant keys only, the common case."""
+    """Return code for selections with constant keys only, the common case."""
     if base is None:
         if not keys:
             return _device
@@ -274,8 +278,8 @@ def _one(base: Run, key: Any) -> Run:
     return run
 
 
-def _tested(base: Run, key: Any) -> Run:
-    """has() of a constant key."""
+def _test_key(base: Run, key: Any) -> Run:
+    """Return code for has() of a constant key."""
 
     def run(frame: Frame) -> Any:
         value = base(frame)
@@ -289,10 +293,10 @@ def _tested(base: Run, key: Any) -> Run:
 
 
 def _through(value: OptionalValue, keys: list[Any]) -> OptionalValue:
-    """Selections from an optional give optionals."""
+    """Select from an optional. The result is an optional too."""
     if not value.present:
         return value
-    current = opened(value)
+    current = unwrap(value)
     for key in keys:
         current, found = lookup(current, key)
         if not found:
@@ -318,7 +322,7 @@ def _general(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
                 return value
             if not qualifiers:
                 return reread(value)
-            optional, value = True, opened(value)
+            optional, value = True, unwrap(value)
         for qualifier in qualifiers:
             key = _key(qualifier, frame)
             if optional or qualifier.optional:
@@ -335,7 +339,7 @@ def _general(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
     return run
 
 
-def _tracked(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
+def _track(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
     def run(frame: Frame) -> Any:
         value = base(frame)
         optional = False
@@ -344,7 +348,7 @@ def _tracked(base: Run, qualifiers: tuple[Qualifier, ...]) -> Run:
                 return value
             if not qualifiers:
                 return reread(value)
-            optional, value = True, opened(value)
+            optional, value = True, unwrap(value)
         for qualifier in qualifiers:
             if optional or qualifier.optional:
                 optional = True

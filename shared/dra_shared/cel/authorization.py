@@ -1,4 +1,4 @@
-"""The values that ask whether somebody may do something (apiserver/pkg/cel/library/authz.go)."""
+"""Values that CEL's authorizer uses to check access (apiserver/pkg/cel/library/authz.go)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """An answer."""
+    """The authorizer's answer."""
 
     allowed: bool
     reason: str = ""
@@ -15,7 +15,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked: a verb on a path, or on a resource."""
+    """The access that is checked: a verb on a path, or on a resource."""
 
     user: str
     verb: str
@@ -32,7 +32,7 @@ Authorize = Callable[[Question], Decision]
 
 @dataclass(frozen=True, slots=True)
 class Authorizer:
-    """Answers for one user."""
+    """An authorizer for one user."""
 
     user: str
     authorize: Authorize

@@ -35,7 +35,7 @@ _LITERALS: Final[dict[type, Type]] = {
 
 
 class NamedConstant(Literal):
-    """A constant that goes by a name."""
+    """A constant with a name."""
 
     __slots__ = ()
 
@@ -53,9 +53,10 @@ def check(
     variables: dict[str, Type] | None = None,
     structs: AnyMapping[str, AnyMapping[str, Type]] | None = None,
 ) -> tuple[Expr, list[Issue]]:
-    """The annotated tree (rewritten where names turn out qualified) and what is wrong with it.
+    """Return the annotated tree and its errors.
 
-    ``variables`` are there besides the device; ``structs`` are the members of their types, by the types' names.
+    The tree is rewritten if names turn out to be qualified. ``variables`` are declared besides the device.
+    ``structs`` are the members of their types, by type name.
     """
     checker = _Checker(functions, device_fields, variables or {}, structs or {})
     checked = checker.check(expr)
@@ -64,7 +65,7 @@ def check(
     return checked, checker.issues
 
 
-# What the types of ``list`` and ``map`` are shown with where a field is selected.
+# Messages show these type parameters of ``list`` and ``map`` if a field is selected.
 _ANYTHING: Final[Mapping] = {"A": t.DYN, "B": t.DYN}
 
 
@@ -105,7 +106,7 @@ class _Checker:
         return t.param(f"_var{self._variables - 1}")
 
     def check(self, expr: Expr) -> Expr:
-        """Checks ``expr`` and returns it, or what takes its place."""
+        """Check ``expr`` and return it, or its replacement."""
         match expr:
             case Literal():
                 expr.type = _LITERALS[type(expr.value)]
@@ -153,15 +154,15 @@ class _Checker:
         return TYPE_IDENTS.get(name) or messages.TYPES.get(name)
 
     def _ident(self, expr: Ident) -> Expr:
-        found = self._named(expr.pos, expr.name)
+        found = self._resolve_name(expr.pos, expr.name)
         if found is None:
             self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
             expr.type = t.ERROR
             return expr
         return found
 
-    def _named(self, pos: int, name: str) -> Expr | None:
-        """What a name stands for; with a dot in front it may still be a local variable."""
+    def _resolve_name(self, pos: int, name: str) -> Expr | None:
+        """Return the expression that a name stands for. A name with a leading dot may still be a local variable."""
         name = name.removeprefix(".")
         local = self._local(name)
         if local is None:
@@ -173,7 +174,7 @@ class _Checker:
     def _select(self, expr: Select) -> Expr:
         qualifiers = _qualifiers(expr)
         if qualifiers is not None:
-            found = self._named(expr.pos, ".".join(qualifiers))
+            found = self._resolve_name(expr.pos, ".".join(qualifiers))
             if found is not None:
                 return found
         expr.operand = self.check(expr.operand)
@@ -215,7 +216,7 @@ class _Checker:
         if expr.target is None:
             name = expr.function.removeprefix(".")
             if name not in self.functions:
-                self._undeclared(expr)
+                self._report_undeclared(expr)
                 return expr
             expr.function = name
             return self._resolve(expr)
@@ -227,11 +228,11 @@ class _Checker:
                 return self._resolve(expr)
         expr.target = self.check(expr.target)
         if expr.function not in self.functions:
-            self._undeclared(expr)
+            self._report_undeclared(expr)
             return expr
         return self._resolve(expr)
 
-    def _undeclared(self, expr: Call) -> None:
+    def _report_undeclared(self, expr: Call) -> None:
         self._report(expr.pos, f"undeclared reference to '{expr.function}' (in container '')")
         expr.type = t.ERROR
 
@@ -296,7 +297,7 @@ class _Checker:
     def _join(self, previous: Type | None, current: Type) -> Type:
         if previous is None:
             return current
-        # That the elements of a literal are of one type is for the validators to see to.
+        # The validators check that the elements of a literal are of one type.
         return most_general(previous, current) if self._assignable((previous, current)) else t.DYN
 
     def _list(self, expr: ListLiteral) -> Expr:
@@ -332,7 +333,7 @@ class _Checker:
             variable = t.DEVICE
         named = None if variable is not None else self._type_named(name)
         if variable is not None:
-            self._report(expr.pos, f"'{variable.declared}' is not a type")
+            self._report(expr.pos, f"'{variable.declared_name}' is not a type")
         elif named is None:
             self._report(expr.pos, f"undeclared reference to '{expr.name}' (in container '')")
             return expr
@@ -343,15 +344,15 @@ class _Checker:
         for index, (pos, key, value, optional) in enumerate(expr.fields):
             value = self.check(value)
             expr.fields[index] = (pos, key, value, optional)
-            wanted = self._initialized(pos, name, key, variable is None, expr.type is named)
+            wanted = self._field_type(pos, name, key, variable is None, expr.type is named)
             found = self._element(value, optional=optional)
             if not self._assignable((wanted, found)):
                 text = f"expected type of field '{key}' is '{wanted}' but provided type is '{found}'"
                 self._report(pos, text)
         return expr
 
-    def _initialized(self, pos: int, name: str, key: str, is_type: bool, is_message: bool) -> Type:
-        """The type of the field."""
+    def _field_type(self, pos: int, name: str, key: str, is_type: bool, is_message: bool) -> Type:
+        """Return the type of a field that is initialized."""
         if is_message:
             return self._struct_field(pos, name, key)
         self._report(
@@ -407,7 +408,7 @@ class _Checker:
 
 
 def _qualifiers(expr: Expr) -> tuple[str, ...] | None:
-    """``a.b.c`` as names, None for anything but a chain of plain selections from an identifier."""
+    """Return ``a.b.c`` as names, or None if it is not a chain of plain selections from an identifier."""
     names: list[str] = []
     while isinstance(expr, Select) and not expr.test_only:
         names.append(expr.name)

@@ -1,8 +1,8 @@
-"""What a claim's requests make of devices, before there is a claim: for those who write one.
+"""Try the requests of a claim that does not exist yet on the devices of a cluster.
 
-Of each request, and of each alternative of one, which devices pass the selectors of its class and its own, which
-selector turned the others away, and which values the constraints would choose from. What is free, and which devices
-an allocation would take, is for the scheduler to say.
+For each request and each alternative, the report has the devices that pass the selectors of the class and of
+the request, the selector that rejected each other device, and the values between which the constraints
+choose. The scheduler decides which devices are free and which ones an allocation takes.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ _Place = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A selector that a device has to pass: of the request's class, or its own; and how many pass it."""
+    """A selector of the request or of its class, and the number of devices that pass it."""
 
     of_class: bool
     expression: str
@@ -35,7 +35,7 @@ class Selector:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """What came of one device: ``selectors`` has for each whether it passed, or why it could not be evaluated."""
+    """The result for one device: for each selector, whether it passed, or the error of its evaluation."""
 
     driver: str
     pool: str
@@ -48,7 +48,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class RequestMatches:
-    """A request, or ``REQUEST/ALTERNATIVE``. ``problem`` is why none of its devices can be known."""
+    """The result of a request, or of ``REQUEST/ALTERNATIVE``. ``problem`` says why no device can match."""
 
     name: str
     device_class: str
@@ -63,7 +63,7 @@ class RequestMatches:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintValues:
-    """A constraint: how many of its requests' devices have each value of its attribute, and how many have none."""
+    """The values of a constraint's attribute, with the number of the requests' devices that have each, or none."""
 
     attribute: str
     distinct: bool
@@ -74,7 +74,7 @@ class ConstraintValues:
 
 @dataclass(frozen=True, slots=True)
 class ClaimReport:
-    """All requests, in order, and all constraints."""
+    """The results of all requests, in order, and of all constraints."""
 
     requests: tuple[RequestMatches, ...]
     constraints: tuple[ConstraintValues, ...]
@@ -87,12 +87,12 @@ def examine(
     features: FeatureGates,
     most: int = 1000,
 ) -> ClaimReport:
-    """Try the claim's requests on the devices; of each at most ``most`` findings are reported, the nearest first."""
+    """Try the claim's requests on the devices. Each request reports at most ``most`` findings, the nearest first."""
     trial = _Trial(candidates, features)
     requests, matching = [], {}
     for name, request in _requests(claim):
-        report, found = _tried(name, request, classes, trial)
-        requests.append(_shortened(report, most))
+        report, found = _try_request(name, request, classes, trial)
+        requests.append(_shorten(report, most))
         matching[name] = found
     constraints = tuple(_values(one, matching) for one in claim.constraints)
     return ClaimReport(tuple(requests), constraints)
@@ -100,28 +100,30 @@ def examine(
 
 @dataclass(frozen=True, slots=True)
 class ClassMatches:
-    """Which devices a class selects, by their places in the sequence; ``problem`` is why that cannot be known."""
+    """The positions of the devices that a class selects. ``problem`` says why they are not known."""
 
     name: str
     devices: tuple[int, ...]
     problem: str = ""
 
 
-def selected(
+def select_by_class(
     classes: Mapping[str, DeviceClass], candidates: Sequence[Candidate], features: FeatureGates
 ) -> list[ClassMatches]:
-    """Try the selectors of each class on the devices; the classes come by their names."""
+    """Try the selectors of each class on the devices. The results are sorted by class name."""
     trial = _Trial(candidates, features)
     found = []
     for name, one in sorted(classes.items()):
         tried = [trial.of(text) for text in _expressions(one.spec.selectors)]
         problem = next((each.message for report, _ in tried for each in report.problems), "")
-        devices = () if problem else _passing(candidates, [by_place for _, by_place in tried])
+        devices = () if problem else _find_passing(candidates, [by_place for _, by_place in tried])
         found.append(ClassMatches(name, devices, problem))
     return found
 
 
-def _passing(candidates: Sequence[Candidate], results: Sequence[Mapping[_Place, Finding]]) -> tuple[int, ...]:
+def _find_passing(
+    candidates: Sequence[Candidate], results: Sequence[Mapping[_Place, Finding]]
+) -> tuple[int, ...]:
     return tuple(
         index
         for index, one in enumerate(candidates)
@@ -135,7 +137,7 @@ def _passing(candidates: Sequence[Candidate], results: Sequence[Mapping[_Place, 
 
 
 class _Trial:
-    """The devices, and what each expression made of them: classes are shared by requests."""
+    """Results of expressions on the devices, cached because requests share classes."""
 
     def __init__(self, candidates: Sequence[Candidate], features: FeatureGates) -> None:
         self.candidates = candidates
@@ -158,7 +160,7 @@ def _requests(claim: DeviceClaim) -> Iterator[tuple[str, ExactDeviceRequest | De
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _tried(
+def _try_request(
     name: str,
     request: ExactDeviceRequest | DeviceSubRequest,
     classes: Mapping[str, DeviceClass],
@@ -202,7 +204,7 @@ def _expressions(selectors: Sequence[DeviceSelector]) -> list[str]:
 
 def _match(candidate: Candidate, results: Sequence[Mapping[_Place, Finding]]) -> Match:
     place = candidate.driver, candidate.pool, candidate.device.name
-    # Of an expression that does not compile there is no finding.
+    # An expression that does not compile has no findings.
     found = [result.get(place) for result in results]
     passed = tuple(False if one is None else one.error or one.matches for one in found)
     values = {name: value for one in found if one is not None for name, value in one.values.items()}
@@ -210,8 +212,8 @@ def _match(candidate: Candidate, results: Sequence[Mapping[_Place, Finding]]) ->
     return Match(driver, pool, candidate.node, device, all(one is True for one in passed), passed, values)
 
 
-def _shortened(report: RequestMatches, most: int) -> RequestMatches:
-    # Nearest first: what no class selects is of the least interest.
+def _shorten(report: RequestMatches, most: int) -> RequestMatches:
+    # The nearest misses come first, because devices that the class rejects are the least interesting.
     ranked = sorted(report.findings, key=lambda one: -sum(each is True for each in one.selectors))
     return RequestMatches(
         report.name,

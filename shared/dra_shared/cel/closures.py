@@ -1,4 +1,4 @@
-"""The closures of calls, with or without account of their cost (cel-go's `interpreter/interpretable.go`)."""
+"""The closures of calls, with or without cost accounting (cel-go's `interpreter/interpretable.go`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,21 +18,24 @@ from dra_shared.cel.values import NO_OVERLOAD, OptionalValue
 
 
 def or_panic(run: Run) -> Run:
-    def checked(frame: Frame) -> Any:
+    def check_list(frame: Frame) -> Any:
         try:
             return run(frame)
         except EvaluationError:
             raise failed_list() from None
 
-    return checked
+    return check_list
 
 
-def unused(frame: Frame) -> Any:
+def fail(frame: Frame) -> Any:
     raise AssertionError("a loop over a predicate has no other parts")
 
 
 def logic(left: Run, right: Run, absorbing: bool) -> Run:
-    """``&&`` (absorbing False) and ``||`` (absorbing True): errors give way to an absorbing operand."""
+    """Return code for ``&&`` (absorbing False) and ``
+
+    `` (absorbing True). An absorbing operand hides errors.
+    """
     neutral = not absorbing
 
     def run(frame: Frame) -> Any:
@@ -63,7 +66,7 @@ def logic(left: Run, right: Run, absorbing: bool) -> Run:
 def or_value(left: Run, right: Run, *, unwrap: bool) -> Run:
     def run(frame: Frame) -> Any:
         value = left(frame)
-        # Upstream leaves what is not optional as it is.
+        # Upstream returns values that are not optional unchanged.
         if type(value) is not OptionalValue:
             return value
         if value.present:
@@ -98,7 +101,7 @@ def untracked_call(function: str, run: Implementation, args: Sequence[Code]) -> 
         try:
             known = run(*[arg.value for arg in args])
         except Exception:
-            # What fails has to fail each time it runs.
+            # An expression that fails must fail on each evaluation, so failures are not cached.
             known = None
         if known is not None:
             return lambda frame: known
@@ -128,7 +131,10 @@ def _equals_text(left: Run, text: str) -> Run:
 
 
 def early_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """A call that stops at the first argument that fails, free of charge unless that is the last one."""
+    """Return code for a call that stops at the first argument that fails.
+
+    It costs nothing unless that is the last one.
+    """
     if not runs:
         return lambda frame: _finish(frame, run, (), cost)
     *first, last = runs
@@ -156,7 +162,7 @@ def _finish(frame: Frame, run: Implementation, args: Sequence[Any], cost: CallCo
 
 
 def tracked_call(run: Implementation, runs: Sequence[Run], cost: CallCost) -> Run:
-    """A call with at most two arguments, all of which are evaluated even if one fails."""
+    """Return code for a call with at most two arguments, all of which are evaluated even if one fails."""
 
     def call(frame: Frame) -> Any:
         args: list[Any] = []

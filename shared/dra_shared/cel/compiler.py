@@ -1,4 +1,4 @@
-"""Compiles a checked tree to closures, with or without tracking the cost.
+"""Compile a checked tree to closures, with or without cost accounting.
 
 Mirrors cel-go's interpreter/planner.go and interpretable.go.
 """
@@ -19,12 +19,13 @@ from dra_shared.cel.attributes import (
     charge,
     constant,
     plain,
-    refunded,
+    refund_attribute,
     resolver,
 )
 from dra_shared.cel.checker import TypeIdent
 from dra_shared.cel.closures import (
     early_call,
+    fail,
     for_text,
     logic,
     matcher,
@@ -32,7 +33,6 @@ from dra_shared.cel.closures import (
     or_value,
     tracked_call,
     untracked_call,
-    unused,
 )
 from dra_shared.cel.comprehensions import Fold, fold_code
 from dra_shared.cel.construction import hashable, map_builder, optional_list, plain_list, struct_builder
@@ -71,9 +71,9 @@ _STRUCT_COST: Final = 40
 def compile_tree(
     expr: Expr, functions: Functions, *, tracked: bool, variables: Sequence[str] = ()
 ) -> tuple[Run, int]:
-    """The code of a checked expression, and the length of the frame that it needs.
+    """Return the code of a checked expression, and the length of its frame.
 
-    ``variables`` are the names of those whose values come first among the frame's locals.
+    ``variables`` are the names of the first locals in the frame.
 
     Raises EvaluationError for constants that can't be converted, RegexError for patterns that don't compile.
     """
@@ -87,9 +87,10 @@ def compile_tree(
 
 
 def may_panic(expr: Expr) -> bool:
-    """Whether upstream may end in a way which code without account of the cost would not notice.
+    """True if upstream may fail where code without cost accounting would not.
 
-    It panics where a list cannot be compared, and the cost of flattening below nothing is beyond all limits.
+    Upstream panics if the elements of a list cannot be compared. The cost of flattening to a negative depth
+    exceeds all limits.
     """
     return any(
         isinstance(node, Call) and (_compares(node.overloads) or "list_flatten_int" in node.overloads)
@@ -107,7 +108,7 @@ class _Compiler:
         self._nulls = nulls
 
     def declare(self, name: str) -> None:
-        """Reads a variable from the next of the frame's locals."""
+        """Assign the next local of the frame to a variable."""
         self._scopes[name] = [operator.itemgetter(self._slot())]
 
     def code(self, expr: Expr) -> Code:
@@ -120,14 +121,14 @@ class _Compiler:
                 return constant(expr.value)
             case Ident():
                 if expr.type.kind is Kind.TYPE:
-                    # Upstream takes every name of that type for the name of a type.
+                    # Upstream treats every name of that type as the name of a type.
                     raise EvaluationError(f"reference to undefined type: {expr.name}")
                 return self._attribute(Attribute(self._variable(expr.name)))
             case Select():
                 operand = self._as_attribute(self.code(expr.operand))
                 selected = self._attribute(operand.select(Qualifier(expr.name, test=expr.test_only)))
                 if expr.test_only and self.tracked and operand.branches is not None:
-                    selected.run = refunded(selected.run)
+                    selected.run = refund_attribute(selected.run)
                 return selected
             case Call():
                 return self._call(expr)
@@ -175,7 +176,9 @@ class _Compiler:
                 member = self._membership(args[0].run, args[1].value)
                 if member is not None:
                     return member
-        return self._function(expr, args, [DYN if _lies(operand) else operand.type for operand in operands])
+        return self._function(
+            expr, args, [DYN if _may_change_type(operand) else operand.type for operand in operands]
+        )
 
     def _index(self, args: Sequence[Code], *, optional: bool) -> Code:
         key = args[1]
@@ -190,7 +193,7 @@ class _Compiler:
         return self._attribute(self._as_attribute(args[0]).select(qualifier))
 
     def _membership(self, wanted: Run, values: list[Any]) -> Code | None:
-        """``in`` a constant list costs nothing."""
+        """Return code for ``in`` a constant list, which costs nothing; None if it needs the general code."""
         if not values:
             return constant(False)
         if any(type(value) not in _PRIMITIVE for value in values):
@@ -222,7 +225,7 @@ class _Compiler:
             compile_regex(str(pattern))
             run = matcher(str(pattern)) if function == "matches" else for_text(run)
         if _compares(expr.overloads):
-            # Where there are two arguments, both fail together.
+            # With two arguments, both fail together.
             args = [*args[:-1], plain(or_panic(args[-1].run))]
         if not self.tracked:
             return plain(untracked_call(function, run, args))
@@ -253,20 +256,22 @@ class _Compiler:
             return constant([element.value for element in elements])
         runs = [element.run for element in elements]
         build = optional_list(runs, expr.optional) if expr.optional else plain_list(runs)
-        return plain(self._constructed(build, _LIST_COST))
+        return plain(self._charge_construction(build, _LIST_COST))
 
     def _map(self, expr: MapLiteral) -> Code:
         entries = [(self.code(entry.key), self.code(entry.value), entry.optional) for entry in expr.entries]
         if all(key.is_const and value.is_const for key, value, _ in entries):
             return constant({hashable(key.value): value.value for key, value, _ in entries})
         build = map_builder([(key.run, value.run, optional) for key, value, optional in entries])
-        return plain(self._constructed(build, _MAP_COST))
+        return plain(self._charge_construction(build, _MAP_COST))
 
     def _struct(self, expr: StructLiteral) -> Code:
         fields = [(key, self.code(value).run, optional) for _, key, value, optional in expr.fields]
-        return plain(self._constructed(struct_builder(expr.name.removeprefix("."), fields), _STRUCT_COST))
+        return plain(
+            self._charge_construction(struct_builder(expr.name.removeprefix("."), fields), _STRUCT_COST)
+        )
 
-    def _constructed(self, build: Run, cost: int) -> Run:
+    def _charge_construction(self, build: Run, cost: int) -> Run:
         if not self.tracked:
             return build
 
@@ -295,12 +300,12 @@ class _Compiler:
         if expr.second is not None:
             self._scopes.setdefault(expr.second, []).append(fold.read_second())
         # Each part is compiled once: compiling nested loops twice would take exponential time.
-        predicate = self._quantified(expr)
-        condition: Run = unused
-        step: Run = unused
+        predicate = self._quantify(expr)
+        condition: Run = fail
+        step: Run = fail
         if predicate is None:
             condition = self.code(expr.condition).run
-            appended = _appended(expr)
+            appended = _find_appended(expr)
             step = self.code(expr.step).run if appended is None else self._append(fold, initial, appended)
         self._scopes[expr.variable].pop()
         if expr.second is not None:
@@ -309,8 +314,10 @@ class _Compiler:
         self._scopes[expr.accumulator].pop()
         return plain(fold_code(fold, ranged, condition, step, result, predicate))
 
-    def _quantified(self, expr: Comprehension) -> tuple[bool, Run] | None:
-        """Untracked, ``all`` and ``exists`` run as plain loops over their predicate."""
+    def _quantify(self, expr: Comprehension) -> tuple[bool, Run] | None:
+        """Return the predicate of an untracked ``all`` or ``exists``, which then runs as a plain loop; None for
+        other loops.
+        """
         step = expr.step
         if self.tracked or not isinstance(step, Call) or step.function not in ("_&&_", "_||_"):
             return None
@@ -319,7 +326,7 @@ class _Compiler:
         return step.function == "_||_", self.code(step.args[1]).run
 
     def _append(self, fold: Fold, initial: Run, appended: tuple[Expr | None, list[Expr]]) -> Run:
-        """``result + [x]`` grows the accumulated list in place, as cel-go's mutable lists do."""
+        """Return code that appends to the accumulated list in place, like cel-go's mutable lists."""
         predicate, elements = appended
         codes = [self.code(element) for element in elements]
         items = [code.run for code in codes]
@@ -357,19 +364,19 @@ class _Compiler:
 
 
 def _compares(overloads: Sequence[str]) -> bool:
-    """Whether the call compares the elements of a list with each other."""
+    """True if the call compares the elements of a list with each other."""
     return len(overloads) == 1 and (
         overloads[0] == "list_distinct" or overloads[0].endswith(("_sort", "_sortByAssociatedKeys"))
     )
 
 
 def _by_value(function: str) -> bool:
-    """Operators with one implementation for all overloads."""
+    """True for operators with one implementation for all overloads."""
     return not function[0].isalpha() or function in ("size", "type", "dyn", "sort")
 
 
-def _appended(expr: Comprehension) -> tuple[Expr | None, list[Expr]] | None:
-    """The predicate and elements of a step that appends to the accumulated list."""
+def _find_appended(expr: Comprehension) -> tuple[Expr | None, list[Expr]] | None:
+    """Return the predicate and elements of a step that appends to the accumulated list."""
     if not isinstance(expr.initial, ListLiteral) or expr.initial.elements or expr.accumulator != ACCUMULATOR:
         return None
     step = expr.step
@@ -384,13 +391,15 @@ def _appended(expr: Comprehension) -> tuple[Expr | None, list[Expr]] | None:
     return None if added.optional else (predicate, added.elements)
 
 
-def _lies(expr: Expr) -> bool:
-    """Whether values may be of another type than the expression: what is no optional is not touched by orValue."""
+def _may_change_type(expr: Expr) -> bool:
+    """True if values may be of another type than the expression. orValue returns values that are not optional
+    unchanged.
+    """
     if not isinstance(expr, Call):
         return False
     match expr.function:
         case "or" | "orValue" if expr.target is not None:
-            return expr.target.type.is_dyn or _lies(expr.target)
+            return expr.target.type.is_dyn or _may_change_type(expr.target)
         case "_?_:_" | "_[_]":
-            return any(map(_lies, expr.args))
+            return any(map(_may_change_type, expr.args))
     return False

@@ -29,14 +29,14 @@ _PENDING: Final = _Pending()
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """The places of a loop's variables in the frame."""
+    """The positions of a loop's variables in the frame."""
 
     accumulator: int
     first: int
     second: int | None
 
     def read_accumulator(self, initial: Run) -> Run:
-        """Reads the accumulator, whose initial value is computed when first asked for."""
+        """Return code that reads the accumulator. Its initial value is computed on the first read."""
         slot = self.accumulator
 
         def read(frame: Frame) -> Any:
@@ -69,7 +69,10 @@ class Fold:
 def fold_code(
     fold: Fold, ranged: Run, condition: Run, step: Run, result: Run, predicate: tuple[bool, Run] | None
 ) -> Run:
-    """The loop. With a ``predicate`` (``exists``: True, ``all``: False) condition and step are not needed."""
+    """Return the code of a loop.
+
+    With a ``predicate`` (``exists``: True, ``all``: False), the condition and the step are not needed.
+    """
     loop = _general(fold, condition, step, result) if predicate is None else _quantifier(fold, *predicate)
 
     def run(frame: Frame) -> Any:

@@ -1,4 +1,4 @@
-"""Answers in the shape of recorded ones, and whether two answers agree."""
+"""Evaluate recorded cases, and compare the result with the recorded one."""
 
 from typing import Any, Final
 
@@ -15,7 +15,7 @@ _EXACT: Final = ("match", "matchError", "estimatedCost", "outputType")
 
 
 def answer(case: dict[str, Any]) -> dict[str, Any]:
-    """What we say to ``{expression, features, envType?, driver, device}``, in the shape of upstream's answers."""
+    """Evaluate ``{expression, features, envType?, driver, device}`` and return the result in upstream's form."""
     out: dict[str, Any] = {"name": case["name"]} if "name" in case else {}
     stored = case.get("envType", "StoredExpressions") == "StoredExpressions"
     try:
@@ -50,10 +50,11 @@ def _device(case: dict[str, Any]) -> CelDevice:
 
 
 def agrees(ours: dict[str, Any], theirs: dict[str, Any]) -> bool:
-    """Whether our answer says what upstream's says.
+    """True if our result agrees with upstream's.
 
-    Of a type error the first line counts, of a syntax error only that there is one. The cost of evaluation is
-    compared where it does not depend on the order in which Go walks a map; we leave it out where it does.
+    Of a type error, the first line is compared; of a syntax error, only that there is one. The evaluation
+    cost is compared unless it depends on the order in which Go iterates over a map. Our result lacks the cost
+    in that case.
     """
     if "compileError" in theirs or "compileError" in ours:
         expected, got = theirs.get("compileError"), ours.get("compileError")

@@ -1,4 +1,4 @@
-"""The code of list, map and message literals (evalList, evalMap, evalObj of cel-go's interpreter/interpretable.go)."""
+"""Code of list, map and message literals (evalList, evalMap, evalObj of cel-go's interpreter/interpretable.go)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -78,7 +78,7 @@ def struct_builder(name: str, fields: Sequence[tuple[str, Run, bool]]) -> Run:
 
 
 def hashable(key: Any) -> Any:
-    """A list may be the key of an entry, though no lookup ever finds it."""
+    """Return the key in a hashable form. A list may be the key of an entry, but no lookup finds it."""
     if isinstance(key, list):
         return tuple(hashable(item) for item in key)
     if type(key) in UNHASHABLE:

@@ -1,6 +1,6 @@
-"""The worst case of what an expression costs (cel-go's checker/cost.go with Kubernetes' and DRA's estimators).
+"""Estimate the highest cost of an expression (cel-go's checker/cost.go with Kubernetes' and DRA's estimators).
 
-Costs and sizes are ranges of unsigned 64-bit numbers that stick at the maximum.
+Costs and sizes are ranges of unsigned 64-bit numbers that saturate at the maximum.
 """
 
 from typing import Final
@@ -8,8 +8,8 @@ from typing import Final
 from dra_shared.cel.checker import NamedConstant
 from dra_shared.cel.declarations import Estimate, Functions, Node
 from dra_shared.cel.device_sizes import Path, path_size
-from dra_shared.cel.library.costs import known
-from dra_shared.cel.ranges import MAX, ONE, UNKNOWN, Range, add, fixed, multiply, union
+from dra_shared.cel.library.costs import size_range
+from dra_shared.cel.ranges import MAX, ONE, UNKNOWN, Range, add, exactly, multiply, union
 from dra_shared.cel.syntax import (
     ACCUMULATOR,
     Call,
@@ -24,7 +24,7 @@ from dra_shared.cel.syntax import (
 )
 from dra_shared.cel.types import Kind, Type
 
-_ZERO: Final = fixed(0)
+_ZERO: Final = exactly(0)
 _STRUCT: Final = 40
 _FIELD_KINDS: Final = frozenset((Kind.MAP, Kind.STRUCT, Kind.PARAM))
 _SCALARS: Final = frozenset((Kind.BOOL, Kind.DOUBLE, Kind.DURATION, Kind.INT, Kind.TIMESTAMP, Kind.UINT))
@@ -36,7 +36,7 @@ Entries = tuple[bool, Range, Range]
 
 
 def estimate_cost(expr: Expr, functions: Functions) -> int:
-    """The largest cost that the checked expression can have."""
+    """Return the largest cost that the checked expression can have."""
     return _Coster(functions).cost(expr)[1]
 
 
@@ -82,7 +82,7 @@ class _Coster:
         return _ZERO
 
     def _struct(self, expr: StructLiteral) -> Range:
-        total = fixed(_STRUCT)
+        total = exactly(_STRUCT)
         for _, _, value, _ in expr.fields:
             total = add(total, self.cost(value))
         return total
@@ -138,12 +138,14 @@ class _Coster:
     def _function(
         self, expr: Call, overload: str, target: Node | None, args: list[Node], costs: list[Range]
     ) -> Estimate:
-        """A call with its arguments; logic does not evaluate all of them."""
+        """Estimate a call with its arguments. Logical operators may skip some of them."""
         if overload in ("logical_or", "logical_and"):
             return Estimate((costs[0][0], add(costs[0], costs[1])[1]))
         if overload == "conditional":
             self._join_entries(expr, args[1].expr, args[2].expr)
-            return Estimate(add(costs[0], union(costs[1], costs[2])), union(known(args[1]), known(args[2])))
+            return Estimate(
+                add(costs[0], union(costs[1], costs[2])), union(size_range(args[1]), size_range(args[2]))
+            )
         if overload in _JOINING:
             self._join_entries(expr, args[0].expr, args[1].expr)
         summed = _ZERO
@@ -166,7 +168,7 @@ class _Coster:
             cost = add(cost, self.cost(element))
             item = union(item, self._size(element) or UNKNOWN)
         self._entries[expr] = (True, ONE, item)
-        return add(cost, fixed(10))
+        return add(cost, exactly(10))
 
     def _map(self, expr: MapLiteral) -> Range:
         cost = _ZERO
@@ -178,10 +180,12 @@ class _Coster:
             keys = union(keys, self._size(entry.key) or UNKNOWN)
             values = union(values, self._size(entry.value) or UNKNOWN)
         self._entries[expr] = (False, keys, values)
-        return add(cost, fixed(30))
+        return add(cost, exactly(30))
 
     def _iterate(self, name: str, ranged: Expr, which: str) -> None:
-        """Declares a loop variable over ``ranged``: its key, its value or (one variable) what the kind gives."""
+        """Declare a loop variable over ``ranged``: the key, the value, or (with one variable) a list's value or
+        a map's key.
+        """
         entries = self._entry_sizes(ranged)
         is_list = entries[0] if entries is not None else ranged.type.kind is Kind.LIST
         keyed = which == "key" or (which == "single" and not is_list)
@@ -257,7 +261,7 @@ class _Coster:
             return known
         written = _literal_size(expr)
         if written is not None:
-            return fixed(written)
+            return exactly(written)
         reached = path_size(self._path(expr))
         if reached is not None:
             self._sizes[expr] = reached
@@ -278,7 +282,7 @@ class _Coster:
 
 
 def _power_of_two(length: int) -> bool:
-    """Whether a Go slice that grew to that length has no room left."""
+    """True if a Go slice of that length has no free capacity."""
     return length & (length - 1) == 0
 
 

@@ -1,4 +1,4 @@
-"""How a CEL function is declared: its name, overloads, types, code, runtime cost and estimate.
+"""Declare CEL functions: name, overloads, types, code, runtime cost and estimate.
 
 Mirrors cel-go's common/decls/decls.go. The modules of ``library`` declare all functions in this way:
 
@@ -22,7 +22,7 @@ CallCost = Callable[[Sequence[Any], Any], int]
 
 
 class Failed:
-    """Stands for an argument or result that is an error."""
+    """A placeholder for an argument or result that is an error."""
 
 
 FAILED: Final = Failed()
@@ -30,7 +30,7 @@ FAILED: Final = Failed()
 
 @dataclass(slots=True)
 class Node:
-    """An operand of a call, with what is known of it before it runs."""
+    """An operand of a call, with the facts that are known before evaluation."""
 
     type: Type
     expr: Expr | None
@@ -40,7 +40,7 @@ class Node:
 
 @dataclass(slots=True)
 class Estimate:
-    """A call's cost without that of its operands, and the size of its result where it has one."""
+    """The cost of a call without its operands, and the size of its result if it has one."""
 
     cost: Range
     size: Range | None = None
@@ -54,8 +54,8 @@ Estimator = Callable[[Node | None, list[Node]], Estimate | None]
 class Overload:
     """One signature of a function.
 
-    ``params`` names its type parameters. ``cost`` and ``estimate`` are the function's where None. Overloads without
-    ``run`` are compiled by ``compiler``, or have a function with one.
+    ``params`` names its type parameters. ``cost`` and ``estimate`` default to those of the function. The code
+    of an overload without ``run`` comes from ``compiler``, or from its function.
     """
 
     id: str
@@ -72,8 +72,9 @@ class Overload:
 class Function:
     """A function and all its overloads.
 
-    ``run`` dispatches on the values, whatever overload was found. ``cost`` and ``estimate`` hold for overloads without
-    their own, and ``cost`` where several overloads match; without any the call costs one.
+    ``run`` dispatches on the values, regardless of the overload that the checker found. ``cost`` and
+    ``estimate`` apply to overloads without their own. ``cost`` also applies if several overloads match.
+    Without any, a call costs one.
     """
 
     name: str
@@ -88,13 +89,16 @@ class Function:
         return next((overload for overload in self.overloads if overload.id == overload_id), None)
 
     def call_cost(self, overload_id: str) -> CallCost:
-        """How to compute the cost of a call; ``overload_id`` is empty when several matched."""
+        """Return the function that computes the cost of a call.
+
+        ``overload_id`` is empty if several overloads match.
+        """
         overload = self.overload(overload_id)
         own = overload.cost if overload is not None else None
         return own or self.cost or nominal
 
     def estimate_call(self, overload_id: str, target: Node | None, args: list[Node]) -> Estimate:
-        """The worst case of a call, without its operands."""
+        """Estimate the highest cost of a call, without its operands."""
         overload = self.overload(overload_id)
         estimator = (overload.estimate if overload is not None else None) or self.estimate
         estimate = estimator(target, args) if estimator is not None else None
@@ -105,12 +109,12 @@ Functions = dict[str, Function]
 
 
 def nominal(args: Sequence[Any], result: Any) -> int:
-    """A cost of one."""
+    """Return a cost of one."""
     return 1
 
 
 def estimate_nominal(target: Node | None, args: list[Node]) -> Estimate:
-    """A cost of one."""
+    """Return an estimate of one."""
     return Estimate(ONE)
 
 
@@ -122,7 +126,7 @@ def function(
     estimate: Estimator | None = None,
     checks_arguments: bool = False,
 ) -> Function:
-    """Declares a function, or more overloads of one that another topic declares as well."""
+    """Declare a function, or more overloads of a function that another topic declares too."""
     return Function(name, overloads, run, cost, estimate, checks_arguments)
 
 
@@ -133,9 +137,9 @@ def overload(
     cost: CallCost | None = None,
     estimate: Estimator | None = None,
 ) -> Overload:
-    """Declares an overload: ``id(type, ...) result``, with a dot in front for a member.
+    """Declare an overload: ``id(type, ...) result``, with a leading dot for a member function.
 
-    Names that are no types are type parameters: ``.list_first(list<V>) optional<V>``.
+    Names that are not types are type parameters: ``.list_first(list<V>) optional<V>``.
     """
     match = re.fullmatch(r"(\.?)([^(]+)\((.*)\) (.+)", signature)
     if match is None:
@@ -163,7 +167,7 @@ _NAME: Final = re.compile(r"\s*(\w+)")
 
 
 def _parse_types(text: str) -> list[Type]:
-    """A comma-separated list of types."""
+    """Parse a comma-separated list of types."""
     found: list[Type] = []
     at = 0
     while at < len(text):

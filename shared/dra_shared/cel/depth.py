@@ -1,4 +1,4 @@
-"""How deep an expression may be, and room on the stack for one that is."""
+"""Limit how deep expressions are nested, and reserve stack for deep ones."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -13,13 +13,13 @@ _CALLS: Final = 10_000
 #: So deep an expression gets along with the calls that Python allows.
 _SHALLOW: Final = 40
 
-# The right side of an operator is a rule within a rule of the same kind, and what else begins there: by what it is,
-# how many relations and calculations.
+# The right operand of an operator is a nested rule of the same kind, and so are the rules that begin there.
+# By operator, the number of relations and calculations.
 _RIGHT: Final = {"addition": (1, 1), "multiplication": (0, 1), "unary": (0, 1)}
 
 
-def nesting(tree: Any) -> int:
-    """How deep any rule of cel-go's grammar is inside of itself, in lark's tree."""
+def measure_nesting(tree: Any) -> int:
+    """Return how often a rule of cel-go's grammar is nested in itself, at most, in lark's tree."""
     deepest = 0
     pending = [(tree, 1, 0, 0)]
     while pending:
@@ -60,12 +60,12 @@ def _is_deep(expr: Expr) -> bool:
 
 
 def room() -> AbstractContextManager[None]:
-    """As many calls as the deepest expression needs may be under way within, in whatever thread."""
+    """Return a context in which the call depth of the deepest expression is allowed, in any thread."""
     return recursion.room(_CALLS)
 
 
 def with_room(expr: Expr, run: Callable[[list[Any]], Any]) -> Callable[[list[Any]], Any]:
-    """``run``, which evaluates ``expr``, with the room that it needs."""
+    """Return ``run``, which evaluates ``expr``, with enough stack for it."""
     if not _is_deep(expr):
         return run
 

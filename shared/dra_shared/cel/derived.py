@@ -24,11 +24,11 @@ from dra_shared.cel.values import (
 from dra_shared.quantity import Quantity
 from dra_shared.semver import Semver
 
-# The kinds of value there are, as messages name them.
+# The kinds of values, as messages name them.
 _KINDS: Final[dict[type, str]] = {bool: "bool", int: "int", str: "string", Semver: "semver"}
-# Stands for Go's nil, which an optional without a value holds.
+# Represents Go's nil, which an optional without a value holds.
 _NIL: Final = object()
-# What Go holds of values, as %T prints it.
+# The Go types of values, in the format of %T.
 _HELD: Final[dict[type, str]] = {
     bool: "bool",
     int: "int64",
@@ -50,28 +50,28 @@ _HELD: Final[dict[type, str]] = {
     DomainMap: "map[string]interface {}",
     object: "<nil>",
 }
-# Of lists that are an attribute's.
+# The Go types of lists that attributes can have.
 _LISTS: Final[dict[type, str]] = {bool: "[]bool", int: "[]int64", str: "[]string", Semver: "[]cel.Semver"}
 
 
-def _held(value: Any) -> str:
+def _describe_go_value(value: Any) -> str:
     if type(value) is tuple and value:
         return _LISTS[type(value[0])]
     return _HELD.get(type(value)) or go_type(value)
 
 
 def _native(value: Any) -> Any:
-    """Return what Go holds of a value: the value of an optional, and the name of a type."""
+    """Return the value as Go holds it: the value of an optional, or the name of a type."""
     while type(value) is OptionalValue:
         value = value.value if value.present else _NIL
     return str(value) if type(value) is TypeValue else value
 
 
 def attribute_of(value: Any) -> DeviceAttribute:
-    """The attribute that an expression's value stands for. A list without elements has no values at all.
+    """Convert an expression's value to an attribute. An empty list has no values at all.
 
     Raises:
-        EvaluationError: attributes have no such values.
+        EvaluationError: the value is of a type that attributes cannot have.
     """
     native = _native(value)
     kind = type(native)
@@ -85,7 +85,7 @@ def attribute_of(value: Any) -> DeviceAttribute:
         return DeviceAttribute(version=str(native))
     if is_list(value):
         return _list([_native(item) for item in value])
-    raise EvaluationError(f"unsupported CEL return type: {_held(native)}")
+    raise EvaluationError(f"unsupported CEL return type: {_describe_go_value(native)}")
 
 
 def _list(values: Sequence[Any]) -> DeviceAttribute:
@@ -93,10 +93,10 @@ def _list(values: Sequence[Any]) -> DeviceAttribute:
         return DeviceAttribute()
     kind = type(values[0])
     if kind not in _KINDS:
-        raise EvaluationError(f"unsupported list element type: {_held(values[0])}")
+        raise EvaluationError(f"unsupported list element type: {_describe_go_value(values[0])}")
     for index, value in enumerate(values):
         if type(value) is not kind:
-            text = f"expected list element at index {index} to be {_KINDS[kind]}, got {_held(value)}"
+            text = f"expected list element at index {index} to be {_KINDS[kind]}, got {_describe_go_value(value)}"
             raise EvaluationError(text)
     if kind is bool:
         return DeviceAttribute(bools=tuple(values))

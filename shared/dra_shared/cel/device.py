@@ -36,9 +36,10 @@ class View:
 
 
 class CelDevice:
-    """A device's values. Names without a domain belong to the driver's.
+    """A device's values. Names without a domain belong to the driver's domain.
 
-    The first expression that runs converts the values; what is wrong with one of them is every expression's error.
+    The first expression that runs converts the values. If a value is invalid, every expression reports that
+    error.
     """
 
     __slots__ = ("_views", "allow_multiple_allocations", "attributes", "capacity", "driver")
@@ -57,7 +58,10 @@ class CelDevice:
         self._views: list[View | None] = [None, None]
 
     def view(self, lists: bool) -> View:
-        """The converted values; without ``lists`` an attribute with a list is an error. Raises EvaluationError."""
+        """Return the converted values.
+
+        Without ``lists``, an attribute with a list is an error. Raises EvaluationError.
+        """
         view = self._views[lists]
         if view is None:
             view = self._views[lists] = self._convert(lists)
@@ -70,11 +74,11 @@ class CelDevice:
                 value = attribute_value(attribute, lists=lists)
             except ValueError as error:
                 raise EvaluationError(f"attribute {name}: {error}") from None
-            domain, id_ = _qualified(name, self.driver)
+            domain, id_ = _qualify(name, self.driver)
             attributes.setdefault(domain, {})[id_] = value
         capacity = DomainMap()
         for name, entry in self.capacity.items():
-            domain, id_ = _qualified(name, self.driver)
+            domain, id_ = _qualify(name, self.driver)
             try:
                 capacity.setdefault(domain, {})[id_] = Quantity.parse(entry.value.strip())
             except QuantityError as error:
@@ -83,7 +87,7 @@ class CelDevice:
 
 
 def attribute_value(attribute: DeviceAttribute, *, lists: bool) -> Any:
-    """The CEL value of an attribute. Raises ValueError with upstream's message."""
+    """Return the CEL value of an attribute. Raises ValueError with upstream's message."""
     if lists:
         for values in (attribute.ints, attribute.bools, attribute.strings):
             if values:
@@ -108,6 +112,6 @@ def _version(text: str) -> Semver:
         raise ValueError(f"parse semantic version: {error}") from None
 
 
-def _qualified(name: str, driver: str) -> tuple[str, str]:
+def _qualify(name: str, driver: str) -> tuple[str, str]:
     domain, slash, id_ = name.partition("/")
     return (domain, id_) if slash else (driver, name)

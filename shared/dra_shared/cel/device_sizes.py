@@ -1,4 +1,4 @@
-"""How large what an expression reads of a device can be.
+"""Bounds for the sizes of the values that an expression reads from a device.
 
 Mirrors the sizeEstimator of k8s.io/dynamic-resource-allocation/cel/compile.go.
 """
@@ -17,7 +17,7 @@ Path = tuple[str, ...]
 
 
 def _attribute(path: Path) -> int | None:
-    """The largest size below ``device.attributes``, ``path`` being what follows."""
+    """Return the largest size of a value below ``device.attributes``. ``path`` has the selections after that."""
     match path:
         case ["@items" | "@values", last] if last != "@keys":
             return None if last == "@indices" else _ATTRIBUTE_SIZE
@@ -32,7 +32,7 @@ def _capacity(path: Path) -> int | None:
 
 
 def _by_domain(path: Path) -> int | None:
-    """The largest size below a map of domains, each with a map of names; but for the values of the names."""
+    """Return the largest size of a map of domains or of names, without that of the values."""
     match path:
         case []:
             return _MAP_SIZE
@@ -46,7 +46,7 @@ def _by_domain(path: Path) -> int | None:
 
 
 def path_size(path: Path) -> Range | None:
-    """What is known of the size of something reached from the device."""
+    """Return the known bounds for the size of a value that is reached from the device."""
     size: int | None = None
     match path:
         case ["device"]:

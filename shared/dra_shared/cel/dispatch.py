@@ -1,4 +1,4 @@
-"""Which implementation a call runs: by its overload, or by the types of its values where several overloads match.
+"""Choose the implementation of a call: by its overload, or by the types of its values if several overloads match.
 
 Mirrors the planner's function resolution in cel-go's interpreter/planner.go and interpretable.go.
 """
@@ -18,9 +18,9 @@ from dra_shared.semver import Semver
 def implementation(
     function: Function, overloads: Sequence[str], types: Sequence[Type], *, nulls: bool = True
 ) -> Implementation:
-    """What to call for a function whose arguments have ``types`` (the receiver first).
+    """Return the implementation of a function whose arguments have ``types`` (the receiver first).
 
-    ``nulls``: there may be null where the types don't show it.
+    ``nulls``: values may be null although their types do not show it.
     """
     if function.run is not None:
         return function.run
@@ -28,8 +28,8 @@ def implementation(
     if overload is not None and overload.run is not None:
         if function.checks_arguments or not any(_uncertain(type_, nulls) for type_ in types):
             return overload.run
-        return _guarded(function.name, overload, overload.run)
-    return _dispatching(function)
+        return _guard(function.name, overload, overload.run)
+    return _dispatch_by_value(function)
 
 
 #: The Python types of the values of CEL types without parameters.
@@ -43,14 +43,14 @@ _PYTHON_TYPES: Final[dict[Type, frozenset[type]]] = {
 
 
 def _uncertain(type_: Type, nulls: bool) -> bool:
-    """Whether values of the type need a look before they are used."""
+    """True if values of the type must be checked before use."""
     if type_.is_dyn or type_.kind in (Kind.PARAM, Kind.ERROR):
         return True
     return (nulls and type_.kind in NULLABLE) or any(_uncertain(part, nulls) for part in type_.params)
 
 
 def matches_type(type_: Type, value: Any) -> bool:
-    """Whether the value is of the type, as far as cel-go looks (a container's first element)."""
+    """True if the value is of the type. Like cel-go, look at a container's first element only."""
     if type_.is_dyn or type_.kind is Kind.PARAM:
         return True
     if type_.kind is Kind.LIST:
@@ -63,18 +63,18 @@ def matches_type(type_: Type, value: Any) -> bool:
     return type_name(value) == type_.name
 
 
-def _missing(function: str, args: Sequence[Any]) -> EvaluationError:
+def _no_overload(function: str, args: Sequence[Any]) -> EvaluationError:
     return EvaluationError(f"{NO_OVERLOAD}: {function}({', '.join(map(type_name, args))})")
 
 
-def _guarded(function: str, overload: Overload, run: Implementation) -> Implementation:
+def _guard(function: str, overload: Overload, run: Implementation) -> Implementation:
     wanted = overload.args
     simple = [_PYTHON_TYPES.get(type_) for type_ in wanted]
     if len(simple) == 1 and (only := simple[0]) is not None:
 
         def guarded_one(value: Any) -> Any:
             if type(value) not in only:
-                raise _missing(function, (value,))
+                raise _no_overload(function, (value,))
             return run(value)
 
         return guarded_one
@@ -82,26 +82,26 @@ def _guarded(function: str, overload: Overload, run: Implementation) -> Implemen
 
         def guarded_two(first: Any, second: Any) -> Any:
             if type(first) not in left or type(second) not in right:
-                raise _missing(function, (first, second))
+                raise _no_overload(function, (first, second))
             return run(first, second)
 
         return guarded_two
 
     def guarded(*args: Any) -> Any:
         if not all(map(matches_type, wanted, args)):
-            raise _missing(function, args)
+            raise _no_overload(function, args)
         return run(*args)
 
     return guarded
 
 
-def _dispatching(function: Function) -> Implementation:
+def _dispatch_by_value(function: Function) -> Implementation:
     choices = [(item.args, item.run) for item in function.overloads if item.run is not None]
 
     def dispatch(*args: Any) -> Any:
         for wanted, run in choices:
             if len(wanted) == len(args) and all(map(matches_type, wanted, args)):
                 return run(*args)
-        raise _missing(function.name, args)
+        raise _no_overload(function.name, args)
 
     return dispatch

@@ -1,7 +1,7 @@
-"""The functions and type names of the environment: Kubernetes' base environment with all its libraries, and DRA's.
+"""Functions and type names of the CEL environment: Kubernetes' base environment with all its libraries, and DRA's.
 
-Mirrors k8s.io/apiserver/pkg/cel/environment/base.go and k8s.io/dynamic-resource-allocation/cel/compile.go. A new topic
-of ``library`` is one entry in ``TOPICS``.
+Mirrors k8s.io/apiserver/pkg/cel/environment/base.go and k8s.io/dynamic-resource-allocation/cel/compile.go. A
+new topic of ``library`` is one entry in ``TOPICS``.
 """
 
 import functools
@@ -58,7 +58,7 @@ TOPICS: Final = (
     ip.FUNCTIONS,
     cidr.FUNCTIONS,
     formats.FUNCTIONS,
-    # Only for the text of errors in selectors: nothing in DRA gives an authorizer.
+    # Only for the text of errors in selectors: DRA provides no authorizer.
     authorization.FUNCTIONS,
 )
 
@@ -79,32 +79,32 @@ def functions(*, includes: Version | None = None, patches: bool = False) -> Func
 
 
 def join_topics(topics: Iterable[tuple[Function, ...]]) -> Functions:
-    """The functions of topics by their names.
+    """Return the functions of all topics by name.
 
     Raises:
-        ValueError: if topics share a function but give it different code, cost or estimate.
+        ValueError: topics share a function but give it different code, cost or estimate.
     """
     declared: Functions = {}
     for topic in topics:
         for function in topic:
             known = declared.get(function.name)
-            declared[function.name] = function if known is None else _joined(known, function)
+            declared[function.name] = function if known is None else _join(known, function)
     return declared
 
 
-def _joined(first: Function, second: Function) -> Function:
-    """A function with the overloads of two topics."""
+def _join(first: Function, second: Function) -> Function:
+    """Return a function with the overloads of two topics."""
     return Function(
         first.name,
         first.overloads + second.overloads,
-        _shared(first.name, first.run, second.run),
-        _shared(first.name, first.cost, second.cost),
-        _shared(first.name, first.estimate, second.estimate),
+        _share(first.name, first.run, second.run),
+        _share(first.name, first.cost, second.cost),
+        _share(first.name, first.estimate, second.estimate),
         first.checks_arguments or second.checks_arguments,
     )
 
 
-def _shared(name: str, first: _Part | None, second: _Part | None) -> _Part | None:
+def _share(name: str, first: _Part | None, second: _Part | None) -> _Part | None:
     if first is not None and second is not None and first is not second:
         raise ValueError(f"two topics declare {name} differently")
     return second if first is None else first

@@ -1,4 +1,4 @@
-"""Whether values are equal, and which comes first (cel-go's `common/types`)."""
+"""Equality and order of values (cel-go's `common/types`)."""
 
 import math
 from typing import Any, Final
@@ -32,7 +32,7 @@ _ORDERED: Final = frozenset((bool, bytes, float, Duration, int, str, Timestamp, 
 
 
 def equal(left: Any, right: Any) -> bool:
-    """CEL's ``==``. Raises EvaluationError where cel-go's equality is an error."""
+    """Compare two values with CEL's ``==``. Raises EvaluationError if cel-go's equality is an error."""
     kind = type(left)
     if kind is type(right) and kind in _PLAIN:
         return bool(left == right)
@@ -58,7 +58,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def _lenient(left: Any, right: Any) -> bool:
-    """Inside lists and maps, an error does not make a difference."""
+    """True if equal. Inside lists and maps, an error counts as not equal."""
     try:
         return equal(left, right)
     except EvaluationError:
@@ -94,7 +94,7 @@ def _strict_equal(kind: type[Any], left: Any, right: Any) -> bool:
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equal, errors counting as different."""
+    """True if equal. An error counts as not equal."""
     try:
         return equal(left, right)
     except EvaluationError:
@@ -106,7 +106,7 @@ def comparable(value: Any) -> bool:
 
 
 def compare(left: Any, right: Any) -> int:
-    """CEL's order of two values: -1, 0 or 1. Raises EvaluationError for what has no order."""
+    """Return CEL's order of two values: -1, 0 or 1. Raises EvaluationError for values without an order."""
     kind, other = type(left), type(right)
     if kind is other and kind in _ORDERED:
         if kind is float and (math.isnan(left) or math.isnan(right)):
@@ -125,7 +125,7 @@ def compare(left: Any, right: Any) -> int:
 
 
 def contains(container: Any, wanted: Any) -> bool:
-    """CEL's ``in``."""
+    """Evaluate CEL's ``in``."""
     kind = type(container)
     if kind in LISTS:
         return any(same(wanted, element) for element in container)

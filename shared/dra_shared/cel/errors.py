@@ -1,4 +1,4 @@
-"""What can go wrong with an expression, before and while it runs."""
+"""Errors of expressions, at compilation and at evaluation."""
 
 import enum
 from dataclasses import dataclass
@@ -6,14 +6,14 @@ from typing import Final
 
 
 class ErrorKind(enum.StrEnum):
-    """Upstream's class of a compile error (k8s.io/apiserver/pkg/cel.ErrorType)."""
+    """Upstream's kind of a compile error (k8s.io/apiserver/pkg/cel.ErrorType)."""
 
     INVALID = "RuleInvalid"
     INTERNAL = "InternalError"
 
 
 class CompileError(Exception):
-    """The expression does not compile. ``text`` is upstream's message, ``issues`` its single findings."""
+    """The expression does not compile. ``text`` is upstream's message; ``issues`` are its parts."""
 
     def __init__(
         self, text: str, kind: ErrorKind = ErrorKind.INVALID, issues: "tuple[Issue, ...]" = ()
@@ -25,15 +25,15 @@ class CompileError(Exception):
 
 
 class EvaluationError(Exception):
-    """The expression fails for a device; the message is cel-go's."""
+    """The evaluation fails for a device. The message is cel-go's."""
 
 
 class CostLimitExceeded(Exception):
-    """The evaluation was stopped because it cost too much."""
+    """The evaluation was stopped because it exceeded the cost limit."""
 
 
 class Panic(Exception):
-    """Upstream's code panics here, which ends the evaluation; the message is Go's."""
+    """Upstream's code panics here, which ends the evaluation. The message is Go's."""
 
 
 #: The offset of what upstream's parser has lost the place of, which is shown in front of the text.
@@ -42,7 +42,7 @@ NOWHERE: Final = -2
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """One finding: ``offset`` is a position in code points, -1 for none."""
+    """One error. ``offset`` is a position in code points, or -1."""
 
     offset: int
     message: str
@@ -53,11 +53,11 @@ _MAX_ISSUES = 100
 
 
 def render_issues(source: str, issues: list[Issue]) -> str:
-    """Every finding with its line and a caret, in the order of positions, as cel-go prints them."""
+    """Format every issue with its line and a caret, sorted by position, as cel-go prints them."""
     starts = [0]
     starts.extend(index + 1 for index, char in enumerate(source) if char == "\n")
     if not source:
-        # The end of nothing is before its beginning.
+        # In an empty text, cel-go's column is one before the start.
         return "\n".join(f"ERROR: <input>:1:0: {issue.message}" for issue in issues)
     located = [(*_locate(starts, issue.offset), issue.message) for issue in issues[:_MAX_ISSUES]]
     located.sort(key=lambda entry: entry[:2])

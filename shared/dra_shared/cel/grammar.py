@@ -1,8 +1,8 @@
-"""The parser's tables: celpy's grammar, read by lark, with what it lacks added.
+"""The parser's tables: celpy's grammar, read by lark, with additions.
 
-Only the grammar file of celpy is used, its interpreter is never imported. Amended: numbers carry no sign (``1 -1`` is a
-subtraction), strings and keywords follow cel-go's lexer, and optional selection, optional entries, escaped identifiers,
-trailing commas and qualified struct names are known.
+Only the grammar file of celpy is used; its interpreter is not imported. Changes: numbers carry no sign (``1
+-1`` is a subtraction), strings and keywords follow cel-go's lexer, and optional selection, optional entries,
+escaped identifiers, trailing commas and qualified struct names are supported.
 """
 
 import functools
@@ -75,7 +75,7 @@ def _grammar() -> str:
     if spec is None or spec.origin is None:
         raise RuntimeError("cel-python, whose grammar is used, is not installed")
     text = Path(spec.origin).with_name("cel.lark").read_text(encoding="utf-8")
-    # Only definitions count: comments go, and each definition comes to stand on one line.
+    # Keep only the definitions: remove comments and put each definition on one line.
     text = re.sub(r"^\s*//.*$", "", text, flags=re.MULTILINE)
     text = re.sub(r"\n\s*\|", " |", text)
     lines = []
@@ -96,19 +96,19 @@ def _grammar() -> str:
 
 @functools.cache
 def lark_parser() -> Any:
-    """The LALR parser: from the tables that come with the package where they are this grammar's, else built slowly."""
+    """Return the LALR parser, from the tables in the package. If they are of another grammar, compute them (slow)."""
     import lark
 
     grammar = _grammar()
     stored = json.loads(TABLES.read_bytes(), object_pairs_hook=_with_numbers)
     if stored["digest"] == digest(grammar):
-        # What the parsers call that lark's own generator of modules writes.
+        # The modules that lark's own generator writes call the same function.
         return lark.Lark._load_from_dict(stored["data"], stored["memo"])
     return build(grammar)
 
 
 def build(grammar: str) -> Any:
-    """The parser, with its tables computed from the grammar."""
+    """Return the parser, with its tables computed from the grammar."""
     import lark
 
     return lark.Lark(
@@ -122,7 +122,7 @@ def build(grammar: str) -> Any:
 
 
 def tables() -> bytes:
-    """What ``TABLES`` is to hold: ``make tables`` writes it there."""
+    """Return the content of ``TABLES``. ``make tables`` writes it there."""
     from lark.grammar import Rule
     from lark.lexer import TerminalDef
 
@@ -132,12 +132,12 @@ def tables() -> bytes:
 
 
 def digest(grammar: str) -> str:
-    """Another value for another grammar, or another version of lark."""
+    """Return a digest that changes with the grammar and with the version of lark."""
     import lark
 
     return hashlib.sha256(f"{lark.__version__}\n{grammar}".encode()).hexdigest()
 
 
 def _with_numbers(pairs: list[tuple[str, Any]]) -> dict[Any, Any]:
-    """A mapping whose keys that are numbers are such again: JSON makes texts of them."""
+    """Return the pairs as a dict, with numeric keys as integers. JSON stores them as strings."""
     return {int(key) if key.isdecimal() else key: value for key, value in pairs}

@@ -1,4 +1,4 @@
-"""The values of literals. Raises ValueError with cel-go's message.
+"""Parse literals. Raise ValueError with cel-go's message.
 
 Mirrors cel-go's parser/unescape.go and the literals of parser/parser.go.
 """
@@ -25,7 +25,7 @@ def integer(text: str) -> int:
     raise ValueError("invalid int literal")
 
 
-def unsigned(text: str) -> Uint:
+def parse_unsigned(text: str) -> Uint:
     number = _number(text[:-1])
     if 0 <= number < 1 << 64:
         return Uint(number)
@@ -49,7 +49,7 @@ def _number(text: str) -> int:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """The text between the quotes, and whether it is raw."""
+    """Return the text between the quotes, and whether it is raw."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"
     if raw:

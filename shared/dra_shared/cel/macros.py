@@ -1,4 +1,4 @@
-"""Macros: calls that stand for another expression (cel-go's parser/macro.go, ext/ and the optional library)."""
+"""Macros: calls that expand to another expression (cel-go's parser/macro.go, ext/ and the optional library)."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -22,7 +22,7 @@ _SORT_INPUT: Final = "@__sortBy_input__"
 
 
 class MacroError(Exception):
-    """A macro's arguments are not what it takes."""
+    """The arguments of a macro are invalid."""
 
     def __init__(self, pos: int, message: str) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ Expander = Callable[[int, Expr, Sequence[Expr]], Expr | None]
 
 
 def expand(pos: int, function: str, target: Expr | None, args: Sequence[Expr]) -> Expr | None:
-    """What the call stands for, or None when it is no macro. Generated nodes stand at ``pos``."""
+    """Return the expansion of a call, or None if it is not a macro. Generated nodes have the position ``pos``."""
     if target is None:
         return _has(pos, args) if function == "has" and len(args) == 1 else None
     expander = _RECEIVER.get((function, len(args)))

@@ -1,4 +1,6 @@
-"""Messages that an expression can make by name: protobuf's well-known types, which turn into plain values at once."""
+"""Messages that an expression can construct by name: protobuf's well-known types, which become plain values
+at once.
+"""
 
 import base64
 import struct
@@ -47,7 +49,7 @@ TYPES: Final[dict[str, Type]] = {
     f"{_PACKAGE}Timestamp": t.TIMESTAMP,
     f"{_PACKAGE}Value": t.DYN,
     **{_PACKAGE + name: t.nullable(wrapped) for name, (wrapped, _) in _WRAPPERS.items()},
-    # Kubernetes' names for two of them, which only the checker knows.
+    # Kubernetes' names for two of them. Only the checker uses them.
     "duration": t.DURATION,
     "timestamp": t.TIMESTAMP,
 }
@@ -125,13 +127,13 @@ _NANOS: Final = 1_000_000_000
 
 
 def refusal(value: Any, go: str) -> str:
-    """Why a value cannot become one of a type of Go's."""
+    """Return the error of converting a value to a Go type."""
     name = type_name(value)
     return _REFUSALS.get(name, f"type conversion error from '{name}' to '{{}}'").format(go)
 
 
 def maker(name: str) -> Callable[[dict[str, Any]], Any] | None:
-    """What makes the value of a message from its fields, if that is one of these."""
+    """Return the constructor of a message, or None if the name is not one of these types."""
     if name not in TYPES and name != t.DEVICE.name:
         return None
     if name not in MEMBERS or not name.startswith(_PACKAGE):
@@ -142,7 +144,7 @@ def maker(name: str) -> Callable[[dict[str, Any]], Any] | None:
         return unknown
 
     def make(fields: dict[str, Any]) -> Any:
-        return _made(name, {key: _field(name, key, value) for key, value in fields.items()})
+        return _construct(name, {key: _field(name, key, value) for key, value in fields.items()})
 
     return make
 
@@ -190,7 +192,7 @@ def _single(value: float) -> float:
 
 
 def _json(value: Any) -> Any:
-    """The value as JSON has it: all numbers are doubles, and what JSON lacks is text."""
+    """Convert a value to JSON. All numbers become doubles, and values that JSON lacks become text."""
     kind = type(value)
     if value is None or kind in (bool, float, str):
         return value
@@ -211,7 +213,7 @@ def _json(value: Any) -> Any:
     raise EvaluationError(refusal(value, "*structpb.Value"))
 
 
-def _made(name: str, fields: Mapping[str, Any]) -> Any:
+def _construct(name: str, fields: Mapping[str, Any]) -> Any:
     match name.removeprefix(_PACKAGE):
         case "Struct":
             return fields.get("fields", {})

@@ -1,4 +1,4 @@
-"""IP addresses and networks as Go's net/netip reads them, for the ``ip`` and ``cidr`` functions."""
+"""IP addresses and networks as parsed by Go's net/netip, for the ``ip`` and ``cidr`` functions."""
 
 import ipaddress
 import re
@@ -12,7 +12,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class AddressError(ValueError):
-    """The text is no address or network; the message is upstream's."""
+    """The text is not an address or network. The message is upstream's."""
 
 
 class Ip:
@@ -85,7 +85,7 @@ class Ip:
 
 
 class Cidr:
-    """A network prefix; host bits may be set."""
+    """A network prefix. Host bits may be set."""
 
     __slots__ = ("address", "prefix")
 
@@ -126,7 +126,7 @@ class Cidr:
     def contains_cidr(self, other: "Cidr") -> bool:
         return self.prefix <= other.prefix and self.contains_ip(Ip(other.address))
 
-    def masked(self) -> "Cidr":
+    def mask(self) -> "Cidr":
         shift = self.address.max_prefixlen - self.prefix
         return Cidr(type(self.address)(int(self.address) >> shift << shift), self.prefix)
 
@@ -141,7 +141,7 @@ class Cidr:
 
 
 def parse_address(text: str) -> Address:
-    """The address, an IPv6 one perhaps with a zone. Raises AddressError with Go's message."""
+    """Parse an address; an IPv6 address may have a zone. Raises AddressError with Go's message."""
     kind = next((char for char in text if char in ".:%"), "")
     try:
         if kind == ".":
@@ -199,21 +199,21 @@ def _v6(text: str) -> ipaddress.IPv6Address:
             raise _Bad("the :: must expand to at least one field of zeros")
         found = found[:gap] + bytes(16 - len(found)) + found[gap:]
     plain = ipaddress.IPv6Address(found)
-    # The module refuses zones with a percent sign; whether there is a zone is all that matters.
+    # Python's module refuses zones with a percent sign. Only whether there is a zone matters here.
     return ipaddress.IPv6Address(f"{plain}%zone") if zone else plain
 
 
 def _v6_groups(rest: str) -> tuple[bytes, int | None, str]:
-    """The bytes of an address, where in them its "::" is, and what of the text is left."""
+    """Return the bytes of an address, the index of its "::" in them, and the rest of the text."""
     found = b""
     gap: int | None = None
     if rest.startswith("::"):
         gap, rest = 0, rest[2:]
-    # A leading gap may be all there is.
+    # The address may consist of a leading gap alone.
     while len(found) < 16 and (rest or gap != 0 or found):
         group = _group(rest)
         if rest[len(group) : len(group) + 1] == ".":
-            return found + _embedded(rest, len(found), gap), gap, ""
+            return found + _parse_embedded(rest, len(found), gap), gap, ""
         found += int(group, 16).to_bytes(2, "big")
         rest = rest[len(group) :]
         if not rest:
@@ -232,8 +232,8 @@ def _v6_groups(rest: str) -> tuple[bytes, int | None, str]:
     return found, gap, rest
 
 
-def _embedded(rest: str, before: int, gap: int | None) -> bytes:
-    """An IPv4 address at the end of an IPv6 one, after so many bytes."""
+def _parse_embedded(rest: str, before: int, gap: int | None) -> bytes:
+    """Return an IPv4 address at the end of an IPv6 address, after ``before`` bytes."""
     if gap is None and before != 12:
         raise _Bad("embedded IPv4 address must replace the final 2 fields of the address", rest)
     if before > 12:

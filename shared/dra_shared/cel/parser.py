@@ -1,12 +1,12 @@
-"""Parses a text to the tree of an expression, macros expanded (cel-go's parser/parser.go)."""
+"""Parse a text to the tree of an expression, with macros expanded (cel-go's parser/parser.go)."""
 
 from collections.abc import Callable
 from typing import Any, Final
 
-from dra_shared.cel.depth import MAX_DEPTH, nesting
+from dra_shared.cel.depth import MAX_DEPTH, measure_nesting
 from dra_shared.cel.errors import Issue
 from dra_shared.cel.grammar import lark_parser
-from dra_shared.cel.literals import double, integer, text_bytes, unquote, unsigned
+from dra_shared.cel.literals import double, integer, parse_unsigned, text_bytes, unquote
 from dra_shared.cel.macros import MacroError, expand
 from dra_shared.cel.syntax import (
     Call,
@@ -69,7 +69,7 @@ _OPERATORS: Final = {
 
 _VALUES: Final[dict[str, Callable[[str], Any]]] = {
     "INT_LIT": integer,
-    "UINT_LIT": unsigned,
+    "UINT_LIT": parse_unsigned,
     "FLOAT_LIT": double,
     "BOOL_LIT": lambda text: text == "true",
     "NULL_LIT": lambda text: None,
@@ -80,7 +80,7 @@ _VALUES: Final[dict[str, Callable[[str], Any]]] = {
 
 
 class ParseFailed(Exception):
-    """Syntax errors: nothing that the checker could look at."""
+    """The text has syntax errors, so there is no tree to check."""
 
     def __init__(self, issues: list[Issue]) -> None:
         super().__init__(issues[0].message)
@@ -88,7 +88,7 @@ class ParseFailed(Exception):
 
 
 def parse(text: str) -> Expr:
-    """The expression's tree. Raises ParseFailed."""
+    """Return the expression's tree. Raises ParseFailed."""
     import lark
 
     if len(text) > _MAX_LENGTH:
@@ -98,7 +98,7 @@ def parse(text: str) -> Expr:
         tree = lark_parser().parse(text)
     except lark.UnexpectedInput:
         raise ParseFailed(_syntax_errors(text)) from None
-    if len(text) > MAX_DEPTH and nesting(tree) > MAX_DEPTH:
+    if len(text) > MAX_DEPTH and measure_nesting(tree) > MAX_DEPTH:
         raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")])
     builder = _Builder()
     expr = builder.expr(tree)
@@ -116,7 +116,7 @@ def _syntax_errors(text: str) -> list[Issue]:
 
 
 class _Builder:
-    """Turns lark's tree into ours. A subtree is ``(data, children)``; a token has ``type`` and ``start_pos``."""
+    """Converts lark's tree to ours. A subtree is ``(data, children)``; a token has ``type`` and ``start_pos``."""
 
     def __init__(self) -> None:
         self.issues: list[Issue] = []
@@ -128,7 +128,7 @@ class _Builder:
         return result
 
     def _enter(self) -> None:
-        """Counts what cel-go counts on its way down: operators with two sides, selections, indices, conditions."""
+        """Count a level of nesting as cel-go does: for binary operators, selections, indices and conditions."""
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise ParseFailed([Issue(-1, "max recursion depth exceeded")])
@@ -150,7 +150,7 @@ class _Builder:
         return self._logic("conditionaland", "_&&_", parts)
 
     def _logic(self, rule: str, function: str, parts: list[Any]) -> Expr:
-        """A chain of one operator is balanced, as cel-go does to keep trees shallow."""
+        """Build a balanced tree for a chain of one operator, as cel-go does to limit the depth."""
         terms: list[Any] = []
         operators: list[int] = []
         while True:
@@ -168,7 +168,7 @@ class _Builder:
         return _balance(function, built, operators, 0, len(operators) - 1)
 
     def _binary(self, parts: list[Any]) -> Expr:
-        # The left side of a chain is the deep one: walk it by hand.
+        # The left operand of a chain is the deep one, so walk it without recursion.
         pending: list[tuple[Any, Any]] = []
         chain: list[Any] = parts
         while True:
@@ -198,14 +198,14 @@ class _Builder:
             built = self.expr(operand)
             return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
         if len(marks) == 1 and not parentheses and (number := _leading_number(operand)) is not None:
-            # A sign in front of a number belongs to the literal, also where members follow it.
+            # The sign of a number belongs to the literal, even if members follow.
             _negate(number, marks[0].start_pos)
             return self.expr(operand)
         built = self.expr(operand)
         return Call(marks[0].start_pos, "-_", [built]) if len(marks) % 2 else built
 
     def _negated_number(self, operator: Any, sign: Any, member: Any) -> Expr:
-        """``!-1``: behind an exclamation mark only a number can have a sign."""
+        """Parse ``!-1``: after an exclamation mark, only a number can have a sign."""
         operand, parentheses = _unnest(member)
         number = None if parentheses or len(sign.children) > 1 else _leading_number(operand)
         marks = operator.children
@@ -216,7 +216,7 @@ class _Builder:
         return Call(marks[0].start_pos, "!_", [built]) if len(marks) % 2 else built
 
     def _field(self, pos: int, name: str) -> str:
-        """The name of a field; Kubernetes does not allow those in backticks."""
+        """Return the name of a field. Kubernetes does not allow names in backticks."""
         if name.startswith("`"):
             self._error(pos, "unsupported syntax: '`'")
             return ""
@@ -327,7 +327,7 @@ class _Builder:
 
 
 def _unnest(tree: Any) -> tuple[Any, int]:
-    """Down to the first node that says something, and how many parentheses are passed on the way."""
+    """Descend to the first node with content. Return it and the number of parentheses around it."""
     parentheses = 0
     while True:
         children = tree.children
@@ -341,7 +341,7 @@ def _unnest(tree: Any) -> tuple[Any, int]:
 
 
 def _flatten(parts: list[Any], rule: str) -> list[Any]:
-    """The items of a left-recursive, comma-separated list."""
+    """Return the items of a left-recursive, comma-separated list."""
     if not parts or not hasattr(parts[0], "children"):
         return []
     items: list[Any] = []
@@ -355,7 +355,7 @@ def _flatten(parts: list[Any], rule: str) -> list[Any]:
 
 
 def _leading_number(tree: Any) -> Any:
-    """The numeric literal that a chain of members begins with, if it does."""
+    """Return the numeric literal at the start of a chain of members, or None."""
     while True:
         if tree.data == "literal":
             return tree if tree.children[0].type in ("INT_LIT", "FLOAT_LIT") else None
@@ -368,12 +368,12 @@ def _leading_number(tree: Any) -> Any:
 
 
 def _negate(number: Any, pos: int) -> None:
-    """Makes the sign at ``pos`` part of the literal."""
+    """Make the sign at ``pos`` part of the literal."""
     number.children[0] = number.children[0].update(value="-" + number.children[0])
     number.children[0].start_pos = pos
 
 
-def _qualified(tree: Any) -> str | None:
+def _qualify(tree: Any) -> str | None:
     if tree.data == "ident":
         return str(tree.children[0])
     if tree.data == "dot_ident":
@@ -385,9 +385,9 @@ def _qualified(tree: Any) -> str | None:
 
 
 def _name(tree: Any) -> str | None:
-    """The name that the tree is, without parentheses."""
+    """Return the name if the tree is one without parentheses, else None."""
     tree, parentheses = _unnest(tree)
-    return None if parentheses else _qualified(tree)
+    return None if parentheses else _qualify(tree)
 
 
 def _balance(function: str, terms: list[Expr], operators: list[int], low: int, high: int) -> Expr:

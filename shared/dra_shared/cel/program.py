@@ -1,4 +1,4 @@
-"""Compiling a selector and running it against devices."""
+"""Compile a selector and evaluate it for devices."""
 
 import functools
 from collections.abc import Collection
@@ -49,7 +49,7 @@ _CANCELLED: Final = "operation cancelled: actual cost limit exceeded"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one evaluation gave: ``matches`` or the text of an ``error``, and its ``cost``."""
+    """The result of one evaluation: ``matches`` or the text of an ``error``, and its ``cost``."""
 
     matches: bool | None
     error: str | None
@@ -57,7 +57,7 @@ class Outcome:
 
 
 class Program:
-    """A compiled selector. Safe to share; evaluation has no side effects."""
+    """A compiled selector. Programs can be shared, because evaluation has no side effects."""
 
     def __init__(
         self, expression: str, tree: Expr, lists: bool, known: Functions, estimated_cost: int
@@ -66,7 +66,7 @@ class Program:
         #: The worst-case cost in CEL's cost units.
         self.estimated_cost = estimated_cost
         #: The type of the result (``bool``, ``dyn`` or ``google.protobuf.Any``).
-        self.output_type = tree.type.declared
+        self.output_type = tree.type.declared_name
         found = reads(tree)
         #: The (domain, id) of every attribute that the expression can read; None if that is known only when it runs.
         self.attributes_read: frozenset[Read] | None = None if found is None else found["attributes"]
@@ -83,48 +83,48 @@ class Program:
         self._run: Run = run
         self._rest = [0, 0, *([None] * (length - 3))]
         self._accounted: Run | None = None
-        # Code without account stops at the first error, where upstream might go on to panic.
+        # Without cost accounting, evaluation stops at the first error. Upstream may go on and panic.
         if estimated_cost > MAX_COST or may_panic(tree):
-            self._run = self._limited
+            self._run = self._run_limited
 
     def matches(self, device: CelDevice) -> bool:
-        """Whether the device is selected. Raises EvaluationError with cel-go's message."""
+        """True if the device is selected. Raises EvaluationError with cel-go's message."""
         frame = [device.view(self._lists), *self._rest]
-        result = _guarded(self._run, frame)
+        result = _guard(self._run, frame)
         if result is True or result is False:
             return bool(result)
         return _as_bool(result)
 
     def value(self, device: CelDevice) -> DeviceAttribute:
-        """What a derived attribute is for the device. Raises EvaluationError."""
+        """Return the value of a derived attribute for the device. Raises EvaluationError."""
         frame = [device.view(self._lists), *self._rest]
-        return attribute_of(_guarded(self._run, frame))
+        return attribute_of(_guard(self._run, frame))
 
     def cost(self, device: CelDevice) -> int:
-        """The exact cost of evaluating the expression for this device, also when that fails."""
+        """Return the exact cost of evaluating the expression for this device, also if the evaluation fails."""
         return self.evaluate(device).cost
 
     def evaluate(self, device: CelDevice) -> Outcome:
-        """Evaluates with account of the cost."""
+        """Evaluate the expression with cost accounting."""
         try:
             view = device.view(self._lists)
         except EvaluationError as error:
             return Outcome(None, str(error), 0)
         frame: Frame = [view, *self._rest]
         try:
-            return Outcome(_as_bool(_guarded(self._limited, frame)), None, frame[1])
+            return Outcome(_as_bool(_guard(self._run_limited, frame)), None, frame[1])
         except EvaluationError as error:
             return Outcome(None, str(error), frame[1])
 
-    def _limited(self, frame: Frame) -> Any:
+    def _run_limited(self, frame: Frame) -> Any:
         if self._accounted is None:
             self._accounted, _ = compile_tree(self._tree, self._functions, tracked=True)
         frame[2] = MAX_COST
         return self._accounted(frame)
 
 
-def _guarded(run: Run, frame: Frame) -> Any:
-    """Runs; whatever goes wrong is an EvaluationError, as cel-go recovers from its panics."""
+def _guard(run: Run, frame: Frame) -> Any:
+    """Run the code. Convert every failure to an EvaluationError, as cel-go recovers from panics."""
     try:
         return run(frame)
     except EvaluationError:
@@ -158,11 +158,11 @@ def compile_expression(
     stored: bool = True,
     derived: bool = False,
 ) -> Program:
-    """The program of a selector, or of a ``derived`` attribute; compiled once, then remembered.
+    """Return the program of a selector, or of a ``derived`` attribute. Programs are cached.
 
     ``features`` are the gates, or the names of those that are on (``DRAConsumableCapacity``,
-    ``DRAListTypeAttributes``) in the version ``kubernetes``. ``stored`` is for expressions that an object has already;
-    those may use what a gate that was turned off since had allowed.
+    ``DRAListTypeAttributes``) in the version ``kubernetes``. ``stored`` is for expressions that a stored
+    object has already. They may use features of a gate that has been turned off since.
 
     Raises CompileError with upstream's text and kind.
     """
@@ -171,7 +171,7 @@ def compile_expression(
         lists, consumable = features.enabled(_LISTS), features.enabled(_CONSUMABLE)
     else:
         lists, consumable = _LISTS in features, _CONSUMABLE in features
-    # Since 1.37 what is stored is typed as if all gates were on.
+    # Since 1.37, stored expressions are typed as if all gates were on.
     typed = lists or (stored and kubernetes >= V1_37)
     mode = _Mode(kubernetes, typed, consumable or stored, lists or stored, derived)
     cached = _short if len(expression) <= _SHORT else _long
@@ -182,10 +182,10 @@ def compile_expression(
 
 
 class _Mode(NamedTuple):
-    """The settings that an expression is compiled with.
+    """The settings of a compilation.
 
-    ``lists``: attributes are typed as possible lists. ``multiple``: devices have ``allowMultipleAllocations``.
-    ``includes``: the member of that name can be called. ``derived``: the result is an attribute.
+    ``lists``: attributes may be lists. ``multiple``: devices have ``allowMultipleAllocations``. ``includes``:
+    the member function ``includes`` exists. ``derived``: the result is an attribute.
     """
 
     kubernetes: Version
@@ -196,7 +196,7 @@ class _Mode(NamedTuple):
 
     @property
     def functions(self) -> Functions:
-        """The functions that can be called."""
+        """Return the functions that can be called."""
         return functions(includes=self.kubernetes if self.includes else None)
 
     @property
@@ -213,7 +213,7 @@ def _compile_once(expression: str, mode: _Mode) -> Program | CompileError:
         return error
 
 
-# In characters. A program takes some sixty times its text: few of the long ones are kept.
+# In characters. A program needs about sixty times the memory of its text, so few long ones are cached.
 _SHORT = 1024
 LONG_KEPT = 64
 _short = functools.lru_cache(maxsize=4096)(_compile_once)
@@ -232,27 +232,27 @@ def _device_fields(lists: bool, multiple: bool) -> dict[str, Type]:
     return fields
 
 
-def _failed(expression: str, issues: list[Issue]) -> CompileError:
+def _compile_error(expression: str, issues: list[Issue]) -> CompileError:
     text = "compilation failed: " + render_issues(expression, issues)
     return CompileError(text, ErrorKind.INVALID, tuple(issues))
 
 
 def _check_output(output: Type, lists: bool) -> None:
-    """Raises CompileError unless a selector may give values of this type."""
+    """Raise CompileError unless a selector may return values of this type."""
     unknown = (t.ANY, t.DYN) if lists else (t.ANY,)
     if output.nullable or output not in (t.BOOL, *unknown):
-        raise CompileError(f"must evaluate to bool or the unknown type, not {output.declared}")
+        raise CompileError(f"must evaluate to bool or the unknown type, not {output.declared_name}")
 
 
 def _check_derived(output: Type, lists: bool) -> None:
-    """Raises CompileError unless a derived attribute may be of this type."""
+    """Raise CompileError unless a derived attribute may be of this type."""
     element = output.params[0] if lists and output.kind is Kind.LIST else output
     if not element.nullable and element in (t.BOOL, t.INT, t.STRING, t.ANY, t.DYN, t.SEMVER):
         return
     wanted = "a primitive scalar (string, integer, boolean, semver)"
     if lists:
         wanted += " or a list of these scalars"
-    raise CompileError(f"must evaluate to {wanted}, not {output.declared}")
+    raise CompileError(f"must evaluate to {wanted}, not {output.declared_name}")
 
 
 def _compile(expression: str, mode: _Mode) -> Program:
@@ -261,15 +261,15 @@ def _compile(expression: str, mode: _Mode) -> Program:
         tree, issues = check(parse(expression), known, _device_fields(mode.lists, mode.multiple))
         issues = issues or validate(tree)
     except ParseFailed as error:
-        raise _failed(expression, error.issues) from None
+        raise _compile_error(expression, error.issues) from None
     except RecursionError:
-        raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
+        raise _compile_error(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
-        raise _failed(expression, issues)
+        raise _compile_error(expression, issues)
     (_check_derived if mode.derived else _check_output)(tree.type, mode.lists)
     try:
         return Program(expression, tree, mode.reads_lists, known, estimate_cost(tree, known))
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
     except RecursionError:
-        raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
+        raise _compile_error(expression, [Issue(-1, _TOO_DEEP)]) from None

@@ -1,6 +1,6 @@
 """Ranges of sizes and costs (SizeEstimate and CostEstimate of cel-go's checker/cost.go).
 
-Unsigned 64-bit numbers that stick at the maximum.
+Unsigned 64-bit numbers that saturate at the maximum.
 """
 
 import math
@@ -15,7 +15,7 @@ ONE: Final[Range] = (1, 1)
 UNKNOWN: Final[Range] = (0, MAX)
 
 
-def fixed(value: int) -> Range:
+def exactly(value: int) -> Range:
     return value, value
 
 
@@ -40,5 +40,5 @@ def _scale(value: int, by: float) -> int:
 
 
 def factor(value: Range, by: float) -> Range:
-    """The range times a factor, rounded up."""
+    """Multiply the range by a factor, and round up."""
     return _scale(value[0], by), _scale(value[1], by)

@@ -1,4 +1,4 @@
-"""Which attributes of a device an expression can look at."""
+"""Find the attributes of a device that an expression may read."""
 
 from collections.abc import Iterable
 
@@ -21,11 +21,13 @@ _Path = tuple[str, ...]
 
 
 class _Unknown(Exception):
-    """The expression reads attributes that are known only when it runs."""
+    """The attributes that the expression reads are only known at evaluation."""
 
 
 def reads(expr: Expr) -> dict[str, frozenset[Read]] | None:
-    """The entries of ``attributes`` and of ``capacity`` that are read, None if that is known only when it runs."""
+    """Return the entries of ``attributes`` and of ``capacity`` that are read; None if they are only known at
+    evaluation.
+    """
     found: dict[str, set[Read]] = {"attributes": set(), "capacity": set()}
     try:
         _visit(expr, {}, found)
@@ -35,7 +37,7 @@ def reads(expr: Expr) -> dict[str, frozenset[Read]] | None:
 
 
 def _path(expr: Expr, bound: dict[str, _Path | None]) -> _Path | None:
-    """The constant selections from the device that the expression is."""
+    """Return the constant selections from the device that form the expression, or None."""
     match expr:
         case Ident(name=name):
             if name in bound:
@@ -98,9 +100,10 @@ def _record(path: _Path, found: dict[str, set[Read]]) -> None:
 
 
 def comparisons(expr: Expr) -> list[tuple[_Path, tuple[object, ...]]]:
-    """What of the device is compared with constants, as a path such as ``("attributes", "example.com", "model")``.
+    """Return the paths of a device that are compared with constants, such as ``("attributes", "example.com",
+    "model")``.
 
-    Each comes with the values that would do: of ``==``, or of ``in`` with a list.
+    Each path has the values of its comparison: that of ``==``, or those of the list of ``in``.
     """
     found: list[tuple[_Path, tuple[object, ...]]] = []
     for node in walk(expr):

@@ -1,6 +1,7 @@
 """Errors of macros and literals in the tree that a parser recovers from a text with syntax errors.
 
-Mirrors the visitor of cel-go's parser/parser.go, which visits the tree even where the parser recovered from errors.
+Mirrors the visitor of cel-go's parser/parser.go, which visits the tree even if the parser recovered from
+errors.
 """
 
 from collections.abc import Callable, Sequence
@@ -8,14 +9,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from dra_shared.cel.errors import NOWHERE, Issue
-from dra_shared.cel.literals import double, integer, text_bytes, unquote, unsigned
+from dra_shared.cel.literals import double, integer, parse_unsigned, text_bytes, unquote
 from dra_shared.cel.macros import MacroError, expand
 from dra_shared.cel.syntax import Call, Expr, Ident, ListLiteral, Literal, MapLiteral, Select, StructLiteral
 from dra_shared.cel.tokens import Token
 
 _VALUES: Final[dict[str, Callable[[str], Any]]] = {
     "NUM_INT": integer,
-    "NUM_UINT": unsigned,
+    "NUM_UINT": parse_unsigned,
     "NUM_FLOAT": double,
     "STRING": unquote,
     "BYTES": text_bytes,
@@ -24,7 +25,7 @@ _VALUES: Final[dict[str, Callable[[str], Any]]] = {
 
 @dataclass(slots=True)
 class Node:
-    """A rule of the grammar as far as the parser got with it; of ``kind`` "" if it came to no alternative."""
+    """A rule of the grammar that may be incomplete. ``kind`` is "" if the parser chose no alternative."""
 
     kind: str
     start: int
@@ -42,7 +43,7 @@ class Node:
 
 
 def findings(tree: Node | None, reserved: frozenset[str]) -> list[Issue]:
-    """The findings, in the order in which cel-go meets them."""
+    """Return the issues in the order in which cel-go finds them."""
     visitor = _Visitor(reserved)
     if tree is not None:
         visitor.visit(tree)
@@ -55,8 +56,8 @@ class _Visitor:
         self._reserved = reserved
 
     def visit(self, node: Node | None) -> Expr:
-        """The expression; a literal stands for one that is missing."""
-        handler = getattr(self, f"_{node.kind}", None) if node is not None and node.kind else None
+        """Return the expression. A literal replaces a missing one."""
+        handler = getattr(self, f"_visit_{node.kind}", None) if node is not None and node.kind else None
         if handler is None:
             return Literal(NOWHERE, None)
         found: Expr = handler(node)
@@ -72,32 +73,32 @@ class _Visitor:
     def _all(self, nodes: Sequence[Node]) -> list[Expr]:
         return [self.visit(node) for node in nodes]
 
-    def _wrapped(self, node: Node) -> Expr:
+    def _visit_wrapped(self, node: Node) -> Expr:
         return self._part(node)
 
-    def _conditional(self, node: Node) -> Expr:
+    def _visit_conditional(self, node: Node) -> Expr:
         mark = node.first("operator")
         if mark is None:
             return self._part(node)
         return Call(mark.start, "_?_:_", [self._part(node, index) for index in range(3)])
 
-    def _chain(self, node: Node) -> Expr:
+    def _visit_chain(self, node: Node) -> Expr:
         marks = node.marks.get("operator")
         if marks is None:
             return self._part(node)
-        # A chain of logic is balanced, any other one leans to the left.
+        # A chain of logical operators is balanced. All other chains are left-associative.
         root = marks[len(marks) // 2 if marks[0].kind in ("&&", "||") else -1]
         return Call(root.start, root.kind, self._all(node.parts))
 
-    def _unary(self, node: Node) -> Expr:
+    def _visit_unary(self, node: Node) -> Expr:
         return Literal(node.start, "<<error>>")
 
-    def _signed(self, node: Node) -> Expr:
+    def _visit_signed(self, node: Node) -> Expr:
         signs = node.marks.get("operator", [])
         operand = self._part(node)
         return Call(signs[0].start, signs[0].kind, [operand]) if len(signs) % 2 else operand
 
-    def _index(self, node: Node) -> Expr:
+    def _visit_index(self, node: Node) -> Expr:
         target = self._part(node)
         mark = node.first("operator")
         return (
@@ -106,7 +107,7 @@ class _Visitor:
             else Call(mark.start, "[", [target, self._part(node, 1)])
         )
 
-    def _select(self, node: Node) -> Expr:
+    def _visit_select(self, node: Node) -> Expr:
         operand = self._part(node)
         mark = node.first("operator")
         if mark is None or len(node.parts) < 2:
@@ -126,14 +127,14 @@ class _Visitor:
             return "" if token is None else token.text
         return None
 
-    def _call(self, node: Node) -> Expr:
+    def _visit_call(self, node: Node) -> Expr:
         operand = self._part(node)
         name, mark = node.first("name"), node.first("operator")
         if name is None or mark is None:
             return Literal(node.start, None)
-        return self._expanded(mark.start, name.text, operand, self._all(node.items))
+        return self._expand(mark.start, name.text, operand, self._all(node.items))
 
-    def _named(self, node: Node) -> Expr:
+    def _visit_named(self, node: Node) -> Expr:
         name = node.first("name")
         if name is None:
             return Literal(node.start, None)
@@ -143,9 +144,9 @@ class _Visitor:
         mark = node.first("operator")
         if mark is None:
             return Ident(name.start, text)
-        return self._expanded(mark.start, text, None, self._all(node.items))
+        return self._expand(mark.start, text, None, self._all(node.items))
 
-    def _expanded(self, pos: int, function: str, target: Expr | None, args: list[Expr]) -> Expr:
+    def _expand(self, pos: int, function: str, target: Expr | None, args: list[Expr]) -> Expr:
         try:
             expanded = expand(pos, function, target, args)
         except MacroError as error:
@@ -156,18 +157,18 @@ class _Visitor:
         mark = node.first("operator")
         return node.start if mark is None else mark.start
 
-    def _elements(self, node: Node) -> Expr:
+    def _visit_elements(self, node: Node) -> Expr:
         items = node.parts[0].parts if node.parts else []
         return ListLiteral(self._place(node), [self._part(item) for item in items])
 
-    def _entries(self, node: Node) -> Expr:
+    def _visit_entries(self, node: Node) -> Expr:
         pairs = node.parts[0] if node.parts else Node("pairs", node.start)
         for key, _, value in zip(pairs.parts, pairs.marks.get("operator", ()), pairs.items, strict=False):
             self._part(key)
             self.visit(value)
         return MapLiteral(self._place(node), [])
 
-    def _message(self, node: Node) -> Expr:
+    def _visit_message(self, node: Node) -> Expr:
         pairs = node.parts[0] if node.parts else Node("pairs", node.start)
         for key, _, value in zip(pairs.parts, pairs.marks.get("operator", ()), pairs.items, strict=False):
             name = key.parts[0] if key.parts else Node("", key.start)
@@ -175,7 +176,7 @@ class _Visitor:
                 self.visit(value)
         return StructLiteral(self._place(node), "", [])
 
-    def _literal(self, node: Node) -> Expr:
+    def _visit_literal(self, node: Node) -> Expr:
         token, sign = node.first("value"), node.first("sign")
         if token is None or token.kind not in _VALUES:
             return Literal(node.start, None)

@@ -1,4 +1,4 @@
-"""Recovery from syntax errors, as parsers that ANTLR generates do it (`DefaultErrorStrategy`).
+"""Recovery from syntax errors, as in parsers that ANTLR generates (`DefaultErrorStrategy`).
 
 They drop a token, insert a missing one, or skip to a token that can follow.
 """
@@ -13,7 +13,7 @@ from dra_shared.cel.errors import Issue
 from dra_shared.cel.recovered_tree import Node
 from dra_shared.cel.tokens import END, Token, scan
 
-# In the order of the token types, in which sets are written.
+# In the order of the token types. Sets of tokens are printed in this order.
 _ORDER: Final = (
     END, "==", "!=", "in", "<", "<=", ">=", ">", "&&", "||", "[", "]", "{", "}", "(", ")", ".", ",", "-", "!", "?",
     ":", "+", "*", "/", "%", "true", "false", "null", "NUM_FLOAT", "NUM_INT", "NUM_UINT", "STRING", "BYTES",
@@ -26,7 +26,7 @@ _MOST_REPORTS: Final = 100
 
 
 class Expecting(NamedTuple):
-    """What can come next within the rule, and whether the rule can end here."""
+    """The tokens that can come next within the rule, and whether the rule can end here."""
 
     kinds: frozenset[str]
     end: bool = False
@@ -47,7 +47,7 @@ class _GivenUp(Exception):
     pass
 
 
-def _shown(text: str) -> str:
+def _show(text: str) -> str:
     return "'" + text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r") + "'"
 
 
@@ -59,12 +59,12 @@ def _set_text(kinds: frozenset[str]) -> str:
     return names[0] if len(names) == 1 else f"{{{', '.join(names)}}}"
 
 
-# Rules that are one in cel-go's grammar, which counts how deep each is.
+# Rules that are one rule in cel-go's grammar, which counts the nesting of each.
 _KINDS: Final = {"relation2": "relation", "product": "calc", "unary_only": "calc"}
 
 
 class Recognizer:
-    """A parser that reports errors and goes on, as ANTLR's do; a grammar adds a method for each of its rules."""
+    """A parser that reports errors and continues, like ANTLR's. A grammar adds a method for each of its rules."""
 
     def __init__(self, text: str) -> None:
         self.issues: list[Issue] = []
@@ -75,11 +75,11 @@ class Recognizer:
         self._tokens = scanned.tokens
         self._gaps = scanned.gaps
         self._at = 0
-        # What can follow each rule that is under way, the innermost last.
+        # The tokens that can follow each active rule, the innermost last.
         self._frames: list[Expecting] = []
-        # How often each kind is inside of itself.
+        # How often each kind of rule is nested in itself.
         self._depths: Counter[str] = Counter()
-        # What has been made so far of each.
+        # The nodes of the active rules so far.
         self._nodes: list[Node] = []
         self._recovering = False
         self._state = ""
@@ -88,7 +88,7 @@ class Recognizer:
         self._recoveries = 0
 
     def _run(self) -> None:
-        """Report what is no token, and run the grammar's first rule."""
+        """Report the parts of the text that are not tokens, and run the grammar's first rule."""
         with contextlib.suppress(_GivenUp):
             for start, stop in self._gaps:
                 self._report(start, f"token recognition error at: '{self._text[start:stop]}'")
@@ -119,7 +119,7 @@ class Recognizer:
         if self._next != END:
             self._at += 1
 
-    def _expected(self, here: Expecting, *, follow: bool = True) -> frozenset[str]:
+    def _expect(self, here: Expecting, *, follow: bool = True) -> frozenset[str]:
         kinds, end = here
         for frame in reversed(self._frames if follow else ()):
             if not end:
@@ -135,33 +135,33 @@ class Recognizer:
             self._recovering = True
             self._report(position, message)
 
-    def _matched(self) -> None:
+    def _end_recovery(self) -> None:
         self._recovering = False
         self._last_states = set()
         self._last_at = -1
 
-    def _unwanted(self, here: Expecting) -> None:
+    def _report_unwanted(self, here: Expecting) -> None:
         token = self._token
         self._error(
-            token.start, f"extraneous input {_shown(token.text)} expecting {_set_text(self._expected(here))}"
+            token.start, f"extraneous input {_show(token.text)} expecting {_set_text(self._expect(here))}"
         )
 
     def _delete(self, here: Expecting) -> bool:
-        """Drops a token if the one behind it fits."""
-        if self._ahead(1) not in self._expected(here):
+        """Drop a token if the next one fits. Return whether it was dropped."""
+        if self._ahead(1) not in self._expect(here):
             return False
-        self._unwanted(here)
+        self._report_unwanted(here)
         self._consume()
-        self._matched()
+        self._end_recovery()
         return True
 
     def _mismatch(self, here: Expecting) -> Recognition:
         token = self._token
-        expected = _set_text(self._expected(here))
-        return Recognition(f"mismatched input {_shown(token.text)} expecting {expected}", token)
+        expected = _set_text(self._expect(here))
+        return Recognition(f"mismatched input {_show(token.text)} expecting {expected}", token)
 
     def _no_alternative(self, count: int = 0) -> Recognition:
-        """None of the alternatives goes on with the token that far ahead."""
+        """Return the error that no alternative continues with the token ``count`` positions ahead."""
         first = self._token
         last = self._tokens[min(self._at + count, len(self._tokens) - 1)]
         if first.kind == END:
@@ -173,7 +173,7 @@ class Recognizer:
                 if first.start <= start <= end:
                     shown += self._text[at:start]
                     at = stop
-        return Recognition(f"no viable alternative at input {_shown(shown)}", last)
+        return Recognition(f"no viable alternative at input {_show(shown)}", last)
 
     def _attempt(self) -> None:
         if self._recoveries == _MOST_RECOVERIES:
@@ -183,19 +183,19 @@ class Recognizer:
         self._recoveries += 1
 
     def _match(self, state: str, kind: str, after: Expecting) -> Token:
-        """Takes one token; ``after`` is what can come then."""
+        """Consume one token. ``after`` are the tokens that can follow it."""
         self._state = state
         here = one(kind)
         if self._next == kind:
-            self._matched()
+            self._end_recovery()
             return self._take()
         self._attempt()
         if self._delete(here):
             return self._take()
-        if self._next in self._expected(after):
+        if self._next in self._expect(after):
             token = self._token
             missing = _set_text(here.kinds)
-            self._error(token.start, f"missing {missing} at {_shown(token.text)}")
+            self._error(token.start, f"missing {missing} at {_show(token.text)}")
             return Token(kind, f"<missing {missing}>", token.start)
         raise self._mismatch(here)
 
@@ -205,13 +205,13 @@ class Recognizer:
         return token
 
     def _sync(self, state: str, here: Expecting, *, back: bool = False) -> None:
-        """Before a choice, or (``back``) behind a turn of a loop."""
+        """Recover before a choice, or (``back``) after an iteration of a loop."""
         self._state = state
         if self._recovering or here.end or self._next in here.kinds:
             return
         if back:
-            self._unwanted(here)
-            self._skip_to(self._expected(here) | self._recovery_set())
+            self._report_unwanted(here)
+            self._skip_to(self._expect(here) | self._recovery_set())
         elif not self._delete(here):
             raise self._mismatch(here)
 
@@ -220,7 +220,7 @@ class Recognizer:
             self._consume()
 
     def _rule(self, name: str, follow: Expecting) -> Node:
-        """Runs a rule, after which ``follow`` can come in the rule that asked for it."""
+        """Run a rule. ``follow`` are the tokens that can follow it in the calling rule."""
         self._frames.append(follow)
         self._nodes.append(Node("", self._token.start))
         outer = self._state
@@ -240,7 +240,7 @@ class Recognizer:
         return self._nodes.pop()
 
     def _become(self, kind: str, *parts: Node) -> Node:
-        """The rule under way turns out to be an alternative of it, or the left part of a greater one."""
+        """Turn the current rule into one of its alternatives, or into the left part of a larger one."""
         node = self._nodes[-1] = Node(kind, self._nodes[-1].start, list(parts))
         return node
 

@@ -1,4 +1,4 @@
-"""CEL over typed variables of one's own: the validation rules of custom resources (``x-kubernetes-validations``).
+"""CEL over declared variables, for the validation rules of custom resources (``x-kubernetes-validations``).
 
 >>> rule = compile_rule("self.size < 10", {"self": t.Type(t.Kind.STRUCT, "o")}, {"o": {"size": t.INT}})
 >>> rule.evaluate([{"size": 3}], 1000)
@@ -37,7 +37,7 @@ _TOO_DEEP = "max recursion depth exceeded"
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What one evaluation gave: a value or an error's text, and its cost."""
+    """The result of one evaluation: a value or the text of an error, and its cost."""
 
     value: Any
     error: str | None
@@ -45,7 +45,7 @@ class Result:
 
 
 class Rule:
-    """A compiled expression over variables, whose values it takes in the order in which they were declared."""
+    """A compiled expression over variables. It takes their values in the order of their declaration."""
 
     def __init__(self, tree: Expr, names: Sequence[str], known: Functions) -> None:
         self.output_type = tree.type
@@ -58,7 +58,7 @@ class Rule:
         self._rest = [None] * (code[1] - LOCALS - len(names))
 
     def run(self, values: Sequence[Any], limit: int) -> Result:
-        """Evaluates; to cost more than `limit` is an error."""
+        """Evaluate the rule. A cost above `limit` is an error."""
         frame = [None, 0, limit, *values, *self._rest]
         try:
             return Result(self._run(frame), None, frame[1])
@@ -72,10 +72,10 @@ class Rule:
             return Result(None, _TOO_DEEP, frame[1])
 
     def evaluate(self, values: Sequence[Any], limit: int) -> tuple[Any, int]:
-        """The result and what it cost.
+        """Return the result and its cost.
 
         Raises:
-            EvaluationError: with cel-go's message, also where it would cost more than `limit`.
+            EvaluationError: with cel-go's message, also if the cost would exceed `limit`.
         """
         result = self.run(values, limit)
         if result.error is not None:
@@ -89,7 +89,7 @@ def compile_rule(
     structs: dict[str, dict[str, Type]],
     wanted: Type = t.BOOL,
 ) -> Rule:
-    """The rule; `structs` has the members of each struct type by its name.
+    """Compile a rule. `structs` has the members of each struct type by its name.
 
     Raises:
         CompileError: with upstream's text.
@@ -107,16 +107,16 @@ def compile_over(
     *,
     patches: bool = False,
 ) -> Rule:
-    """An expression of any type; `patches`: it may make the objects and patches of mutating policies.
+    """Compile an expression of any type. `patches`: it may create the objects and patches of mutating policies.
 
     Raises:
         CompileError: with upstream's text.
     """
     with room():
-        return _compiled(expression, variables, structs, functions(patches=patches))
+        return _compile(expression, variables, structs, functions(patches=patches))
 
 
-def _compiled(
+def _compile(
     expression: str,
     variables: Mapping[str, Type],
     structs: Mapping[str, Mapping[str, Type]],
@@ -126,17 +126,17 @@ def _compiled(
         tree, issues = check(parse(expression), known, {}, dict(variables), structs)
         issues = issues or validate(tree)
     except ParseFailed as error:
-        raise _failed(expression, error.issues) from None
+        raise _compile_error(expression, error.issues) from None
     except RecursionError:
-        raise _failed(expression, [Issue(-1, _TOO_DEEP)]) from None
+        raise _compile_error(expression, [Issue(-1, _TOO_DEEP)]) from None
     if issues:
-        raise _failed(expression, issues)
+        raise _compile_error(expression, issues)
     try:
         return Rule(tree, list(variables), known)
     except (EvaluationError, Panic, RegexError) as error:
         raise CompileError(f"program instantiation failed: {error}", ErrorKind.INTERNAL) from None
 
 
-def _failed(expression: str, issues: list[Issue]) -> CompileError:
+def _compile_error(expression: str, issues: list[Issue]) -> CompileError:
     text = "compilation failed: " + render_issues(expression, issues)
     return CompileError(text, ErrorKind.INVALID, tuple(issues))

@@ -1,7 +1,7 @@
-"""The tree of an expression, as the parser builds and the checker annotates it.
+"""The tree of an expression. The parser builds it and the checker annotates it.
 
-``pos`` is the offset that cel-go reports errors at (an operator's own token for calls and selections). The checker sets
-``type`` and, on calls, the overloads that match.
+``pos`` is the offset at which cel-go reports errors (the operator's token for calls and selections). The
+checker sets ``type`` and, on calls, the matching overloads.
 """
 
 from dataclasses import dataclass, field
@@ -81,7 +81,7 @@ class Comprehension(Expr):
 
 
 def copy(expr: Expr) -> Expr:
-    """A copy with the same positions; macros that use an operand twice need it."""
+    """Return a copy with the same positions, for macros that use an operand twice."""
     match expr:
         case Literal():
             return Literal(expr.pos, expr.value)
@@ -119,7 +119,7 @@ def copy(expr: Expr) -> Expr:
 
 
 def children(expr: Expr) -> list[Expr]:
-    """The direct sub-expressions, in the order in which cel-go visits them."""
+    """Return the direct sub-expressions, in the order in which cel-go visits them."""
     match expr:
         case Select():
             return [expr.operand]
@@ -137,7 +137,7 @@ def children(expr: Expr) -> list[Expr]:
 
 
 def walk(expr: Expr) -> "list[Expr]":
-    """The expression and everything below it, top down."""
+    """Return the expression and everything below it, top down."""
     found: list[Expr] = []
     pending = [expr]
     while pending:

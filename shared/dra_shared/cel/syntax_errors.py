@@ -1,7 +1,7 @@
-"""The syntax errors of a text that does not parse, as cel-go's parser reports them.
+"""The syntax errors of a text, as cel-go's parser reports them.
 
-Mirrors cel-go's parser/gen/CEL.g4; ``recovery`` has ANTLR's error recovery. The parser calls this only for texts that
-it has rejected. ``recovered_tree`` then looks for further errors in the tree that the recovery leaves.
+Mirrors cel-go's parser/gen/CEL.g4; ``recovery`` has ANTLR's error recovery. The parser calls this only for
+texts that it has rejected. ``recovered_tree`` then looks for further errors in the recovered tree.
 """
 
 from typing import Final
@@ -24,7 +24,7 @@ _MEMBERS: Final = frozenset(".[")
 
 
 def diagnose(text: str, reserved: frozenset[str]) -> list[Issue]:
-    """The findings, in the order in which they are met; none if the text is well-formed after all."""
+    """Return the issues in the order in which they are found. There are none if the text is well-formed."""
     found = _Diagnosis(text)
     return found.issues + findings(found.tree, reserved) if found.issues else []
 
@@ -73,7 +73,7 @@ class _Diagnosis(Recognizer):
         node = self._become("chain")
         node.parts.append(self._rule("calc", loop))
         while self._next in _RELATIONS:
-            self._matched()
+            self._end_recovery()
             self._state = "relationoperator"
             node.mark("operator", self._take())
             node.parts.append(self._rule("relation2", loop))
@@ -93,7 +93,7 @@ class _Diagnosis(Recognizer):
         node.parts.append(self._rule("unary", loop))
         while self._next in operators:
             tight = self._next in _PRODUCTS
-            self._matched()
+            self._end_recovery()
             node.mark("operator", self._take())
             node.parts.append(self._rule("unary_only" if tight else "product", loop))
 
@@ -199,14 +199,14 @@ class _Diagnosis(Recognizer):
                 node.mark("operator", self._match("map1", "{", Expecting(_OPT_EXPR | {",", "}"})))
                 self._entries(node, "map", "map_items", _OPT_EXPR, "}")
             case "." | "IDENTIFIER":
-                self._named()
+                self._parse_name()
             case _ if self._next in _PRIMARY:
                 node = self._become("wrapped")
                 node.parts.append(self._rule("literal", end))
             case _:
                 raise self._no_alternative()
 
-    def _named(self) -> None:
+    def _parse_name(self) -> None:
         dot = self._next == "."
         if dot and self._ahead(1) != "IDENTIFIER":
             self._state = "primary"

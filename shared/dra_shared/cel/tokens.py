@@ -1,4 +1,4 @@
-"""The tokens of a text, as cel-go's lexer (made by ANTLR) cuts them; for reporting errors."""
+"""Split a text into tokens as cel-go's ANTLR lexer does, for error messages."""
 
 import re
 from typing import Final, NamedTuple
@@ -29,7 +29,7 @@ _WORDS: Final = frozenset(("in", "true", "false", "null"))
 
 
 class Token(NamedTuple):
-    """A token: its type (or, for what is written in one way only, its text), its text and where it is."""
+    """A token: its type (or its text, if the token has only one spelling), its text and its position."""
 
     kind: str
     text: str
@@ -37,14 +37,14 @@ class Token(NamedTuple):
 
 
 class Scan(NamedTuple):
-    """Tokens, the last of which is the end, and from where to where there is what begins none."""
+    """The tokens, the last of which marks the end, and the ranges of the text that begin no token."""
 
     tokens: list[Token]
     gaps: list[tuple[int, int]]
 
 
 def scan(text: str) -> Scan:
-    """Cuts the text; of all tokens that can begin somewhere, the longest counts."""
+    """Split the text into tokens. Of all tokens that can begin at a position, the longest is chosen."""
     found = Scan([], [])
     at = 0
     while at < len(text):
@@ -70,7 +70,7 @@ def scan(text: str) -> Scan:
 
 
 def _gap_end(text: str, at: int) -> int:
-    """The character that shows that no token begins at ``at``; the end of the text if it takes all of it."""
+    """Return the index of the character that shows that no token begins at ``at``, or the end of the text."""
     quote, end = text[at], at
     if quote in "\"'":
         end += 1
@@ -91,7 +91,7 @@ def _gap_end(text: str, at: int) -> int:
 
 
 def _escape_end(text: str, at: int) -> int:
-    """Where a sequence behind a backslash stops being one."""
+    """Return the index at which an escape sequence ends."""
     kind = text[at + 1 : at + 2]
     digits = {"x": 2, "X": 2, "u": 4, "U": 8}.get(kind)
     if digits is not None:

@@ -1,4 +1,4 @@
-"""CEL's types, and the unification that the checker decides assignability with (cel-go's checker/types.go)."""
+"""CEL's types, and the unification that decides whether a type is assignable (cel-go's checker/types.go)."""
 
 import enum
 from typing import Final
@@ -35,7 +35,7 @@ _SHOWN: Final = {
 
 
 class Type:
-    """An immutable type; equal when kind, name and parameters are."""
+    """An immutable type. Types are equal if kind, name and parameters are."""
 
     __slots__ = ("_key", "_text", "kind", "name", "nullable", "params")
 
@@ -53,7 +53,7 @@ class Type:
             self._text = f"{name}({', '.join(param._text for param in params)})"
         else:
             self._text = name
-        # A wrapper's type is equal to what it wraps.
+        # A wrapper type equals the type that it wraps.
         self._key = f"{name}({', '.join(param._key for param in params)})" if params else self._text
         if nullable:
             self._text = f"wrapper({self._text})"
@@ -70,14 +70,14 @@ class Type:
         return self._text
 
     def __str__(self) -> str:
-        """The text in the checker's messages."""
+        """Return the text in the checker's messages."""
         return self._text
 
     @property
-    def declared(self) -> str:
+    def declared_name(self) -> str:
         """The name as the output type of a program (``google.protobuf.Any``, ``null_type``)."""
         if self.params:
-            return f"{self.name}({', '.join(param.declared for param in self.params)})"
+            return f"{self.name}({', '.join(param.declared_name for param in self.params)})"
         return self._text if self.nullable else self.name
 
     @property
@@ -162,7 +162,7 @@ _CONTAINER: Final = frozenset((Kind.OPAQUE, Kind.LIST, Kind.MAP))
 
 
 def assignable(mapping: Mapping, pairs: list[tuple[Type, Type]]) -> Mapping | None:
-    """The mapping extended so that each first type can take the place of the second, or None."""
+    """Extend the mapping so that each first type is assignable to the second. Return None if that is impossible."""
     extended = dict(mapping)
     for first, second in pairs:
         if not _assignable(extended, first, second):
@@ -200,7 +200,7 @@ def _assignable(mapping: Mapping, first: Type, second: Type) -> bool:
 
 
 def _substitutes(mapping: Mapping, first: Type, second: Type) -> tuple[bool, bool]:
-    """Whether ``second`` (a parameter) can stand for ``first``, and whether it is bound already."""
+    """Return whether ``second`` (a parameter) can be substituted for ``first``, and whether it is bound already."""
     if first == second:
         return True, True
     bound = mapping.get(str(second))
@@ -220,7 +220,7 @@ def _substitutes(mapping: Mapping, first: Type, second: Type) -> tuple[bool, boo
 
 
 def _absent(mapping: Mapping, wanted: Type, within: Type) -> bool:
-    """The occurs check."""
+    """True if a type does not occur in another one (the occurs check)."""
     if wanted == within:
         return False
     if within.kind is Kind.PARAM:
@@ -232,7 +232,7 @@ def _absent(mapping: Mapping, wanted: Type, within: Type) -> bool:
 
 
 def most_general(first: Type, second: Type) -> Type:
-    """The more general of two types that unify."""
+    """Return the more general of two types that unify."""
     return first if _less_specific(first, second) else second
 
 
@@ -253,7 +253,7 @@ def _less_specific(first: Type, second: Type) -> bool:
 
 
 def substitute(mapping: Mapping, type_: Type, *, to_dyn: bool) -> Type:
-    """``type_`` with every bound parameter replaced; unbound ones become dyn with ``to_dyn``."""
+    """Replace every bound parameter of ``type_``. Unbound ones become dyn with ``to_dyn``."""
     bound = mapping.get(str(type_))
     if bound is not None:
         return substitute(mapping, bound, to_dyn=to_dyn)

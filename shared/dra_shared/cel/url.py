@@ -1,4 +1,4 @@
-"""URLs as Go's net/url reads them, for the ``url`` functions. Works on bytes, as Go does."""
+"""URLs as parsed by Go's net/url, for the ``url`` functions. Works on bytes, as Go does."""
 
 import enum
 import re
@@ -18,7 +18,7 @@ _ENCODED_PATH: Final = frozenset(b"!$&'()*+,;=:@[]%")
 
 
 class _Part(enum.Enum):
-    """The parts of a URL that differ in what stands for itself."""
+    """The parts of a URL, which differ in the bytes that need no escape."""
 
     PATH = enum.auto()
     HOST = enum.auto()
@@ -28,7 +28,7 @@ class _Part(enum.Enum):
     FRAGMENT = enum.auto()
 
     def keeps(self, byte: int) -> bool:
-        """Whether the byte is written as it is."""
+        """True if the byte is written without an escape."""
         return byte in _KEPT[self]
 
 
@@ -44,10 +44,10 @@ _KEPT: Final = {
 
 
 class UrlError(ValueError):
-    """The text is no URL; the message is Go's."""
+    """The text is not a valid URL. The message is Go's."""
 
 
-def _quoted(data: bytes) -> str:
+def _quote(data: bytes) -> str:
     return go_quote(data.decode(errors="replace"))
 
 
@@ -59,18 +59,18 @@ def _unescape(data: bytes, part: _Part) -> bytes:
         byte = data[at]
         if byte != 0x25:
             if strict and byte < 0x80 and not part.keeps(byte):
-                raise UrlError(f"invalid character {_quoted(data[at : at + 1])} in host name")
+                raise UrlError(f"invalid character {_quote(data[at : at + 1])} in host name")
             out.append(0x20 if byte == 0x2B and part is _Part.QUERY else byte)
             at += 1
             continue
         escape = data[at : at + 3]
         if len(escape) < 3 or not _HEX.issuperset(escape[1:]):
-            raise UrlError(f"invalid URL escape {_quoted(escape)}")
+            raise UrlError(f"invalid URL escape {_quote(escape)}")
         value = int(escape[1:], 16)
         if escape != b"%25":
             refused = value < 0x80 if part is _Part.HOST else value != 0x20 and not _Part.HOST.keeps(value)
             if strict and refused:
-                raise UrlError(f"invalid URL escape {_quoted(escape)}")
+                raise UrlError(f"invalid URL escape {_quote(escape)}")
         out.append(value)
         at += 3
     return bytes(out)
@@ -84,10 +84,10 @@ def _escape(data: bytes, part: _Part) -> bytes:
 class _Parsed:
     scheme: bytes = b""
     opaque: bytes = b""
-    # As written back, and whether there is one at all.
+    # As printed; None if the URL has none.
     user: bytes | None = None
     host: bytes = b""
-    # Escaped.
+    # In escaped form.
     path: bytes = b""
     query: bytes = b""
     force_query: bool = False
@@ -95,7 +95,7 @@ class _Parsed:
     fragment: bytes = b""
 
     def text(self) -> bytes:
-        """The URL put together again."""
+        """Return the URL as text."""
         out = self.scheme + b":" if self.scheme else b""
         if self.opaque:
             out += self.opaque
@@ -121,7 +121,10 @@ class _Parsed:
 
 
 def _parse(data: bytes, *, request: bool) -> _Parsed:
-    """The parts; a ``request`` has to be absolute, or an absolute path, and no fragment is taken off."""
+    """Split a URL into its parts.
+
+    A ``request`` must be absolute or an absolute path; its fragment is not split off.
+    """
     if any(byte < 0x20 or byte == 0x7F for byte in data):
         raise UrlError("net/url: invalid control character in URL")
     if not data and request:
@@ -181,7 +184,7 @@ def _host(scheme: bytes, host: bytes) -> bytes:
     if bracket > 0:
         raise UrlError("invalid IP-literal")
     if bracket == 0:
-        return _bracketed(host)
+        return _parse_bracketed(host)
     colon = host.find(b":")
     if colon >= 0:
         if scheme not in (b"http", b"https"):
@@ -192,11 +195,11 @@ def _host(scheme: bytes, host: bytes) -> bytes:
 
 def _check_port(port: bytes) -> None:
     if not _PORT.fullmatch(port):
-        raise UrlError(f"invalid port {_quoted(port)} after host")
+        raise UrlError(f"invalid port {_quote(port)} after host")
 
 
-def _bracketed(host: bytes) -> bytes:
-    """An IPv6 address, perhaps with an escaped zone, and perhaps a port."""
+def _parse_bracketed(host: bytes) -> bytes:
+    """Parse an IPv6 address with an optional escaped zone and an optional port."""
     inner, closing, port = host[1:].rpartition(b"]")
     if not closing:
         raise UrlError("missing ']' in host")
@@ -216,7 +219,7 @@ def _bracketed(host: bytes) -> bytes:
 
 
 class Url:
-    """A parsed URL. Equal where the texts that they give are."""
+    """A parsed URL. URLs are equal if their texts are."""
 
     __slots__ = ("_parsed", "text")
 
@@ -226,19 +229,19 @@ class Url:
 
     @classmethod
     def parse(cls, text: str) -> "Url":
-        """An absolute URL or an absolute path (Go's ParseRequestURI, then Parse). Raises UrlError."""
+        """Parse an absolute URL or an absolute path (Go's ParseRequestURI, then Parse). Raises UrlError."""
         cls.check(text)
         data = text.encode(errors="surrogatepass")
         before, _, fragment = data.partition(b"#")
         try:
             parsed = _parse(before, request=False)
         except UrlError as error:
-            raise UrlError(f"parse {_quoted(before)}: {error}") from None
+            raise UrlError(f"parse {_quote(before)}: {error}") from None
         if fragment:
             try:
                 plain = _unescape(fragment, _Part.FRAGMENT)
             except UrlError as error:
-                raise UrlError(f"parse {_quoted(data)}: {error}") from None
+                raise UrlError(f"parse {_quote(data)}: {error}") from None
             kept = all(byte in _ENCODED_PATH or _Part.FRAGMENT.keeps(byte) for byte in fragment)
             escaped = fragment if kept else _escape(plain, _Part.FRAGMENT)
             parsed = replace(parsed, fragment=escaped)
@@ -246,12 +249,12 @@ class Url:
 
     @staticmethod
     def check(text: str) -> None:
-        """Raises UrlError where the text is no absolute URL or absolute path."""
+        """Raise UrlError unless the text is an absolute URL or an absolute path."""
         data = text.encode(errors="surrogatepass")
         try:
             _parse(data, request=True)
         except UrlError as error:
-            raise UrlError(f"parse {_quoted(data)}: {error}") from None
+            raise UrlError(f"parse {_quote(data)}: {error}") from None
 
     @property
     def scheme(self) -> str:
@@ -263,7 +266,7 @@ class Url:
 
     @property
     def path(self) -> str:
-        """Escaped."""
+        """The escaped path."""
         return self._parsed.path.decode(errors="replace")
 
     def _split_host(self) -> tuple[str, str]:
@@ -284,7 +287,7 @@ class Url:
         return self._split_host()[1]
 
     def query_values(self) -> dict[str, list[str]]:
-        """Values by name; what is malformed is left out."""
+        """Return the query's values by name, without the malformed ones."""
         values: dict[str, list[str]] = {}
         for pair in self._parsed.query.split(b"&"):
             if not pair or b";" in pair:

@@ -1,4 +1,4 @@
-"""Checks literals after the types: durations, timestamps, patterns, formats, mixed aggregates.
+"""Check literals after the type check: durations, timestamps, patterns, formats, mixed aggregates.
 
 Mirrors cel-go's cel/validator.go and ext/formatting.go.
 """
@@ -15,7 +15,7 @@ from dra_shared.cel.types import Kind, Type
 
 
 def validate(expr: Expr) -> list[Issue]:
-    """The findings of cel-go's literal validators for a checked tree."""
+    """Return the issues that cel-go's literal validators find in a checked tree."""
     nodes = _bottom_up(expr)
     calls = [node for node in nodes if isinstance(node, Call)]
     issues: list[Issue] = []
@@ -24,12 +24,12 @@ def validate(expr: Expr) -> list[Issue]:
     exempt = {id(node) for call in calls if call.function == "format" for node in walk(call)}
     for node in nodes:
         if isinstance(node, ListLiteral) and id(node) not in exempt:
-            issues += _mixed([(element, element.type) for element in node.elements], node.optional)[:1]
+            issues += _find_mixed([(element, element.type) for element in node.elements], node.optional)[:1]
     for node in nodes:
         if isinstance(node, MapLiteral) and id(node) not in exempt:
             optional = frozenset(index for index, entry in enumerate(node.entries) if entry.optional)
-            issues += _mixed([(entry.key, entry.key.type) for entry in node.entries], frozenset())
-            issues += _mixed([(entry.value, entry.value.type) for entry in node.entries], optional)
+            issues += _find_mixed([(entry.key, entry.key.type) for entry in node.entries], frozenset())
+            issues += _find_mixed([(entry.value, entry.value.type) for entry in node.entries], optional)
     for call in calls:
         issues += _format(call)
     return issues
@@ -72,7 +72,7 @@ _VALID: Final[dict[tuple[str, type], Callable[[Any], Any]]] = {
 }
 
 
-def _mixed(elements: list[tuple[Expr, Type]], optional: frozenset[int]) -> list[Issue]:
+def _find_mixed(elements: list[tuple[Expr, Type]], optional: frozenset[int]) -> list[Issue]:
     first: Type | None = None
     issues: list[Issue] = []
     for index, (element, type_) in enumerate(elements):
@@ -94,7 +94,7 @@ def _format(call: Call) -> list[Issue]:
     elements = args[0].elements
 
     def show(index: int, clause: str, precision: int | None) -> str:
-        bad = _refused(elements[index], clause.lower())
+        bad = _find_refused(elements[index], clause.lower())
         if bad is not None:
             raise refuse(clause, bad.type.name, bad.pos)
         return ""
@@ -113,8 +113,8 @@ def _format(call: Call) -> list[Issue]:
     return []
 
 
-def _refused(element: Expr, clause: str) -> Expr | None:
-    """The expression that the clause can't show."""
+def _find_refused(element: Expr, clause: str) -> Expr | None:
+    """Return the expression that the clause cannot format, or None."""
     if element.type.kind is not Kind.DYN and element.type.name not in ALLOWED[clause]:
         return element
     if clause != "s":
@@ -124,4 +124,4 @@ def _refused(element: Expr, clause: str) -> Expr | None:
         parts = element.elements
     elif isinstance(element, MapLiteral):
         parts = [part for entry in element.entries for part in (entry.key, entry.value)]
-    return next((bad for part in parts if (bad := _refused(part, clause)) is not None), None)
+    return next((bad for part in parts if (bad := _find_refused(part, clause)) is not None), None)

@@ -1,7 +1,7 @@
-"""Values while an expression runs, and their types; ``equality`` compares them, ``access`` reads their members.
+"""Values of expressions, and their types. ``equality`` compares them, ``access`` reads their members.
 
-Plain Python values stand for CEL's where they can: bool, int (64-bit), float, str, bytes, None, list, dict. The
-rest are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
+Python's own types represent CEL's if possible: bool, int (64-bit), float, str, bytes, None, list, dict. Other
+values are the classes here, ``dra_shared.quantity`` and ``dra_shared.semver``.
 """
 
 import decimal
@@ -32,24 +32,24 @@ class Duration(int):
 
 
 class Timestamp(int):
-    """A time in nanoseconds since 1970 UTC, which is shown as so many seconds east of there."""
+    """A time in nanoseconds since 1970 UTC, printed with an offset of some seconds east of UTC."""
 
     offset: int = 0
 
-    def shown_at(self, offset: int) -> "Timestamp":
-        """The same time, shown elsewhere."""
+    def at_offset(self, offset: int) -> "Timestamp":
+        """Set the offset that the time is printed with, and return it."""
         self.offset = offset
         return self
 
 
 class TypeValue(str):
-    """The name of a type, as ``type(x)`` gives it."""
+    """The name of a type, as ``type(x)`` returns it."""
 
     __slots__ = ()
 
 
 class DerivedQuantity(Quantity):
-    """A sum or difference: upstream hands those out as pointers, which nothing equals from the left."""
+    """A sum or difference. Upstream returns it as a pointer, so no left operand equals it."""
 
     __slots__ = ()
 
@@ -66,14 +66,14 @@ class NamedFormat:
 
 
 def no_operator(left: Any, operator: str) -> EvaluationError:
-    """The error of an operand whose type does not have the operator."""
+    """Return the error for an operand whose type does not support the operator."""
     return EvaluationError(
         NO_OVERLOAD if type(left) in (Duration, str, Timestamp) else f"{NO_OVERLOAD}: {operator}"
     )
 
 
 class OptionalValue:
-    """A value that may be missing, or an error that is raised when it is read."""
+    """A value that may be missing, or an error that is raised on read."""
 
     __slots__ = ("held", "present")
 
@@ -97,7 +97,7 @@ NONE: Final = OptionalValue(None, present=False)
 
 
 class StructValue:
-    """An object that an expression made: `Object.spec{replicas: 3}`."""
+    """An object that an expression constructed: `Object.spec{replicas: 3}`."""
 
     __slots__ = ("fields", "name")
 
@@ -107,7 +107,7 @@ class StructValue:
 
 
 class LazyMap:
-    """Named values, each computed when it is first asked for; an error is kept as well."""
+    """Named values that are computed on first use. Errors are cached too."""
 
     __slots__ = ("_compute", "_known")
 
@@ -116,7 +116,7 @@ class LazyMap:
         self._known: dict[str, Any] = {}
 
     def find(self, key: Any) -> tuple[Any, bool]:
-        """The value, and whether there is one. Raises EvaluationError where computing it fails."""
+        """Return the value, and whether the name exists. Raises EvaluationError if computing it fails."""
         if key not in self._compute:
             return None, False
         if key not in self._known:
@@ -214,7 +214,7 @@ LISTS: Final = frozenset((list, tuple))
 
 
 def innermost(optional: OptionalValue) -> Any:
-    """What optionals in an optional hold, null for nothing."""
+    """Return the value inside nested optionals, or None if there is none."""
     value: Any = optional
     while type(value) is OptionalValue:
         value = value.value if value.present else None
@@ -222,9 +222,9 @@ def innermost(optional: OptionalValue) -> Any:
 
 
 def reread(optional: OptionalValue) -> OptionalValue:
-    """What a variable or a branch gives that holds ``optional``.
+    """Return the optional that a variable or a branch gives for ``optional``.
 
-    cel-go unwraps the value down to Go's own and makes a value of that again, which it can of plain ones only.
+    cel-go unwraps the value to a Go value and converts it back, which is only possible for plain values.
     """
     try:
         value = innermost(optional)
@@ -236,8 +236,8 @@ def reread(optional: OptionalValue) -> OptionalValue:
     return OptionalValue(_unreadable(value) if kind in _WRAPPED else value)
 
 
-def opened(optional: OptionalValue) -> Any:
-    """What is selected from where ``optional`` is."""
+def unwrap(optional: OptionalValue) -> Any:
+    """Return the value that selections from ``optional`` read."""
     value = innermost(optional)
     if type(value) in _WRAPPED:
         raise _unreadable(value)
@@ -249,17 +249,17 @@ def _unreadable(value: Any) -> EvaluationError:
 
 
 def type_name(value: Any) -> str:
-    """The name of the value's CEL type."""
+    """Return the name of the value's CEL type."""
     return str(value.name) if type(value) is StructValue else _TYPE_NAMES[type(value)]
 
 
 def go_type(value: Any) -> str:
-    """How Go prints the value's type in cel-go's messages."""
+    """Return the value's Go type in the form of cel-go's messages."""
     return _GO_NAMES[type(value)]
 
 
 def type_text(value: Any) -> str:
-    """The type with its parameters, as Go prints it."""
+    """Return the type with its parameters, as Go prints it."""
     name = type_name(value)
     count = {"list": 1, "map": 2}.get(name, 0)
     return f"{name}({', '.join(['dyn'] * count)})" if count else name
@@ -274,7 +274,7 @@ def is_map(value: Any) -> bool:
 
 
 def size(value: Any) -> int | None:
-    """CEL's size(), None for what has none."""
+    """Evaluate CEL's size(). Return None if the value has no size."""
     kind = type(value)
     if kind is str or kind is bytes or kind in LISTS or kind is dict or kind is DomainMap:
         return len(value)
@@ -286,7 +286,7 @@ def size(value: Any) -> int | None:
 
 
 def cost_size(value: Any) -> int:
-    """The size that costs are computed from."""
+    """Return the size that costs are computed from."""
     known = size(value)
     if known is not None:
         return known
@@ -296,7 +296,7 @@ def cost_size(value: Any) -> int:
 
 
 def to_text(value: Any) -> str:
-    """Go's ``%v`` of a value, where cel-go puts one into a message."""
+    """Format a value with Go's ``%v``, as cel-go's messages do."""
     kind = type(value)
     if kind is bool:
         return "true" if value else "false"
@@ -316,7 +316,7 @@ def to_text(value: Any) -> str:
 
 
 def format_double(value: float) -> str:
-    """Go's ``%g`` with the shortest digits."""
+    """Format a float with Go's ``%g`` and the fewest digits."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):

@@ -1,7 +1,8 @@
-"""What an expression makes of devices, clause by clause: for those who write a selector.
+"""Evaluate an expression for devices clause by clause, for authors of selectors.
 
-The whole expression is compiled and evaluated as the scheduler does it. Its clauses are the operands of the outermost
-``&&``; each is compiled and evaluated by itself, so that one sees which of them turned a device away and what it read.
+The whole expression is compiled and evaluated as the scheduler does it. Its clauses are the operands of the
+outermost ``&&``. Each is compiled and evaluated by itself, to show which clause rejected a device and which
+values it read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,13 +16,14 @@ from dra_shared.cel.tokens import END, Token, scan
 from dra_shared.features import FeatureGates
 
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
-# Operators that bind less than `&&`: with one of them outside of all brackets, the expression is one clause.
+# Operators that bind less tightly than `&&`. If one of them is outside all brackets, the expression is one
+# clause.
 _LOOSER = frozenset(("||", "?"))
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Why an expression does not compile: upstream's message, and its offset in code points, -1 where it has none."""
+    """A compile error: upstream's message, and its offset in code points, or -1."""
 
     offset: int
     message: str
@@ -29,7 +31,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """An operand of the outermost ``&&``: its text, where it is, and how many devices it is true for."""
+    """An operand of the outermost ``&&``: its text, its position, and the number of devices for which it is true."""
 
     expression: str
     start: int
@@ -39,7 +41,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A device that the expression is tried on."""
+    """A device that the expression is evaluated for."""
 
     driver: str
     pool: str
@@ -49,10 +51,10 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What came of one device.
+    """The result for one device.
 
-    ``clauses`` has for each clause whether it is true, or why it could not be evaluated. ``values`` are the attributes
-    and capacities that the expression may read and the device has, as text, by qualified name.
+    For each clause, ``clauses`` has whether it is true, or the error of its evaluation. ``values`` are the
+    device's attributes and capacities that the expression may read, as text, by qualified name.
     """
 
     driver: str
@@ -68,7 +70,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The whole answer. With ``problems`` the expression does not compile, and there is nothing else."""
+    """The result for all devices. With ``problems``, the expression does not compile and the rest is empty."""
 
     problems: tuple[Problem, ...] = ()
     estimated_cost: int = 0
@@ -82,7 +84,7 @@ class Report:
 
 @dataclass(slots=True)
 class _Kind:
-    """Devices that no expression can tell from each other share one evaluation."""
+    """The shared result of devices that the expression cannot distinguish."""
 
     outcome: Outcome
     clauses: tuple[bool | str, ...]
@@ -90,7 +92,7 @@ class _Kind:
 
 
 def candidates(slices: Iterable[ResourceSlice]) -> list[Candidate]:
-    """The devices of each pool's newest generation, by driver, pool and name."""
+    """Return the devices of each pool's newest generation, sorted by driver, pool and name."""
     known = list(slices)
     newest: dict[tuple[str, str], int] = {}
     for one in known:
@@ -106,7 +108,7 @@ def candidates(slices: Iterable[ResourceSlice]) -> list[Candidate]:
 
 
 def clauses(expression: str) -> list[Clause]:
-    """The operands of the outermost ``&&``; the expression itself where there is none."""
+    """Return the operands of the outermost ``&&``, or the whole expression as one clause."""
     tokens = [token for token in scan(expression).tokens if token.kind != END]
     cuts: list[Token] = []
     depth = 0
@@ -134,22 +136,22 @@ def _cut(expression: str, cuts: Sequence[Token]) -> list[Clause]:
 def evaluate(
     expression: str, candidates: Iterable[Candidate], features: FeatureGates, most: int = 1000
 ) -> Report:
-    """Try the expression on the devices; at most ``most`` findings are reported, those that match first."""
+    """Evaluate the expression for the devices. At most ``most`` findings are reported, matches first."""
     try:
         program = compile_expression(expression, features=features, stored=False)
     except CompileError as error:
         issues = [Problem(issue.offset, issue.message) for issue in error.issues]
         return Report(problems=tuple(issues or [Problem(-1, error.text)]))
     parts = clauses(expression)
-    programs = [_compiled(part.expression, features) for part in parts]
+    programs = [_compile(part.expression, features) for part in parts]
     kinds: dict[tuple[object, ...], _Kind] = {}
     findings: list[Finding] = []
     for candidate in candidates:
         key = _identity(candidate)
         kind = kinds.get(key)
         if kind is None:
-            kind = kinds[key] = _evaluated(candidate, program, programs)
-        findings.append(_finding(candidate, kind))
+            kind = kinds[key] = _evaluate_kind(candidate, program, programs)
+        findings.append(_create_finding(candidate, kind))
     findings.sort(key=lambda finding: not finding.matches)
     counts = [sum(finding.clauses[i] is True for finding in findings) for i in range(len(parts))]
     return Report(
@@ -172,15 +174,15 @@ def _identity(candidate: Candidate) -> tuple[object, ...]:
     return candidate.driver, bool(device.allow_multiple_allocations), attributes, capacity
 
 
-def _compiled(expression: str, features: FeatureGates) -> Program | None:
+def _compile(expression: str, features: FeatureGates) -> Program | None:
     try:
         return compile_expression(expression, features=features, stored=False)
     except CompileError:
-        # A part may be none by itself, such as the list of a `cel.bind`.
+        # A part may not compile by itself, such as the list of a `cel.bind`.
         return None
 
 
-def _evaluated(candidate: Candidate, program: Program, programs: Sequence[Program | None]) -> _Kind:
+def _evaluate_kind(candidate: Candidate, program: Program, programs: Sequence[Program | None]) -> _Kind:
     device = candidate.device
     values = CelDevice(
         candidate.driver, device.attributes, device.capacity, device.allow_multiple_allocations
@@ -200,8 +202,8 @@ def _part(program: Program | None, device: CelDevice) -> bool | str:
 
 def _read(candidate: Candidate, program: Program) -> dict[str, str]:
     device, driver = candidate.device, candidate.driver
-    have = {_qualified(name, driver): _text(value) for name, value in device.attributes.items()}
-    sizes = {_qualified(name, driver): str(each.value) for name, each in device.capacity.items()}
+    have = {_qualify(name, driver): _text(value) for name, value in device.attributes.items()}
+    sizes = {_qualify(name, driver): str(each.value) for name, each in device.capacity.items()}
     found: dict[str, str] = {}
     for values, read in ((have, program.attributes_read), (sizes, program.capacity_read)):
         names = values if read is None else [f"{domain}/{name}" for domain, name in sorted(read)]
@@ -210,7 +212,7 @@ def _read(candidate: Candidate, program: Program) -> dict[str, str]:
 
 
 def value_of(candidate: Candidate, attribute: str) -> str | None:
-    """The device's value of an attribute with a qualified name, as text; None where it has none."""
+    """Return the device's value of a qualified attribute name as text; None if it has none."""
     domain, _, name = attribute.rpartition("/")
     found = candidate.device.attributes.get(attribute)
     if found is None and domain == candidate.driver:
@@ -218,7 +220,7 @@ def value_of(candidate: Candidate, attribute: str) -> str | None:
     return None if found is None else _text(found)
 
 
-def _qualified(name: str, driver: str) -> str:
+def _qualify(name: str, driver: str) -> str:
     return name if "/" in name else f"{driver}/{name}"
 
 
@@ -235,7 +237,7 @@ def _plain(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _finding(candidate: Candidate, kind: _Kind) -> Finding:
+def _create_finding(candidate: Candidate, kind: _Kind) -> Finding:
     outcome = kind.outcome
     return Finding(
         candidate.driver,

@@ -1,4 +1,4 @@
-"""What a claim asks for, whatever form its parameters had."""
+"""The devices that a claim requests, independent of the form of its parameters."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -8,10 +8,10 @@ from dra_shared.classic.fields import Object
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request: ``count`` devices that fulfil the selectors.
+    """One request: ``count`` devices that satisfy the selectors.
 
-    ``type`` is gpu or mig where the driver has both; ``device_class`` names a class other than the claim's.
-    ``driver`` is that of a request which names its own. ``config`` are opaque parameters for its devices.
+    ``type`` is gpu or mig if the driver has both. ``device_class`` names a class other than the claim's.
+    ``driver`` is set if the request names its own. ``config`` are opaque parameters for its devices.
     """
 
     count: int | None = None
@@ -22,7 +22,10 @@ class Asked:
     driver: str = ""
 
     def over(self, default: "Asked") -> "Asked":
-        """This, and what ``default`` says where this says nothing; its selectors and config are the class's."""
+        """Return this request with missing values taken from ``default``.
+
+        Selectors and config of a default belong to the class.
+        """
         return replace(
             self,
             count=self.count if self.count is not None else default.count,
@@ -35,11 +38,11 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """What an object with parameters says: its requests, selectors for them all, and configs for a whole claim.
+    """The content of a parameters object: its requests, selectors for all of them, and configs for the whole claim.
 
-    ``configs`` are pairs of a driver and opaque parameters. ``open_ended`` says that the object has no requests
-    of its own, so that the claim asks for one device. ``driver`` is the driver whose parameters these are; empty if
-    it is not known, or if there are several.
+    ``configs`` are pairs of a driver and opaque parameters. ``open_ended`` means that the object has no
+    requests of its own, so that the claim requests one device. ``driver`` is the driver that defines the
+    parameters. It is empty if that driver is unknown, or if there are several.
     """
 
     requests: Sequence[Asked] = ()
@@ -51,7 +54,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True)
 class ClassParts:
-    """The class that a claim names. ``driver`` is empty if the class is not among the manifests."""
+    """The content of the class of a claim. ``driver`` is empty if the class is not among the manifests."""
 
     name: str
     driver: str

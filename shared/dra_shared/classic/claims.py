@@ -1,4 +1,6 @@
-"""Claims and their templates: `resourceClassName`, `parametersRef`, `allocationMode` become requests of v1."""
+"""Convert claims and their templates: `resourceClassName`, `parametersRef`, `allocationMode` become requests
+of v1.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -7,30 +9,30 @@ from dra_shared.classic.asked import Asked, ClassParts, Parameters
 from dra_shared.classic.classes import V1, cel, class_called, default_request
 from dra_shared.classic.drivers import GPU_CLASS, MIG_CLASS, NVIDIA, driver_called
 from dra_shared.classic.expressions import of_type
-from dra_shared.classic.fields import Fields, Object, taken_metadata
+from dra_shared.classic.fields import Fields, Object, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.world import World
 
 
 def resource_claim(obj: Object, world: World, notes: Notes) -> list[Object]:
-    """A claim with `resourceClassName` as one of v1."""
+    """Convert a claim with `resourceClassName` to v1."""
     fields = Fields(obj, notes)
-    meta = taken_metadata(fields)
+    meta = take_metadata(fields)
     spec = {"devices": _devices(fields.inner("spec"), world, meta.get("namespace", ""))}
     if fields.take("status"):
-        fields.implied("status", "the cluster writes this")
+        fields.note_implied("status", "the cluster writes this")
     fields.rest("a ResourceClaim has no such field")
     return [{"apiVersion": V1, "kind": "ResourceClaim", "metadata": meta, "spec": spec}]
 
 
 def resource_claim_template(obj: Object, world: World, notes: Notes) -> list[Object]:
-    """A template with `resourceClassName` as one of v1."""
+    """Convert a claim template with `resourceClassName` to v1."""
     fields = Fields(obj, notes)
-    meta = taken_metadata(fields)
+    meta = take_metadata(fields)
     outer = fields.inner("spec")
     spec: Object = {"spec": {"devices": _devices(outer.inner("spec"), world, meta.get("namespace", ""))}}
     if inner_meta := outer.take("metadata"):
-        outer.notes.same(outer.path("metadata"))
+        outer.notes.note_same(outer.path("metadata"))
         spec = {"metadata": inner_meta, **spec}
     outer.rest("a ResourceClaimTemplate has no such field")
     fields.rest("a ResourceClaimTemplate has no such field")
@@ -40,13 +42,13 @@ def resource_claim_template(obj: Object, world: World, notes: Notes) -> list[Obj
 def _devices(spec: Fields, world: World, namespace: str) -> Object:
     name = spec.text("resourceClassName")
     parts = class_called(name, world)
-    spec.moved("resourceClassName", "spec.devices.requests[].exactly.deviceClassName")
+    spec.note_moved("resourceClassName", "spec.devices.requests[].exactly.deviceClassName")
     mode = spec.text("allocationMode")
     if mode == "Immediate":
-        spec.lost("allocationMode", "v1 allocates when the first pod needs the claim, and never before")
+        spec.note_lost("allocationMode", "v1 allocates when the first pod needs the claim, and never before")
     elif mode:
-        spec.implied("allocationMode", "v1 always waits for the first pod")
-    asked = world.referenced(spec, "parametersRef", namespace, parts.driver)
+        spec.note_implied("allocationMode", "v1 always waits for the first pod")
+    asked = world.read_referenced(spec, "parametersRef", namespace, parts.driver)
     if asked is None and "parametersRef" not in spec.content:
         asked = parts.default_claim
     spec.rest("a claim with resourceClassName has no such field")
@@ -54,7 +56,7 @@ def _devices(spec: Fields, world: World, namespace: str) -> Object:
     if not parts.driver:
         parts = replace(parts, driver=asked.driver)
     if not parts.driver and any(one.driver for one in asked.requests):
-        spec.lost(
+        spec.note_lost(
             "resourceClassName",
             f"ResourceClass {name} is missing and the parameters ask several drivers: "
             "each request gets the class of its driver's name",
@@ -84,7 +86,7 @@ def _requests(asked: Parameters, parts: ClassParts) -> Object:
 
 
 def _names(wanted: Sequence[Asked], parts: ClassParts) -> list[str]:
-    """A request's name is its type of device, and a number where there are several."""
+    """Return a name for each request: its type of device, with a number if there are several."""
     default = default_request(parts).type or ("gpu" if driver_called(parts.driver) is NVIDIA else "device")
     if len(wanted) == 1:
         return [wanted[0].type or default]
@@ -96,12 +98,12 @@ def _request(name: str, asked: Asked, parts: ClassParts) -> Object:
     class_name, selectors = asked.device_class or parts.name, list(asked.selectors)
     type_ = asked.type or ("gpu" if driver.partitioned and not asked.driver else "")
     if asked.driver and driver.name != parts.driver:
-        # The claim's class is of another driver.
+        # The claim's class belongs to another driver.
         class_name = driver.name
     elif asked.device_class:
         selectors = [*parts.selectors, *selectors]
     if class_name == GPU_CLASS and driver is NVIDIA and type_ == "mig":
-        # Upstream's class of that name is of whole GPUs.
+        # Upstream's class of that name selects whole GPUs.
         class_name, selectors = MIG_CLASS, [*parts.selectors, *selectors]
     chosen = class_name in (GPU_CLASS, MIG_CLASS) or any(of_type(driver, type_) in one for one in selectors)
     if type_ and not chosen:

@@ -1,9 +1,9 @@
-"""Classes: ResourceClass, and the DeviceClass of a driver's own group, become DeviceClass of v1."""
+"""Convert ResourceClass, and the DeviceClass of a driver's own group, to DeviceClass of v1."""
 
 from dra_shared.classic.asked import Asked, ClassParts, Parameters
 from dra_shared.classic.drivers import GPU_CLASS, NVIDIA, Driver, driver_called, driver_of_group, known_name
 from dra_shared.classic.expressions import of_class, of_driver
-from dra_shared.classic.fields import Fields, Object, taken_metadata
+from dra_shared.classic.fields import Fields, Object, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.parameters import IN_TREE_GROUP
 from dra_shared.classic.selectors import conditions
@@ -13,34 +13,36 @@ V1 = "resource.k8s.io/v1"
 
 
 def _content(fields: Fields) -> Fields:
-    """The fields of a class: at its top in Kubernetes, below `spec` in documents."""
+    """Return the fields of a class: top-level in Kubernetes, below `spec` in some documents."""
     return fields.inner("spec") if isinstance(fields.content.get("spec"), dict) else fields
 
 
 def class_parts(obj: Object, world: World, notes: Notes) -> ClassParts:
-    """What a ResourceClass says, noting what became of it."""
+    """Return the content of a ResourceClass, and note the result for each of its fields."""
     fields = Fields(obj, notes)
-    meta = taken_metadata(fields)
+    meta = take_metadata(fields)
     spec = _content(fields)
     name = "driver" if "driverName" not in spec.content and "driver" in spec.content else "driverName"
     old = spec.text(name)
     driver = driver_called(old or meta.get("name", ""))
     if old:
-        spec.moved(name, f"spec.selectors[0]: {of_driver(driver.name)}")
+        spec.note_moved(name, f"spec.selectors[0]: {of_driver(driver.name)}")
     else:
-        spec.lost(name, f"the class has no driver; {driver.name} is taken for it")
+        spec.note_lost(name, f"the class has no driver; {driver.name} is taken for it")
     if old and driver.name != old:
-        spec.moved(name, f"the driver of that name is {driver.name} today")
+        spec.note_moved(name, f"the driver of that name is {driver.name} today")
     if spec.take("structuredParameters"):
-        spec.implied("structuredParameters", "all allocation is by structured parameters")
+        spec.note_implied("structuredParameters", "all allocation is by structured parameters")
     elif "structuredParameters" in spec.content:
-        spec.lost("structuredParameters", "no driver allocates by itself: it must publish ResourceSlices")
+        spec.note_lost(
+            "structuredParameters", "no driver allocates by itself: it must publish ResourceSlices"
+        )
     if spec.take("suitableNodes"):
-        spec.lost(
+        spec.note_lost(
             "suitableNodes", "a class selects devices and not nodes: ResourceSlices say where devices are"
         )
-    defaults = world.referenced(spec, "parametersRef", "", driver.name)
-    claim = world.referenced(spec, "defaultClaimParametersRef", "", driver.name)
+    defaults = world.read_referenced(spec, "parametersRef", "", driver.name)
+    claim = world.read_referenced(spec, "defaultClaimParametersRef", "", driver.name)
     spec.rest("a ResourceClass has no such field")
     if spec is not fields:
         fields.rest("a ResourceClass has no such field")
@@ -49,7 +51,10 @@ def class_parts(obj: Object, world: World, notes: Notes) -> ClassParts:
 
 
 def class_called(name: str, world: World) -> ClassParts:
-    """Return what is known of a ResourceClass. Without the class, only the name of a known driver says its driver."""
+    """Return the known content of a ResourceClass.
+
+    Without the object, only the names of known drivers reveal the driver.
+    """
     known = world.classes.get(name)
     if known is None:
         obj = world.find(IN_TREE_GROUP, "ResourceClass", "", name)
@@ -59,7 +64,7 @@ def class_called(name: str, world: World) -> ClassParts:
 
 
 def resource_class(obj: Object, world: World, notes: Notes) -> list[Object]:
-    """A ResourceClass as a DeviceClass."""
+    """Convert a ResourceClass to a DeviceClass."""
     parts = class_parts(obj, world, notes)
     driver = driver_called(parts.driver)
     selectors = [own_selector(parts.name, driver), *parts.selectors]
@@ -76,21 +81,21 @@ def resource_class(obj: Object, world: World, notes: Notes) -> list[Object]:
         {
             "apiVersion": V1,
             "kind": "DeviceClass",
-            "metadata": taken_metadata(Fields(obj, Notes(""))),
+            "metadata": take_metadata(Fields(obj, Notes(""))),
             "spec": spec,
         }
     ]
 
 
 def own_selector(name: str, driver: Driver) -> str:
-    """What all devices of a class have in common; the class of the driver's name is of its whole GPUs."""
+    """Return the selector of all devices of a class. The class with the driver's name selects whole GPUs."""
     return of_class(driver, "gpu" if name == GPU_CLASS and driver is NVIDIA else "")
 
 
 def vendor_class(obj: Object, world: World, notes: Notes) -> list[Object]:
-    """A DeviceClass of a driver's own group, with matchExpressions, as one of v1."""
+    """Convert a DeviceClass of a driver's own group, with matchExpressions, to v1."""
     fields = Fields(obj, notes)
-    meta = taken_metadata(fields)
+    meta = take_metadata(fields)
     meta.pop("namespace", None)
     driver = driver_of_group(group_of(obj)) or Driver(group_of(obj))
     spec = fields.inner("spec")
@@ -104,7 +109,7 @@ def vendor_class(obj: Object, world: World, notes: Notes) -> list[Object]:
     if old := spec.text("driverName"):
         driver = driver_called(old)
         selectors[0] = of_class(driver)
-        spec.moved("driverName", "spec.selectors[0]")
+        spec.note_moved("driverName", "spec.selectors[0]")
     spec.rest("a DeviceClass of the driver has no such field")
     fields.rest("a DeviceClass of the driver has no such field")
     return [
@@ -118,10 +123,10 @@ def vendor_class(obj: Object, world: World, notes: Notes) -> list[Object]:
 
 
 def cel(expression: str) -> Object:
-    """A selector."""
+    """Return a selector with the expression."""
     return {"cel": {"expression": expression}}
 
 
 def default_request(parts: ClassParts) -> Asked:
-    """What the class says of requests that say nothing."""
+    """Return the class's defaults for requests."""
     return parts.defaults.requests[0] if parts.defaults.requests else Asked()

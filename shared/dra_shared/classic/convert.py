@@ -1,4 +1,4 @@
-"""Turns objects of every older form of DRA into those of today."""
+"""Convert objects of every older form of DRA to the current one."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,44 +9,44 @@ from dra_shared.classic.drivers import is_vendor_group
 from dra_shared.classic.extended import ExtendedResources
 from dra_shared.classic.fields import Object, subject_of
 from dra_shared.classic.kinds import (
+    explain_removal,
     is_custom,
     is_gone,
     is_parameters,
     is_structured,
     is_unknown_parameters,
-    why_gone,
 )
 from dra_shared.classic.namedresources import resource_slice
 from dra_shared.classic.notes import Note, Notes
 from dra_shared.classic.parameters import IN_TREE_GROUP
 from dra_shared.classic.podgroups import has_workload, is_older, pod_group, with_group
 from dra_shared.classic.pods import has_source, without_source
-from dra_shared.classic.structured import structured
-from dra_shared.classic.world import World, finder, generated_from, group_of
+from dra_shared.classic.structured import convert_structured
+from dra_shared.classic.world import World, find_among, find_generated_among, group_of
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """Today's objects, and what became of each field of the old ones."""
+    """The converted objects, and the result for each field of the old ones."""
 
     objects: Sequence[Object]
     notes: Sequence[Note]
 
 
 def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None) -> Conversion:
-    """Convert the objects of some manifests; those that are of today stay as they are.
+    """Convert the objects of some manifests. Current objects are returned unchanged.
 
-    ``extended``: also turn extended resources of device plugins into claims, of the class that the mapping has for
-    a resource or, where it has none, of the class that is known for it; None leaves them.
+    ``extended`` also converts extended resources of device plugins to claims. The mapping gives the class of
+    a resource; other resources get their known class. None leaves extended resources unchanged.
     """
-    world = World(finder(objects), generated_from(objects))
+    world = World(find_among(objects), find_generated_among(objects))
     resources = None if extended is None else ExtendedResources(extended)
     made: list[Object] = []
     notes: list[Note] = []
     for obj in objects:
         own = Notes(subject_of(obj))
-        for one in converted(obj, world, own):
-            results = resources.converted(one, own) if resources is not None else [one]
+        for one in convert_object(obj, world, own):
+            results = resources.convert(one, own) if resources is not None else [one]
             # Manifests of one cluster often repeat its classes.
             made += [result for result in results if result not in made]
         notes += own.entries
@@ -59,17 +59,17 @@ def convert(objects: Sequence[Object], extended: Mapping[str, str] | None = None
     return Conversion(made, notes)
 
 
-def converted(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
-    """What becomes of one object; others that it names are found in ``world``."""
+def convert_object(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
+    """Convert one object. The objects that it refers to are looked up in ``world``."""
     group, kind = group_of(obj), str(obj.get("kind"))
     if is_gone(group, kind):
-        notes.lost("", why_gone(kind))
+        notes.note_lost("", explain_removal(kind))
         return []
     if is_parameters(group, kind):
         world.read(obj)
         return []
     if is_unknown_parameters(obj):
-        # They are read with the claim or class that names them, which says their driver.
+        # They are read with the claim or class that refers to them, because that knows the driver.
         return []
     if is_older(obj):
         return [pod_group(obj, notes)]
@@ -87,7 +87,7 @@ def _resource(obj: Object, world: World, notes: Notes) -> Sequence[Object]:
     if obj["apiVersion"] == "resource.k8s.io/v1" and is_structured(obj):
         return [obj]
     if is_structured(obj):
-        return structured(obj, notes)
+        return convert_structured(obj, notes)
     if kind == "ResourceClass":
         return resource_class(obj, world, notes)
     if kind == "ResourceClaim":

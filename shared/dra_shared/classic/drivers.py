@@ -1,7 +1,7 @@
-"""What is known of single drivers: the names that they had, and the attributes that they publish today.
+"""Known drivers: their former names, and the attributes that they publish today.
 
-NVIDIA's are those of github.com/NVIDIA/k8s-dra-driver (`gpuselector.go` then, `deviceinfo.go` now), the example
-driver's those of kubernetes-sigs/dra-example-driver. Of other drivers nothing is assumed.
+NVIDIA's data is from github.com/NVIDIA/k8s-dra-driver (formerly `gpuselector.go`, now `deviceinfo.go`), the
+example driver's from kubernetes-sigs/dra-example-driver. Nothing is assumed about other drivers.
 """
 
 import enum
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 
 class Type(enum.Enum):
-    """The type of an attribute; a quantity is a capacity in v1."""
+    """The type of an attribute. Quantities are capacities in v1."""
 
     STRING = "string"
     INT = "int"
@@ -21,10 +21,10 @@ class Type(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """A driver as it is called today.
+    """A driver under its current name.
 
-    ``types`` are those of its attributes; ``gone`` says of old attributes why there is none in their place.
-    ``partitioned``: its devices are of type gpu or mig, and classes are for one of both.
+    ``types`` are those of its attributes. ``gone`` explains for old attributes why they have no replacement.
+    ``partitioned``: its devices are of type gpu or mig, and each class selects one of them.
     """
 
     name: str
@@ -72,7 +72,7 @@ GPU_CLASS, MIG_CLASS = "gpu.nvidia.com", "mig.nvidia.com"
 
 
 def driver_called(name: str) -> Driver:
-    """The driver that had this name."""
+    """Return the driver that had this name."""
     return _DRIVERS.get(name) or Driver(name)
 
 
@@ -90,10 +90,10 @@ _GROUPS = {
 
 
 def driver_of_group(group: str) -> Driver | None:
-    """The driver whose parameters are objects of this API group."""
+    """Return the driver whose parameters are objects of this API group, or None."""
     return _GROUPS.get(group)
 
 
 def is_vendor_group(group: str) -> bool:
-    """Whether objects of this API group are parameters of a known driver."""
+    """True if objects of this API group are parameters of a known driver."""
     return group in _GROUPS

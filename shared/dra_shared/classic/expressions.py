@@ -1,4 +1,4 @@
-"""Conditions on a device as CEL expressions of v1."""
+"""Build CEL expressions of v1 for conditions on a device."""
 
 import functools
 import re
@@ -15,39 +15,39 @@ _SEPARATOR = re.compile(r"[-_.]+([A-Za-z0-9])")
 _DIGITS = re.compile(r"-?\d+")
 _UNITS = ("Ti", "Gi", "Mi", "Ki")
 
-# Of a GPU's memory, how much a slice of 1 to 7 parts has at most and at least: 1g.20gb of an H100 is a quarter, 1g.10gb
-# an eighth; an A30 has four parts.
+# The largest and smallest share of a GPU's memory that a slice of 1 to 7 parts has: 1g.20gb of an H100 is a
+# quarter, 1g.10gb an eighth. An A30 has four parts.
 _MOST = {1: 4, 2: 2, 3: 2, 4: 1, 7: 1}
 _LEAST = {1: 8, 2: 4, 3: 2, 4: 2, 7: 1}
 
 
 class Inexpressible(Exception):
-    """Nothing in v1 asks for this; the message says why."""
+    """v1 cannot express the condition. The message says why."""
 
 
 def text(value: str) -> str:
-    """A string literal."""
+    """Return a string literal."""
     escaped = value.replace("\\", "\\\\").replace("'", "\\'").replace("\n", "\\n")
     return f"'{escaped}'"
 
 
 def of_driver(driver: str) -> str:
-    """Whether the device is one of the driver's."""
+    """Return an expression that selects devices of the driver."""
     return f"device.driver == {text(driver)}"
 
 
 def of_type(driver: Driver, type_: str) -> str:
-    """Whether the device is of this type, where the driver has several."""
+    """Return an expression that selects devices of this type, for a driver with several types."""
     return f"{_attribute(driver.name, 'type')} == {text(type_)}"
 
 
 def of_profile(driver: Driver, profile: str) -> str:
-    """Whether the device is a MIG device of this profile."""
+    """Return an expression that selects MIG devices of this profile."""
     return f"{of_type(driver, 'mig')} && {_attribute(driver.name, 'profile')} == {text(profile)}"
 
 
 def of_class(driver: Driver, type_: str = "") -> str:
-    """What the driver's own class for a type of device asks for."""
+    """Return the selector of the driver's own class for a type of device."""
     parts = [of_driver(driver.name)]
     if type_ and driver.partitioned:
         parts.append(of_type(driver, type_))
@@ -62,14 +62,14 @@ def _capacity(domain: str, name: str) -> str:
     return f"device.capacity[{text(domain)}].{name}"
 
 
-def spelled(key: str) -> str:
-    """An attribute's name as v1 spells it: ``product-name`` is productName."""
+def spell_key(key: str) -> str:
+    """Return an attribute's name in the spelling of v1: ``product-name`` becomes productName."""
     return _SEPARATOR.sub(lambda found: found[1].upper(), key)
 
 
 @functools.lru_cache
 def problem(expression: str) -> str:
-    """Why the API server would refuse the expression; empty where it would not."""
+    """Return the error of the API server for the expression, empty if it is valid."""
     try:
         compile_expression(expression, features=frozenset())
     except CompileError as error:
@@ -78,7 +78,7 @@ def problem(expression: str) -> str:
 
 
 class Key:
-    """What a condition is about: an attribute or a capacity of the driver's devices.
+    """The subject of a condition: an attribute or a capacity of the driver's devices.
 
     Raises:
         Inexpressible: v1 has no such attribute.
@@ -88,7 +88,7 @@ class Key:
         domain, slash, name = key.rpartition("/")
         self.driver = driver
         self.domain = domain if slash else driver.name
-        self.name = _known(driver, spelled(name))
+        self.name = _driver_spelling(driver, spell_key(name))
         if self.name in driver.gone:
             raise Inexpressible(driver.gone[self.name])
         if not _IDENTIFIER.fullmatch(self.name):
@@ -96,7 +96,7 @@ class Key:
         self._type = driver.types.get(self.name) if self.domain == driver.name else None
 
     def type_for(self, values: Sequence[str]) -> Type:
-        """The attribute's type; guessed from the values where the driver is not known."""
+        """Return the attribute's type, derived from the values if the driver is unknown."""
         if self._type is not None:
             return self._type
         if self.driver.types and self.domain == self.driver.name:
@@ -111,26 +111,26 @@ class Key:
 
     @property
     def attribute(self) -> str:
-        """The attribute's value."""
+        """The expression of the attribute's value."""
         return _attribute(self.domain, self.name)
 
     @property
     def capacity(self) -> str:
-        """The capacity's value."""
+        """The expression of the capacity's value."""
         return _capacity(self.domain, self.name)
 
     def exists(self, type_: Type) -> str:
-        """Whether the device has it."""
+        """Return an expression that is true if the device has the attribute or capacity."""
         return f"has({self.capacity if type_ is Type.QUANTITY else self.attribute})"
 
 
-def _known(driver: Driver, name: str) -> str:
-    """The driver's spelling of a name."""
+def _driver_spelling(driver: Driver, name: str) -> str:
+    """Return the driver's spelling of a name."""
     return next((own for own in driver.types if own.lower() == name.lower()), name)
 
 
 def is_quantity(value: str) -> bool:
-    """Whether a text is a quantity such as 16Gi."""
+    """True if the text is a quantity such as 16Gi."""
     try:
         Quantity.parse(value)
     except QuantityError:
@@ -139,10 +139,10 @@ def is_quantity(value: str) -> bool:
 
 
 def compare(key: Key, sign: str, value: str) -> str:
-    """The condition ``key sign value``, where sign is one of CEL's comparisons.
+    """Return the condition ``key sign value``, with one of CEL's comparison operators as sign.
 
     Raises:
-        Inexpressible: such values can't be compared so.
+        Inexpressible: v1 cannot compare such values.
     """
     type_ = key.type_for([value])
     if type_ is Type.QUANTITY:
@@ -162,7 +162,10 @@ def compare(key: Key, sign: str, value: str) -> str:
 
 
 def one_of(key: Key, values: Sequence[str]) -> str:
-    """Whether the attribute is one of the values; texts are compared whatever their case, ``*`` stands for anything."""
+    """Return the condition that the attribute is one of the values.
+
+    Text is compared without case, and ``*`` matches any text.
+    """
     type_ = key.type_for(values)
     if type_ is Type.BOOL:
         words = [value.lower() for value in values]
@@ -187,10 +190,10 @@ def _glob(pattern: str) -> str:
 
 
 def version(value: str) -> str:
-    """A semantic version, from a text with fewer parts or with leading zeros.
+    """Return a semantic version, from a text that may lack parts or have leading zeros.
 
     Raises:
-        Inexpressible: it is no version.
+        Inexpressible: the text is not a version.
     """
     numbers = value.removeprefix("v").split(".")
     if not all(is_digits(number) for number in numbers) or len(numbers) > 3:
@@ -199,7 +202,10 @@ def version(value: str) -> str:
 
 
 def _amount(key: Key, sign: str, value: str) -> str:
-    """A condition on a capacity. Of a MIG device it is the GPU that must have so much; v1 shows the slice's own."""
+    """Return a condition on a capacity.
+
+    For a MIG device, old conditions are about the memory of the whole GPU. v1 publishes that of the slice.
+    """
     plain = f"{key.capacity}.compareTo(quantity({text(value)})) {sign} 0"
     if not key.driver.partitioned or key.name != "memory":
         return plain
@@ -213,7 +219,7 @@ def _amount(key: Key, sign: str, value: str) -> str:
 
 
 def _share(value: str, parts: int) -> str:
-    """A part of a quantity, in the largest unit that leaves a whole number."""
+    """Return a part of a quantity, in the largest unit that gives a whole number."""
     total = Quantity.parse(value).value() // parts
     for power, unit in zip((40, 30, 20, 10), _UNITS, strict=True):
         if total and total % (1 << power) == 0:

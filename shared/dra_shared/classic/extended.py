@@ -1,7 +1,8 @@
-"""Extended resources of device plugins, as claims: `limits: {nvidia.com/gpu: 1}` becomes a request of a template.
+"""Convert extended resources of device plugins to claims: `limits: {nvidia.com/gpu: 1}` becomes a request of a
+template.
 
-What containers shared with a device plugin they share here: a device belongs to one container, an init container hands
-its devices on.
+Containers share devices as with a device plugin: each device belongs to one container, and an init container
+passes its devices on.
 """
 
 import copy
@@ -26,7 +27,7 @@ CLASSES = {
     "habana.ai/gaudi": "gaudi.intel.com",
     "nvidia.com/gpu": GPU_CLASS,
 }
-"""The DeviceClass of an extended resource's driver."""
+"""The DeviceClass of the driver that replaces each extended resource's device plugin."""
 
 _CLAIM = "devices"
 _MIG = re.compile(r"nvidia\.com/mig-(\d+g\.\d+gb(?:\.me)?)")
@@ -37,7 +38,7 @@ _LONGEST = 63
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """The class of a resource, and what else its devices must be."""
+    """The class of a resource, and further conditions on its devices."""
 
     class_name: str
     selectors: tuple[str, ...] = ()
@@ -45,7 +46,7 @@ class _Target:
 
 @dataclass(slots=True)
 class _Request:
-    """A request that a container's resource became; ``shared`` says that an init container uses it already."""
+    """A request for a container's resource. ``shared`` means that an init container already uses it."""
 
     name: str
     resource: str
@@ -55,13 +56,13 @@ class _Request:
 
 
 class ExtendedResources:
-    """Turns the extended resources of pods into claims; ``classes`` go before what is known of a resource."""
+    """Converts the extended resources of pods to claims. ``classes`` override the known classes of resources."""
 
     def __init__(self, classes: Mapping[str, str]) -> None:
         self._classes = {**CLASSES, **classes}
 
-    def converted(self, obj: Object, notes: Notes) -> list[Object]:
-        """The object, after the template that its pods' claims are made from, if it needs one."""
+    def convert(self, obj: Object, notes: Notes) -> list[Object]:
+        """Return the object, after the template of its pods' claims if it needs one."""
         if obj.get("apiVersion") == "v1" and obj.get("kind") == "ResourceQuota":
             return [self._quota(obj, notes)]
         changed = copy.deepcopy(obj)
@@ -79,16 +80,16 @@ class ExtendedResources:
 
     def _requests(self, spec: Object, path: str, notes: Notes) -> list[_Request]:
         requests: list[_Request] = []
-        # An init container takes over what a container of the pod will have.
-        containers = sorted(_containers(spec), key=lambda one: not _stays(one[0], one[2]))
+        # An init container uses devices that a later container of the pod gets.
+        containers = sorted(_containers(spec), key=lambda one: not _keeps_devices(one[0], one[2]))
         for field, index, container in containers:
             resources = container.get("resources")
             if not isinstance(resources, dict):
                 continue
             where = f"{path}.{field}[{index}].resources"
-            for resource, amount in _extended(resources).items():
+            for resource, amount in _extended_amounts(resources).items():
                 request = self._request(
-                    resource, amount, container, _stays(field, container), requests, where, notes
+                    resource, amount, container, _keeps_devices(field, container), requests, where, notes
                 )
                 if request is None:
                     continue
@@ -111,10 +112,10 @@ class ExtendedResources:
         field = f"{where}.limits.{resource}"
         target, count = self._target(resource), _count(amount)
         if target is None:
-            notes.lost(field, f"no DeviceClass is known for it: name one with --class {resource}=CLASS")
+            notes.note_lost(field, f"no DeviceClass is known for it: name one with --class {resource}=CLASS")
             return None
         if not count:
-            notes.lost(field, f"{amount!r} is no number of devices")
+            notes.note_lost(field, f"{amount!r} is no number of devices")
             return None
         free = (one for one in requests if one.resource == resource and one.count == count and not one.shared)
         request = None if stays else next(free, None)
@@ -122,7 +123,7 @@ class ExtendedResources:
             name = _name(str(container.get("name") or "container"), _short(resource))
             request = _Request(name, resource, count, target)
             requests.append(request)
-        notes.moved(field, f"request {request.name} of {count} of class {target.class_name}")
+        notes.note_moved(field, f"request {request.name} of {count} of class {target.class_name}")
         return request
 
     def _target(self, resource: str) -> _Target | None:
@@ -135,7 +136,7 @@ class ExtendedResources:
         return None
 
     def _quota(self, obj: Object, notes: Notes) -> Object:
-        """A quota of an extended resource counts the devices of its class."""
+        """Convert a quota of an extended resource to one that counts the devices of its class."""
         changed = copy.deepcopy(obj)
         hard = mapping(mapping(changed.get("spec")).get("hard"))
         for name in [name for name in hard if name.startswith(_QUOTA)]:
@@ -143,7 +144,7 @@ class ExtendedResources:
             if class_name is not None:
                 today = f"{class_name}.deviceclass.resource.k8s.io/devices"
                 hard[today] = hard.pop(name)
-                notes.moved(f"spec.hard.{name}", f"spec.hard.{today}")
+                notes.note_moved(f"spec.hard.{name}", f"spec.hard.{today}")
         return changed
 
 
@@ -154,13 +155,13 @@ def _containers(spec: Object) -> Iterator[tuple[str, int, Object]]:
                 yield field, index, container
 
 
-def _stays(field: str, container: Object) -> bool:
-    """Whether a container keeps its devices as long as the pod runs."""
+def _keeps_devices(field: str, container: Object) -> bool:
+    """True if a container keeps its devices as long as the pod runs."""
     return field == "containers" or container.get("restartPolicy") == "Always"
 
 
-def _extended(resources: Object) -> dict[str, Any]:
-    """The extended resources of a container, by name; limits and requests are equal for them."""
+def _extended_amounts(resources: Object) -> dict[str, Any]:
+    """Return the extended resources of a container by name. Their limits and requests are equal."""
     amounts = {**mapping(resources.get("requests")), **mapping(resources.get("limits"))}
     return {
         name: amount
@@ -189,7 +190,7 @@ def _short(resource: str) -> str:
 
 
 def _name(first: str, second: str) -> str:
-    """A DNS label out of two parts, both of which can be recognized."""
+    """Join two parts to a DNS label in which both can be recognized."""
     first = _UNNAMABLE.sub("-", first.lower()).strip("-")
     return f"{first[: _LONGEST - len(second) - 1]}-{second}"[:_LONGEST].strip("-")
 

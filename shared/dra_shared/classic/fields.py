@@ -1,4 +1,4 @@
-"""Reading an old object so that no field is passed over in silence."""
+"""Read an old object, and note every field that was not used."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,7 +7,7 @@ from dra_shared.classic.notes import Notes
 
 Object = dict[str, Any]
 
-# What the cluster writes, and kubectl's copy of the whole object.
+# Fields that the cluster writes, and kubectl's copy of the whole object.
 _WRITTEN = frozenset(
     {
         "creationTimestamp",
@@ -26,7 +26,10 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def mapping(value: Any) -> Object:
-    """Return the value if it is a mapping, else an empty one: manifests have mistakes that a server would refuse."""
+    """Return the value if it is a mapping, else an empty one.
+
+    Manifests may have mistakes that a server would reject.
+    """
     return value if isinstance(value, dict) else {}
 
 
@@ -45,46 +48,46 @@ class Fields:
         self.taken: set[str] = set()
 
     def path(self, name: str = "") -> str:
-        """The full path of a field."""
+        """Return the full path of a field."""
         return ".".join(filter(None, (self._prefix, name)))
 
     def take(self, name: str) -> Any:
-        """The value of a field, None where it is absent."""
+        """Return the value of a field and mark it as used; None if it is absent."""
         self.taken.add(name)
         return self.content.get(name)
 
     def text(self, name: str) -> str:
-        """The value of a field that is text, empty where it is absent or something else."""
+        """Return the value of a text field; empty if it is absent or has another type."""
         value = self.take(name)
         return value if isinstance(value, str) else ""
 
     def inner(self, name: str) -> "Fields":
-        """The fields of a field that is an object."""
+        """Return the fields of a field that is an object."""
         return Fields(self.take(name), self.notes, self.path(name))
 
     def each(self, name: str) -> "list[Fields]":
-        """The fields of each entry of a field that is a list."""
+        """Return the fields of each entry of a field that is a list."""
         found = entries(self.take(name))
         return [Fields(entry, self.notes, f"{self.path(name)}[{i}]") for i, entry in enumerate(found)]
 
-    def moved(self, name: str, text: str) -> None:
+    def note_moved(self, name: str, text: str) -> None:
         """Note that a field has a successor."""
-        self.notes.moved(self.path(name), text)
+        self.notes.note_moved(self.path(name), text)
 
-    def implied(self, name: str, text: str) -> None:
-        """Note that v1 does this always, or by default."""
-        self.notes.implied(self.path(name), text)
+    def note_implied(self, name: str, text: str) -> None:
+        """Note that v1 always does this, or does it by default."""
+        self.notes.note_implied(self.path(name), text)
 
-    def lost(self, name: str, text: str) -> None:
+    def note_lost(self, name: str, text: str) -> None:
         """Note that a field has no successor."""
-        self.notes.lost(self.path(name), text)
+        self.notes.note_lost(self.path(name), text)
 
     def rest(self, why: str) -> None:
         """Note every field that was not taken as lost."""
         for name, value in self.content.items():
             if name not in self.taken:
                 for path in _leaves(value, self.path(name)):
-                    self.notes.lost(path, why)
+                    self.notes.note_lost(path, why)
 
 
 def _leaves(value: Any, path: str) -> Iterator[str]:
@@ -98,21 +101,21 @@ def _leaves(value: Any, path: str) -> Iterator[str]:
         yield path
 
 
-def taken_metadata(fields: Fields) -> Object:
-    """An object's metadata without what the cluster writes."""
+def take_metadata(fields: Fields) -> Object:
+    """Return an object's metadata without the fields that the cluster writes."""
     fields.take("apiVersion")
     fields.take("kind")
     found = mapping(fields.take("metadata"))
     meta = {name: value for name, value in found.items() if name not in _WRITTEN}
     if gone := sorted(_WRITTEN & set(found)):
-        fields.implied("metadata", f"{', '.join(gone)}: the cluster writes this")
+        fields.note_implied("metadata", f"{', '.join(gone)}: the cluster writes this")
     annotations = {k: v for k, v in mapping(meta.get("annotations")).items() if k != _LAST_APPLIED}
     meta.pop("annotations", None)
     return {**meta, "annotations": annotations} if annotations else meta
 
 
 def subject_of(obj: Object) -> str:
-    """How a report names an object."""
+    """Return the name of an object in reports."""
     meta = mapping(obj.get("metadata"))
     name = meta.get("name") or meta.get("generateName") or "(no name)"
     where = f"{meta['namespace']}/{name}" if meta.get("namespace") else name

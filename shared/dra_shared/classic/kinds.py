@@ -1,4 +1,4 @@
-"""Which kinds are classic, and what took their place."""
+"""Classic kinds and their replacements."""
 
 from dra_shared.classic.drivers import is_vendor_group
 from dra_shared.classic.fields import Object
@@ -15,7 +15,7 @@ _SUCCESSORS = {
 
 
 def is_structured(obj: Object) -> bool:
-    """Whether the object is of the model that v1 has, in whatever version."""
+    """True if the object has the model of v1, in any version."""
     spec = obj.get("spec")
     inner = (
         spec.get("spec") if isinstance(spec, dict) and obj.get("kind") == "ResourceClaimTemplate" else spec
@@ -28,7 +28,7 @@ def is_structured(obj: Object) -> bool:
 
 
 def is_parameters(group: str, kind: str) -> bool:
-    """Whether such objects are the parameters of classes or claims."""
+    """True if such objects are the parameters of classes or claims."""
     return (is_vendor_group(group) or group == IN_TREE_GROUP) and kind in CLAIM_KINDS | CLASS_KINDS
 
 
@@ -38,26 +38,26 @@ def is_custom(group: str) -> bool:
 
 
 def is_unknown_parameters(obj: Object) -> bool:
-    """True if the name of a custom kind says that it is parameters, of a driver that is not known."""
+    """True if the object has the name of a parameters kind and its driver is unknown."""
     group, kind = str(obj.get("apiVersion", "")).rpartition("/")[0], str(obj.get("kind"))
     return is_custom(group) and not is_vendor_group(group) and kind.endswith(_PARAMETERS)
 
 
 def is_gone(group: str, kind: str) -> bool:
-    """True if no object of today replaces such objects: drivers kept each node's state in a kind of their own."""
+    """True if no current kind replaces this one. Drivers kept the state of each node in a kind of their own."""
     if group == IN_TREE_GROUP:
         return kind in _SUCCESSORS
     return is_custom(group) and kind.endswith("AllocationState")
 
 
 def successor(obj: Object) -> str:
-    """What took the place of a classic object, as a sentence; empty where the object is none."""
+    """Return a sentence about the replacement of a classic object; empty if the object is not classic."""
     api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
     group, version = api_version.rpartition("/")[0], api_version.rpartition("/")[2]
     if has_source(obj):
         return "in spec.resourceClaims, resourceClaimName and resourceClaimTemplateName are no longer below source"
     if is_gone(group, kind):
-        return why_gone(kind)
+        return explain_removal(kind)
     if is_parameters(group, kind):
         return "claims say in spec.devices what they want, and classes in spec.selectors and spec.config"
     if group == IN_TREE_GROUP and kind == "ResourceClass":
@@ -71,6 +71,6 @@ def successor(obj: Object) -> str:
     return ""
 
 
-def why_gone(kind: str) -> str:
-    """Say why no object of today replaces a kind for which `is_gone` is true."""
+def explain_removal(kind: str) -> str:
+    """Explain why no current kind replaces a kind for which `is_gone` is true."""
     return _SUCCESSORS.get(kind, _PUBLISHED)

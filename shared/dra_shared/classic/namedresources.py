@@ -4,8 +4,8 @@ import re
 from typing import Any
 
 from dra_shared.classic.drivers import Driver, driver_called
-from dra_shared.classic.expressions import Inexpressible, problem, spelled, text
-from dra_shared.classic.fields import Fields, Object, taken_metadata
+from dra_shared.classic.expressions import Inexpressible, problem, spell_key, text
+from dra_shared.classic.fields import Fields, Object, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.names import dns_label
 
@@ -14,21 +14,21 @@ _HAS = re.compile(r"([\"'])([^\"']*)\1\s+in\s+attributes\.(\w+)")
 _SPEC_VALUES = {"int": "int", "bool": "bool", "string": "string", "version": "version"}
 
 
-def rewritten(expression: str, driver: Driver) -> str:
-    """An expression of the named resources model as one of v1.
+def rewrite(expression: str, driver: Driver) -> str:
+    """Convert an expression of the named resources model to v1.
 
     Raises:
-        Inexpressible: v1's CEL can't say it.
+        Inexpressible: v1's CEL cannot express it.
     """
 
     def place(kind: str) -> str:
         return f"device.{'capacity' if kind == 'quantity' else 'attributes'}[{text(driver.name)}]"
 
     def read(found: re.Match[str]) -> str:
-        return f"{place(found[1])}.{spelled(found[3])}"
+        return f"{place(found[1])}.{spell_key(found[3])}"
 
     def has(found: re.Match[str]) -> str:
-        return f"has({place(found[3])}.{spelled(found[2])})"
+        return f"has({place(found[3])}.{spell_key(found[2])})"
 
     changed = _READ.sub(read, _HAS.sub(has, expression)).strip()
     if reason := problem(changed):
@@ -37,18 +37,18 @@ def rewritten(expression: str, driver: Driver) -> str:
 
 
 def resource_slice(obj: Object, notes: Notes) -> list[Object]:
-    """A ResourceSlice of v1alpha2 as one of v1."""
+    """Convert a ResourceSlice of v1alpha2 to v1."""
     fields = Fields(obj, notes)
-    meta = taken_metadata(fields)
+    meta = take_metadata(fields)
     driver = driver_called(fields.text("driverName")).name
     node = fields.text("nodeName")
-    fields.moved("driverName", "spec.driver")
+    fields.note_moved("driverName", "spec.driver")
     spec: Object = {
         "driver": driver,
         "pool": {"name": node or meta.get("name", ""), "generation": 1, "resourceSliceCount": 1},
     }
     if node:
-        fields.moved("nodeName", "spec.nodeName, and the pool's name")
+        fields.note_moved("nodeName", "spec.nodeName, and the pool's name")
         spec["nodeName"] = node
     else:
         spec["allNodes"] = True
@@ -62,9 +62,9 @@ def resource_slice(obj: Object, notes: Notes) -> list[Object]:
 def _device(entry: Fields) -> list[Object]:
     name = entry.text("name")
     if dns_label(name):
-        entry.lost("name", "a device's name is a DNS label in v1")
+        entry.note_lost("name", "a device's name is a DNS label in v1")
         return []
-    entry.moved("name", f"spec.devices[{name}]")
+    entry.note_moved("name", f"spec.devices[{name}]")
     device: Object = {"name": name}
     for attribute in entry.each("attributes"):
         _attribute(attribute, device)
@@ -73,18 +73,18 @@ def _device(entry: Fields) -> list[Object]:
 
 
 def _attribute(fields: Fields, device: Object) -> None:
-    name = spelled(fields.text("name"))
+    name = spell_key(fields.text("name"))
     for kind in [kind for kind in fields.content if kind != "name"]:
         value: Any = fields.take(kind)
         if kind == "quantity":
             device.setdefault("capacity", {})[name] = {"value": value}
-            fields.moved("quantity", f"the device's capacity {name}")
+            fields.note_moved("quantity", f"the device's capacity {name}")
         elif kind in _SPEC_VALUES:
             device.setdefault("attributes", {})[name] = {kind: value}
-            fields.moved(kind, f"the device's attribute {name}")
+            fields.note_moved(kind, f"the device's attribute {name}")
         elif kind in ("intSlice", "stringSlice"):
             plural = "ints" if kind == "intSlice" else "strings"
             device.setdefault("attributes", {})[name] = {plural: (value or {}).get(plural) or []}
-            fields.moved(kind, f"the device's attribute {name}, a list (gate DRAListTypeAttributes)")
+            fields.note_moved(kind, f"the device's attribute {name}, a list (gate DRAListTypeAttributes)")
         else:
-            fields.lost(kind, "no type of attribute in v1")
+            fields.note_lost(kind, "no type of attribute in v1")

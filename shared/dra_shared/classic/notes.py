@@ -1,4 +1,4 @@
-"""What became of each field of an old object."""
+"""Notes about the conversion of each field of an old object."""
 
 import enum
 from collections.abc import Iterable
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 class Outcome(enum.StrEnum):
-    """What became of a field; the value is how a report names it."""
+    """The result for a field. The value is its name in reports."""
 
     SAME = "same"
     MOVED = "moved"
@@ -16,9 +16,9 @@ class Outcome(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One line of the report: a field of an object, and what became of it.
+    """One line of the report: a field of an object, and the result for it.
 
-    ``path`` is empty where the note is about the whole object.
+    ``path`` is empty if the note is about the whole object.
     """
 
     subject: str
@@ -39,26 +39,26 @@ class Notes:
     entries: list[Note] = field(default_factory=list)
 
     def add(self, path: str, outcome: Outcome, text: str) -> None:
-        """Note what became of the field at ``path``."""
+        """Note the result for the field at ``path``."""
         self.entries.append(Note(self.subject, path, outcome, text))
 
-    def same(self, path: str, text: str = "v1 has the same field") -> None:
-        """The field stays as it is."""
+    def note_same(self, path: str, text: str = "v1 has the same field") -> None:
+        """Note that the field is unchanged."""
         self.add(path, Outcome.SAME, text)
 
-    def moved(self, path: str, text: str) -> None:
-        """The field has a successor."""
+    def note_moved(self, path: str, text: str) -> None:
+        """Note that the field has a successor."""
         self.add(path, Outcome.MOVED, text)
 
-    def implied(self, path: str, text: str) -> None:
-        """v1 does this always, or by default."""
+    def note_implied(self, path: str, text: str) -> None:
+        """Note that v1 always does this, or does it by default."""
         self.add(path, Outcome.IMPLIED, text)
 
-    def lost(self, path: str, text: str) -> None:
-        """Nothing in v1 says this."""
+    def note_lost(self, path: str, text: str) -> None:
+        """Note that v1 cannot express the field."""
         self.add(path, Outcome.LOST, text)
 
 
-def lost(notes: Iterable[Note]) -> list[Note]:
-    """Those that say that something had no successor."""
+def find_lost(notes: Iterable[Note]) -> list[Note]:
+    """Return the notes about fields without a successor."""
     return [note for note in notes if note.outcome is Outcome.LOST]

@@ -1,8 +1,8 @@
-"""Objects with parameters of claims and classes: those of single drivers, and the in-tree ones of 1.30.
+"""Parameters of claims and classes: those of known drivers, and the in-tree ones of 1.30.
 
 NVIDIA's are `api/nvidia.com/resource/gpu/v1alpha1` of its old repository, the example driver's
-`api/example.com/resource/gpu/v1alpha1`; GpuClaimParameters with `deviceClassName` and `mig.profile` in
-gpu.nvidia.com/v1 is how documents spell it.
+`api/example.com/resource/gpu/v1alpha1`. Some documents write GpuClaimParameters of gpu.nvidia.com/v1 with
+`deviceClassName` and `mig.profile`.
 """
 
 import re
@@ -13,8 +13,8 @@ from typing import Any
 from dra_shared.classic.asked import Asked, Parameters
 from dra_shared.classic.drivers import EXAMPLE, NVIDIA, Driver, driver_called, driver_of_group
 from dra_shared.classic.expressions import Inexpressible, Key, compare, of_profile, one_of
-from dra_shared.classic.fields import Fields, Object, taken_metadata
-from dra_shared.classic.namedresources import rewritten
+from dra_shared.classic.fields import Fields, Object, take_metadata
+from dra_shared.classic.namedresources import rewrite
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.selectors import conditions
 from dra_shared.classic.sharing import sharing_config
@@ -37,9 +37,9 @@ CLASS_KINDS = frozenset({"DeviceClassParameters", "GpuClassParameters", "Resourc
 
 
 def parameters(obj: Object, notes: Notes) -> Parameters:
-    """What an object with parameters says."""
+    """Read a parameters object."""
     fields = Fields(obj, notes)
-    taken_metadata(fields)
+    take_metadata(fields)
     group, kind = obj.get("apiVersion", "").rpartition("/")[0], obj.get("kind", "")
     if group == IN_TREE_GROUP:
         found = _in_tree(fields, kind)
@@ -55,7 +55,7 @@ def parameters(obj: Object, notes: Notes) -> Parameters:
 
 
 def _gpu(spec: Fields, driver: Driver) -> Parameters:
-    """GpuClaimParameters, and GpuClassParameters, which have the same fields as defaults."""
+    """Read GpuClaimParameters, and GpuClassParameters, whose fields are the same and give defaults."""
     mig = spec.inner("mig")
     profile = mig.text("profile")
     selectors = conditions(spec.inner("selector"), driver, f"{_REQUEST}: a selector")
@@ -63,9 +63,9 @@ def _gpu(spec: Fields, driver: Driver) -> Parameters:
         selectors += _at_least(spec, driver, name)
     sharing = spec.inner("sharing")
     if sharing.content.get("strategy") == "MIG":
-        # A spelling of documents: the slice as a way of sharing.
+        # Some documents describe a slice as a way of sharing.
         sharing.take("strategy")
-        sharing.moved("strategy", "type mig of the request's devices")
+        sharing.note_moved("strategy", "type mig of the request's devices")
         mig = sharing.inner("mig")
         profile = profile or mig.text("profile")
     type_ = "mig" if profile else ""
@@ -75,7 +75,7 @@ def _gpu(spec: Fields, driver: Driver) -> Parameters:
     shareable(spec)
     device_class = spec.text("deviceClassName")
     if device_class:
-        spec.moved("deviceClassName", f"{_REQUEST}: exactly.deviceClassName")
+        spec.note_moved("deviceClassName", f"{_REQUEST}: exactly.deviceClassName")
     return Parameters(
         (
             Asked(
@@ -91,7 +91,7 @@ def _gpu(spec: Fields, driver: Driver) -> Parameters:
 
 
 def _at_least(spec: Fields, driver: Driver, name: str) -> list[str]:
-    """A condition that a document writes as a plain field: amounts and versions are the least that will do."""
+    """Return the condition for a plain field of some documents. Amounts and versions are minimums."""
     if name not in spec.content or isinstance(spec.content[name], dict):
         return []
     value = str(spec.take(name))
@@ -100,9 +100,9 @@ def _at_least(spec: Fields, driver: Driver, name: str) -> list[str]:
         ordered = name in ("memory", "computeCapability", "cudaComputeCapability")
         expression = compare(key, ">=", value) if ordered else one_of(key, [value])
     except Inexpressible as error:
-        spec.lost(name, str(error))
+        spec.note_lost(name, str(error))
         return []
-    spec.moved(name, f"{_REQUEST}: a selector: {expression}")
+    spec.note_moved(name, f"{_REQUEST}: a selector: {expression}")
     return [expression]
 
 
@@ -111,15 +111,15 @@ def _count(spec: Fields) -> int | None:
         return None
     count = spec.take("count")
     if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-        spec.lost("count", f"{count!r} is no number of devices")
+        spec.note_lost("count", f"{count!r} is no number of devices")
         return None
-    spec.moved("count", f"{_REQUEST}: exactly.count")
+    spec.note_moved("count", f"{_REQUEST}: exactly.count")
     return count
 
 
 def _profile(fields: Fields, name: str, driver: Driver, profile: str) -> str:
     expression = of_profile(driver, profile.lower())
-    fields.moved(name, f"{_REQUEST}: a selector: {expression}")
+    fields.note_moved(name, f"{_REQUEST}: a selector: {expression}")
     return expression
 
 
@@ -128,7 +128,7 @@ def _mig(spec: Fields, driver: Driver) -> Parameters:
     if profile := spec.text("profile"):
         selectors.append(_profile(spec, "profile", driver, profile))
     if spec.text("gpuClaimName"):
-        spec.lost(
+        spec.note_lost(
             "gpuClaimName", "a constraint such as parentUUID ties requests of one claim, and not two claims"
         )
     config = sharing_config(spec.inner("sharing"), driver, True)
@@ -139,36 +139,36 @@ def _compute_instance(spec: Fields, driver: Driver) -> Parameters:
     selectors: list[str] = []
     profile = spec.text("profile")
     if found := _COMPUTE_INSTANCE.fullmatch(profile.lower()):
-        spec.lost("profile", f"compute instances are no devices; the claim gets all of a {found[1]}")
+        spec.note_lost("profile", f"compute instances are no devices; the claim gets all of a {found[1]}")
         selectors.append(of_profile(driver, found[1]))
     elif profile:
-        spec.lost("profile", "compute instances are no devices; the claim gets a MIG device")
+        spec.note_lost("profile", "compute instances are no devices; the claim gets a MIG device")
     if spec.text("migDeviceClaimName"):
-        spec.lost("migDeviceClaimName", "compute instances are no devices")
+        spec.note_lost("migDeviceClaimName", "compute instances are no devices")
     return Parameters((Asked(type="mig", selectors=tuple(selectors)),), open_ended=False)
 
 
 def _device_class(spec: Fields, driver: Driver) -> Parameters:
-    """DeviceClassParameters: NVIDIA's say whether claims are shared, the example driver's which devices there are."""
+    """Read DeviceClassParameters. NVIDIA's say whether claims are shared, the example driver's select devices."""
     shareable(spec)
     for entry in spec.each("deviceSelector"):
         type_, name = entry.text("type"), entry.text("name")
         if type_ == "gpu" and name == "*" and driver is EXAMPLE:
-            entry.implied("", "all devices of the driver are GPUs")
+            entry.note_implied("", "all devices of the driver are GPUs")
         else:
-            entry.lost("", "the driver's attributes say neither type nor such a name")
+            entry.note_lost("", "the driver's attributes say neither type nor such a name")
     return Parameters()
 
 
 def shareable(fields: Fields) -> None:
-    """Note what became of a field that says whether several pods may use a claim at a time."""
+    """Note the result for a field that says whether several pods may share a claim."""
     for name in ("shareable", "sharable"):
         if name not in fields.content:
             continue
         if fields.take(name):
-            fields.implied(name, "any number of pods may name a claim")
+            fields.note_implied(name, "any number of pods may name a claim")
         else:
-            fields.lost(
+            fields.note_lost(
                 name, "any pod of the namespace may name a claim; one for each pod comes from a template"
             )
 
@@ -182,9 +182,9 @@ _READERS: dict[str, Callable[[Fields, Driver], Parameters]] = {
 
 
 def _in_tree(fields: Fields, kind: str) -> Parameters:
-    """ResourceClaimParameters and ResourceClassParameters of v1alpha2."""
+    """Read ResourceClaimParameters and ResourceClassParameters of v1alpha2."""
     if fields.take("generatedFrom"):
-        fields.implied(
+        fields.note_implied(
             "generatedFrom", "drivers generate no parameters any more: claims say themselves what they want"
         )
     shareable(fields)
@@ -194,10 +194,10 @@ def _in_tree(fields: Fields, kind: str) -> Parameters:
     configs: list[tuple[str, Object]] = []
     for entry in fields.each("driverRequests"):
         driver = driver_called(entry.text("driverName"))
-        entry.moved("driverName", f"requests of a class of {driver.name}")
+        entry.note_moved("driverName", f"requests of a class of {driver.name}")
         configs += _vendor(entry, "vendorParameters", driver, "config for all requests")
         for request in entry.each("requests"):
-            requests.append(_named(request, driver))
+            requests.append(_read_named(request, driver))
             request.rest("a request has no such field")
         entry.rest("driverRequests has no such field")
     drivers = {one.driver for one in requests} | {driver for driver, _ in configs}
@@ -205,7 +205,7 @@ def _in_tree(fields: Fields, kind: str) -> Parameters:
     return Parameters(tuple(requests), configs=tuple(configs), open_ended=False, driver=single)
 
 
-def _named(request: Fields, driver: Driver) -> Asked:
+def _read_named(request: Fields, driver: Driver) -> Asked:
     selectors = _cel(request.inner("namedResources"), driver)
     configs = _vendor(request, "vendorParameters", driver, "config for the request")
     return Asked(selectors=selectors, config=configs[0][1] if configs else None, driver=driver.name)
@@ -217,14 +217,14 @@ def _cel(model: Fields, driver: Driver) -> tuple[str, ...]:
     if not expression:
         return ()
     try:
-        changed = rewritten(expression, driver)
+        changed = rewrite(expression, driver)
     except Inexpressible as error:
-        model.lost("selector", str(error))
+        model.note_lost("selector", str(error))
         return ()
     if changed == "true":
-        model.implied("selector", "all devices of the class")
+        model.note_implied("selector", "all devices of the class")
         return ()
-    model.moved("selector", f"a selector: {changed}")
+    model.note_moved("selector", f"a selector: {changed}")
     return (changed,)
 
 
@@ -233,19 +233,19 @@ def _class_filters(fields: Fields) -> Parameters:
     configs: list[tuple[str, Object]] = []
     for entry in fields.each("filters"):
         driver = driver_called(entry.text("driverName"))
-        entry.implied("driverName", "the class selects its driver's devices")
+        entry.note_implied("driverName", "the class selects its driver's devices")
         selectors += _cel(entry.inner("namedResources"), driver)
         entry.rest("a filter has no such field")
     for entry in fields.each("vendorParameters"):
         driver = driver_called(entry.text("driverName"))
-        entry.moved("driverName", "the DeviceClass: spec.config[].opaque.driver")
+        entry.note_moved("driverName", "the DeviceClass: spec.config[].opaque.driver")
         configs += _vendor(entry, "parameters", driver, "the DeviceClass: spec.config[].opaque.parameters")
         entry.rest("vendorParameters has no such field")
     return Parameters(selectors=tuple(selectors), configs=tuple(configs))
 
 
 def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple[str, Object]]:
-    """Opaque parameters; NVIDIA's old ones in their form of today."""
+    """Read opaque parameters. NVIDIA's old ones are converted to their current form."""
     value: Any = fields.take(name)
     if not isinstance(value, dict) or not value:
         return []
@@ -253,23 +253,23 @@ def _vendor(fields: Fields, name: str, driver: Driver, where: str) -> list[tuple
         spec = Fields(value.get("spec"), fields.notes, f"{fields.path(name)}.spec")
         config = sharing_config(spec.inner("sharing"), driver, value["kind"].startswith("Mig"))
         if config is None:
-            fields.implied(name, "says nothing that the driver needs today")
+            fields.note_implied(name, "says nothing that the driver needs today")
             return []
         return [(driver.name, config)]
-    fields.moved(name, f"{where}; the driver must know this kind still")
+    fields.note_moved(name, f"{where}; the driver must know this kind still")
     return [(driver.name, value)]
 
 
-def unknown(obj: Object, driver: str, notes: Notes) -> Parameters:
-    """Read parameters of a kind that is not known: their count, and all of them as an opaque config of ``driver``.
+def read_unknown(obj: Object, driver: str, notes: Notes) -> Parameters:
+    """Read parameters of an unknown kind: their count, and the whole object as an opaque config of ``driver``.
 
     Without a driver there is no config, and every other field is lost.
     """
     fields = Fields(obj, notes)
-    taken_metadata(fields)
+    take_metadata(fields)
     fields.take("status")
     whom = f"{driver} gets them as an opaque config and must know the kind" if driver else _NO_DRIVER
-    notes.lost("", f"parameters of an unknown kind: {whom}; requests in spec.devices must say the rest")
+    notes.note_lost("", f"parameters of an unknown kind: {whom}; requests in spec.devices must say the rest")
     spec = fields.inner("spec")
     requests = (Asked(count=count),) if (count := _count(spec)) else ()
     if not driver:

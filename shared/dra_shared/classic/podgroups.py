@@ -1,13 +1,13 @@
-"""PodGroups, Workloads and pods of Kubernetes 1.35 (v1alpha1) and 1.36 (v1alpha2) as those of 1.37 (v1beta1).
+"""Convert PodGroups, Workloads and pods of Kubernetes 1.35 (v1alpha1) and 1.36 (v1alpha2) to 1.37 (v1beta1).
 
-1.35 has groups of pods within Workloads alone. 1.36 has PodGroup objects and names the disruption mode. 1.37 has the
-mode as an object and refers to the Workload directly (``k8s.io/api/scheduling/v1beta1/types.go``).
+1.35 has groups of pods within Workloads only. 1.36 has PodGroup objects and names the disruption mode. 1.37
+has the mode as an object and refers to the Workload directly (``k8s.io/api/scheduling/v1beta1/types.go``).
 """
 
 import copy
 from typing import Any
 
-from dra_shared.classic.fields import Fields, Object, entries, mapping, taken_metadata
+from dra_shared.classic.fields import Fields, Object, entries, mapping, take_metadata
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.pods import pod_spec
 from dra_shared.classic.world import World
@@ -26,10 +26,10 @@ def is_older(obj: Object) -> bool:
 def pod_group(obj: Object, notes: Notes) -> Object:
     """Convert a PodGroup or Workload to v1beta1."""
     fields = Fields(obj, notes)
-    meta, spec = taken_metadata(fields), fields.inner("spec")
-    notes.moved("apiVersion", BETA)
+    meta, spec = take_metadata(fields), fields.inner("spec")
+    notes.note_moved("apiVersion", BETA)
     if fields.take("status"):
-        fields.implied("status", "the cluster writes this")
+        fields.note_implied("status", "the cluster writes this")
     changed = _workload(spec) if obj["kind"] == "Workload" else _group(spec)
     fields.rest(f"a {obj['kind']} has no such field")
     return {"apiVersion": BETA, "kind": obj["kind"], "metadata": meta, "spec": changed}
@@ -46,7 +46,7 @@ def _group(spec: Fields) -> Object:
             "templateName": workload.text("podGroupTemplateName"),
         }
         changed["workloadRef"] = names
-        spec.moved("podGroupTemplateRef", "spec.workloadRef")
+        spec.note_moved("podGroupTemplateRef", "spec.workloadRef")
         workload.rest("a reference has no such field")
         reference.rest("a reference has no such field")
     return changed | _common(spec)
@@ -58,7 +58,7 @@ def _workload(spec: Fields) -> Object:
     templates = [_common(each) for each in spec.each("podGroupTemplates")]
     for each in spec.each("podGroups"):
         template = {"name": each.take("name"), "schedulingPolicy": each.take("policy")}
-        each.moved("policy", f"spec.podGroupTemplates[{len(templates)}].schedulingPolicy")
+        each.note_moved("policy", f"spec.podGroupTemplates[{len(templates)}].schedulingPolicy")
         each.rest("a template has no such field")
         templates.append(template)
     spec.rest("a Workload has no such field")
@@ -73,10 +73,10 @@ def _common(fields: Fields) -> Object:
         member = _DISRUPTION_MODES.get(mode)
         if member is None:
             del content["disruptionMode"]
-            fields.lost("disruptionMode", f"{mode!r} is not one of {', '.join(_DISRUPTION_MODES)}")
+            fields.note_lost("disruptionMode", f"{mode!r} is not one of {', '.join(_DISRUPTION_MODES)}")
         else:
             content["disruptionMode"] = {member: {}}
-            fields.moved("disruptionMode", f"{fields.path('disruptionMode')}.{member}")
+            fields.note_moved("disruptionMode", f"{fields.path('disruptionMode')}.{member}")
     return copy.deepcopy(content)
 
 
@@ -97,11 +97,13 @@ def with_group(obj: Object, world: World, notes: Notes) -> list[Object]:
     namespace = mapping(obj.get("metadata")).get("namespace") or ""
     policy = _policy(world.find(GROUP, "Workload", namespace, name), template)
     if policy is None:
-        reference.lost("", f"Workload {name} with group {template} is missing, so its policy is not known")
+        reference.note_lost(
+            "", f"Workload {name} with group {template} is missing, so its policy is not known"
+        )
         return [changed]
     group = "-".join(filter(None, (name, template, key)))
     spec["schedulingGroup"] = {"podGroupName": group}
-    reference.moved("", f"{path}.schedulingGroup, and PodGroup {group}")
+    reference.note_moved("", f"{path}.schedulingGroup, and PodGroup {group}")
     meta = {"name": group, **({"namespace": namespace} if namespace else {})}
     reference_today = {"workloadName": name, "templateName": template}
     made = {"workloadRef": reference_today, "schedulingPolicy": copy.deepcopy(policy)}

@@ -1,4 +1,4 @@
-"""Pods, and all that makes pods: `source` of a pod's resource claims (Kubernetes 1.26 to 1.30)."""
+"""Convert pods and pod templates: `source` of a pod's resource claims (Kubernetes 1.26 to 1.30)."""
 
 import copy
 from typing import Any
@@ -18,11 +18,11 @@ POD_MAKERS: dict[tuple[str, str], tuple[str, ...]] = {
     ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
     ("batch", "Job"): ("spec", "template", "spec"),
 }
-"""By group and kind, where the pod's spec is in what is a pod or makes pods."""
+"""The path to the pod spec, for each group and kind that is a pod or creates pods."""
 
 
 def pod_spec(obj: Object) -> tuple[str, Object] | None:
-    """The path and the spec of the pods that an object is or makes; None where there are none."""
+    """Return the path and the pod spec of an object that is a pod or creates pods, else None."""
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
     path = POD_MAKERS.get((group, str(obj.get("kind"))))
     found: Any = obj
@@ -32,14 +32,14 @@ def pod_spec(obj: Object) -> tuple[str, Object] | None:
 
 
 def has_source(obj: Object) -> bool:
-    """Whether a pod, or a template of one, names claims by `source`."""
+    """True if a pod or a pod template names claims with `source`."""
     found = pod_spec(obj)
     claims = entries(found[1].get("resourceClaims")) if found else ()
     return any(isinstance(entry, dict) and "source" in entry for entry in claims)
 
 
 def without_source(obj: Object, notes: Notes) -> Object:
-    """The object with the fields of `source` where v1 has them."""
+    """Return the object with the fields of `source` moved to where v1 has them."""
     changed = copy.deepcopy(obj)
     found = pod_spec(changed)
     if found is None:
@@ -56,6 +56,6 @@ def _lift(entry: Object, path: str, notes: Notes) -> None:
     for name, value in (source if isinstance(source, dict) else {}).items():
         if name in SOURCES:
             entry[name] = value
-            notes.moved(f"{path}.source.{name}", f"{path}.{name}")
+            notes.note_moved(f"{path}.source.{name}", f"{path}.{name}")
         else:
-            notes.lost(f"{path}.source.{name}", "a source names a claim or a template")
+            notes.note_lost(f"{path}.source.{name}", "a source names a claim or a template")

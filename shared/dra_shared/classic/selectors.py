@@ -1,4 +1,4 @@
-"""Selectors of classic parameters: matchLabels and matchExpressions, and NVIDIA's own tree of conditions."""
+"""Convert selectors of classic parameters: matchLabels and matchExpressions, and NVIDIA's own tree of conditions."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -30,22 +30,28 @@ _NO_SELECTOR = "v1's selectors are CEL expressions, and this is no part of a sel
 
 
 def conditions(fields: Fields, driver: Driver, where: str) -> list[str]:
-    """A selector's conditions, all of which a device must fulfil; ``where`` says where they go."""
+    """Return a selector's conditions, all of which a device must satisfy.
+
+    ``where`` is their place in the new object.
+    """
     found = _labels(fields, driver, where)
     for entry in fields.each("matchExpressions"):
-        found += _noted(entry, partial(_expression, entry, driver), where)
+        found += _note(entry, partial(_expression, entry, driver), where)
     if set(fields.content) - {"matchLabels", "matchExpressions"}:
         found += _conjuncts(fields, driver, where)
     return found
 
 
 def _conjuncts(fields: Fields, driver: Driver, where: str) -> list[str]:
-    """The conditions of NVIDIA's tree that must all hold: one that can't be expressed leaves the others."""
+    """Return the conditions of NVIDIA's tree that must all hold.
+
+    One that cannot be expressed does not affect the others.
+    """
     if _AND not in fields.content:
-        return _noted(fields, lambda: _tree(fields, driver), where)
+        return _note(fields, lambda: _tree(fields, driver), where)
     entries = fields.each(_AND)
     if not entries:
-        fields.lost(_AND, _EMPTY)
+        fields.note_lost(_AND, _EMPTY)
     return [condition for entry in entries for condition in _conjuncts(entry, driver, where)]
 
 
@@ -57,19 +63,19 @@ def _labels(fields: Fields, driver: Driver, where: str) -> list[str]:
         try:
             found.append(one_of(Key(driver, name), [value]))
         except Inexpressible as error:
-            labels.lost(name, str(error))
+            labels.note_lost(name, str(error))
         else:
-            labels.moved(name, f"{where}: {found[-1]}")
+            labels.note_moved(name, f"{where}: {found[-1]}")
     return found
 
 
-def _noted(fields: Fields, make: Callable[[], str], where: str) -> list[str]:
+def _note(fields: Fields, make: Callable[[], str], where: str) -> list[str]:
     try:
         expression = make()
     except Inexpressible as error:
-        fields.lost("", str(error))
+        fields.note_lost("", str(error))
         return []
-    fields.moved("", f"{where}: {expression}")
+    fields.note_moved("", f"{where}: {expression}")
     return [expression]
 
 
@@ -78,7 +84,7 @@ def _word(value: Any) -> str:
 
 
 def _expression(fields: Fields, driver: Driver) -> str:
-    """One entry of matchExpressions."""
+    """Convert one entry of matchExpressions."""
     name, operator = fields.text("key"), fields.text("operator")
     raw = fields.take("values")
     values = [_word(value) for value in (raw if isinstance(raw, list) else [raw]) if value is not None]
@@ -101,18 +107,18 @@ def _expression(fields: Fields, driver: Driver) -> str:
 
 
 def _tree(fields: Fields, driver: Driver) -> str:
-    """NVIDIA's selector: one property, or a list of selectors joined by and, or by or."""
+    """Convert NVIDIA's selector: one property, or a list of selectors joined by and, or by or."""
     for name, sign in ((_AND, "&&"), ("orExpression", "||")):
         if name in fields.content:
             parts = [_tree(entry, driver) for entry in fields.each(name)]
-            return _joined(parts, sign)
+            return _join(parts, sign)
     properties = [name for name in fields.content if name not in ("matchLabels", "matchExpressions")]
     if not properties:
         raise Inexpressible(_EMPTY)
-    return _joined([_property(driver, name, fields.take(name)) for name in properties], "&&")
+    return _join([_property(driver, name, fields.take(name)) for name in properties], "&&")
 
 
-def _joined(parts: Sequence[str], sign: str) -> str:
+def _join(parts: Sequence[str], sign: str) -> str:
     if not parts:
         raise Inexpressible(_EMPTY)
     return parts[0] if len(parts) == 1 else f" {sign} ".join(f"({part})" for part in parts)

@@ -1,4 +1,4 @@
-"""How a device is shared: NVIDIA's `sharing` of claim parameters (`sharing.go`), which is an opaque config today."""
+"""Convert the sharing of a device: NVIDIA's `sharing` of claim parameters (`sharing.go`), now an opaque config."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ _MPS = (
 
 
 def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
-    """The opaque parameters for a `sharing` field, None where there is none."""
+    """Return the opaque parameters for a `sharing` field, or None if it is empty."""
     if not fields.content:
         return None
     if driver is not NVIDIA:
@@ -25,13 +25,13 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
     kind = "MigDeviceConfig" if mig else "GpuConfig"
     strategy = fields.text("strategy") or "TimeSlicing"
     if strategy == "None":
-        fields.implied("strategy", "without a config a device is not shared")
+        fields.note_implied("strategy", "without a config a device is not shared")
         return None
-    fields.moved("strategy", f"an opaque {kind}: sharing.strategy")
+    fields.note_moved("strategy", f"an opaque {kind}: sharing.strategy")
     sharing: Object = {"strategy": strategy}
     slicing, mps = fields.inner("timeSlicingConfig"), fields.inner("mpsConfig")
     if mig and slicing.content:
-        slicing.lost("", "MIG devices have no time slice")
+        slicing.note_lost("", "MIG devices have no time slice")
     elif slicing.content:
         sharing["timeSlicingConfig"] = _time_slicing(slicing)
     if mps.content:
@@ -40,8 +40,8 @@ def sharing_config(fields: Fields, driver: Driver, mig: bool) -> Object | None:
     return {"apiVersion": CONFIG_VERSION, "kind": kind, "sharing": sharing}
 
 
-def todays_config(parameters: Any) -> Object | None:
-    """Opaque parameters of the driver's config API as it was until v1beta1, in that of today; None for others."""
+def convert_config(parameters: Any) -> Object | None:
+    """Convert opaque parameters of the driver's config API before v1beta1 to the current version; None for others."""
     if not isinstance(parameters, dict) or parameters.get("apiVersion") not in _OLD_VERSIONS:
         return None
     if parameters.get("kind") not in _CONFIG_KINDS:
@@ -53,7 +53,7 @@ def _time_slicing(fields: Fields) -> Object:
     config: dict[str, Any] = {}
     for name in ("timeSlice", "interval"):
         if interval := fields.text(name):
-            fields.moved(name, "sharing.timeSlicingConfig.interval")
+            fields.note_moved(name, "sharing.timeSlicingConfig.interval")
             config["interval"] = interval
     fields.rest("a time slice has no such field")
     return config
@@ -64,6 +64,6 @@ def _mps(fields: Fields) -> Object:
     for name in _MPS:
         if name in fields.content:
             config[name] = fields.take(name)
-            fields.moved(name, f"sharing.mpsConfig.{name}")
+            fields.note_moved(name, f"sharing.mpsConfig.{name}")
     fields.rest("MPS has no such setting")
     return config

@@ -1,4 +1,4 @@
-"""A claim's status of today in the form of v1alpha2: `driverName`, `resourceHandles`."""
+"""Convert a claim's current status to v1alpha2: `driverName`, `resourceHandles`."""
 
 import json
 from typing import Any
@@ -9,10 +9,10 @@ _MOST_HANDLES = 32
 
 
 def old_status(status: Object, driver_name: str, structured: bool) -> Object:
-    """The status of a classic claim, from that of the claim of today behind it.
+    """Return the status of a classic claim, from that of the current claim behind it.
 
-    ``driver_name`` is the class's. With ``structured`` parameters a handle names each device; without, it has the
-    text that only the driver's plugin understands.
+    ``driver_name`` is that of the class. With ``structured`` parameters, a handle names each device. Without,
+    it has a text that only the driver's plugin understands.
     """
     found: Object = {}
     allocation = status.get("allocation")
@@ -25,7 +25,7 @@ def old_status(status: Object, driver_name: str, structured: bool) -> Object:
 
 
 def node_of(allocation: Object | None) -> str:
-    """The node that an allocation is on; empty where it is on none, or on several."""
+    """Return the node that an allocation is on; empty if it is on none or on several."""
     for term in ((allocation or {}).get("nodeSelector") or {}).get("nodeSelectorTerms") or ():
         for requirement in term.get("matchFields") or ():
             values = requirement.get("values") or []

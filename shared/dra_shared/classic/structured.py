@@ -1,16 +1,16 @@
-"""resource.k8s.io v1alpha3 (1.31), v1beta1 and v1beta2 as v1: the same model, in another shape.
+"""Convert resource.k8s.io v1alpha3 (1.31), v1beta1 and v1beta2 to v1: the same model in another form.
 
-Upstream's conversions are `pkg/apis/resource/v1beta1/conversion.go`; v1alpha3's fields `controller` and `suitableNodes`
-went with v1beta1.
+Upstream's conversions are in `pkg/apis/resource/v1beta1/conversion.go`. v1beta1 removed the fields
+`controller` and `suitableNodes` of v1alpha3.
 """
 
 import copy
 from collections.abc import Callable
 from typing import Any
 
-from dra_shared.classic.fields import Fields, Object, entries, mapping, taken_metadata
+from dra_shared.classic.fields import Fields, Object, entries, mapping, take_metadata
 from dra_shared.classic.notes import Notes
-from dra_shared.classic.sharing import todays_config
+from dra_shared.classic.sharing import convert_config
 
 V1 = "resource.k8s.io/v1"
 _FLAT = frozenset({"v1alpha3", "v1beta1"})
@@ -25,20 +25,20 @@ _EXACTLY = (
 )
 
 
-def structured(obj: Object, notes: Notes) -> list[Object]:
-    """An object of a version with structured parameters as one of v1."""
+def convert_structured(obj: Object, notes: Notes) -> list[Object]:
+    """Convert an object of a version with structured parameters to v1."""
     version = obj["apiVersion"].rpartition("/")[2]
     changed = copy.deepcopy(obj)
     fields = Fields(obj, notes)
-    changed["metadata"] = taken_metadata(fields)
+    changed["metadata"] = take_metadata(fields)
     kind = obj["kind"]
-    # No version has this kind in v1.
+    # v1 does not have this kind.
     target = obj["apiVersion"] if kind == "ResourcePoolStatusRequest" else V1
     if target != obj["apiVersion"]:
-        notes.moved("apiVersion", target)
+        notes.note_moved("apiVersion", target)
     changed["apiVersion"] = target
     if changed.pop("status", None):
-        notes.implied("status", "the cluster writes this")
+        notes.note_implied("status", "the cluster writes this")
     change = _CHANGES.get(kind)
     if change is not None and isinstance(changed.get("spec"), dict):
         change(changed["spec"], version, notes)
@@ -47,7 +47,7 @@ def structured(obj: Object, notes: Notes) -> list[Object]:
 
 def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None:
     if spec.pop("controller", None):
-        notes.lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
+        notes.note_lost(f"{path}.controller", "the scheduler allocates, and no driver's controller")
     devices = mapping(spec.get("devices"))
     _configs(devices.get("config"), f"{path}.devices.config", notes)
     if version not in _FLAT:
@@ -58,7 +58,7 @@ def _claim(spec: Object, version: str, notes: Notes, path: str = "spec") -> None
         where = f"{path}.devices.requests[{index}]"
         exactly = {name: request.pop(name) for name in _EXACTLY if name in request}
         for name in exactly:
-            notes.moved(f"{where}.{name}", f"{where}.exactly.{name}")
+            notes.note_moved(f"{where}.{name}", f"{where}.exactly.{name}")
         if exactly:
             request["exactly"] = exactly
 
@@ -69,19 +69,19 @@ def _template(spec: Object, version: str, notes: Notes) -> None:
 
 
 def _configs(configs: Any, path: str, notes: Notes) -> None:
-    """NVIDIA's opaque parameters in the API group that its driver reads today."""
+    """Move NVIDIA's opaque parameters to the API group that its driver reads today."""
     for index, config in enumerate(entries(configs)):
         opaque = config.get("opaque") if isinstance(config, dict) else None
-        today = todays_config(opaque.get("parameters")) if isinstance(opaque, dict) else None
+        today = convert_config(opaque.get("parameters")) if isinstance(opaque, dict) else None
         if isinstance(opaque, dict) and today is not None:
             opaque["parameters"] = today
-            notes.moved(f"{path}[{index}].opaque.parameters.apiVersion", today["apiVersion"])
+            notes.note_moved(f"{path}[{index}].opaque.parameters.apiVersion", today["apiVersion"])
 
 
 def _class(spec: Object, version: str, notes: Notes) -> None:
     _configs(spec.get("config"), "spec.config", notes)
     if spec.pop("suitableNodes", None):
-        notes.lost(
+        notes.note_lost(
             "spec.suitableNodes",
             "a class selects devices and not nodes: ResourceSlices say where devices are",
         )
@@ -102,7 +102,7 @@ def _slice(spec: Object, version: str, notes: Notes) -> None:
             }
             basic = {**basic, "capacity": capacity} if capacity else basic
         for name in basic:
-            notes.moved(f"{where}.basic.{name}", f"{where}.{name}")
+            notes.note_moved(f"{where}.basic.{name}", f"{where}.{name}")
         device.update(basic)
 
 
@@ -110,7 +110,7 @@ def _taint_rule(spec: Object, version: str, notes: Notes) -> None:
     selector = spec.get("deviceSelector")
     for name in ("deviceClassName", "selectors"):
         if isinstance(selector, dict) and selector.pop(name, None):
-            notes.lost(f"spec.deviceSelector.{name}", "a rule chooses devices by driver, pool and name")
+            notes.note_lost(f"spec.deviceSelector.{name}", "a rule chooses devices by driver, pool and name")
 
 
 _CHANGES: dict[str, Callable[[Object, str, Notes], None]] = {

@@ -1,4 +1,4 @@
-"""The objects that refer to each other by name, and what was found out of them."""
+"""Objects that refer to each other by name, and the content that was read from them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -7,19 +7,19 @@ from dra_shared.classic.asked import ClassParts, Parameters
 from dra_shared.classic.drivers import is_vendor_group
 from dra_shared.classic.fields import Fields, Object, mapping, subject_of
 from dra_shared.classic.notes import Notes
-from dra_shared.classic.parameters import IN_TREE_GROUP, parameters, unknown
+from dra_shared.classic.parameters import IN_TREE_GROUP, parameters, read_unknown
 
 Find = Callable[[str, str, str, str], Object | None]
-"""The object of a group, kind, namespace and name; the namespace is empty for one of the cluster."""
+"""Returns the object of a group, kind, namespace and name. The namespace is empty for a cluster-scoped object."""
 
 
 def group_of(obj: Object) -> str:
-    """The API group of an object."""
+    """Return the API group of an object."""
     return str(obj.get("apiVersion", "")).rpartition("/")[0]
 
 
-def finder(objects: Iterable[Object]) -> Find:
-    """Finds an object among those of manifests, where namespaces are often left out."""
+def find_among(objects: Iterable[Object]) -> Find:
+    """Return a function that finds objects of manifests, where namespaces are often missing."""
     found: dict[tuple[str, str, str], dict[str, Object]] = {}
     for obj in objects:
         meta = mapping(obj.get("metadata"))
@@ -32,8 +32,8 @@ def finder(objects: Iterable[Object]) -> Find:
     return find
 
 
-def generated_from(objects: Iterable[Object]) -> Find:
-    """Finds the in-tree parameters that a driver made from parameters of its own, by the latter."""
+def find_generated_among(objects: Iterable[Object]) -> Find:
+    """Return a function that finds the in-tree parameters that a driver generated from its own parameters."""
     found: dict[tuple[str, str, str, str], Object] = {}
     for obj in objects:
         origin = mapping(obj.get("generatedFrom"))
@@ -50,10 +50,10 @@ def generated_from(objects: Iterable[Object]) -> Find:
 
 @dataclass(slots=True)
 class World:
-    """Looks referenced objects up, and reads each once.
+    """Looks up referenced objects, and reads each once.
 
-    ``notes`` are those about objects with parameters; ``classes`` is what was found out of ResourceClasses,
-    ``missing`` the parameters that are not there.
+    ``notes`` are those about parameters objects. ``classes`` has the content of ResourceClasses, ``missing``
+    the parameters that do not exist.
     """
 
     find: Find
@@ -62,11 +62,11 @@ class World:
     classes: dict[str, ClassParts] = field(default_factory=dict)
     missing: set[str] = field(default_factory=set)
     _read: dict[tuple[int, str], Parameters] = field(default_factory=dict)
-    # Holds the objects, whose ids would be used again otherwise.
+    # Keeps the objects alive, because their ids would be reused otherwise.
     _objects: dict[int, Object] = field(default_factory=dict)
 
     def read(self, obj: Object, driver: str = "") -> Parameters:
-        """Return what an object with parameters says. Those of an unknown kind go to ``driver``."""
+        """Read a parameters object. ``driver`` gets those of an unknown kind."""
         known_kind = _is_known(obj)
         key = id(obj), "" if known_kind else driver
         if key not in self._read:
@@ -74,19 +74,19 @@ class World:
             if not self.has_read(obj):
                 notes = self.notes.setdefault(notes.subject, notes)
             self._objects[id(obj)] = obj
-            self._read[key] = parameters(obj, notes) if known_kind else unknown(obj, driver, notes)
+            self._read[key] = parameters(obj, notes) if known_kind else read_unknown(obj, driver, notes)
         return self._read[key]
 
     def has_read(self, obj: Object) -> bool:
         """True if the object was read as the parameters of a claim or class."""
         return id(obj) in self._objects
 
-    def referenced(self, fields: Fields, name: str, namespace: str, driver: str) -> Parameters | None:
-        """What the object says that a field refers to; None where there is no such field, or no such object."""
+    def read_referenced(self, fields: Fields, name: str, namespace: str, driver: str) -> Parameters | None:
+        """Return the content of the object that a field refers to; None if the field or the object does not exist."""
         reference = fields.inner(name)
         if not reference.content:
             return None
-        # Documents often have the version in it, or an apiVersion instead.
+        # Some documents include the version, or have an apiVersion instead.
         group = (reference.text("apiGroup") or reference.text("apiVersion")).partition("/")[0]
         kind, wanted = reference.text("kind"), reference.text("name")
         namespace = reference.text("namespace") or namespace
@@ -96,12 +96,12 @@ class World:
             obj = self.find(group, kind, "", wanted)
         if obj is None:
             self.missing.add(f"{kind} {wanted}")
-            fields.lost(name, f"{kind} {wanted} is not there, so that what it says is not known")
+            fields.note_lost(name, f"{kind} {wanted} is not there, so that what it says is not known")
             return None
         if _is_known(obj):
-            fields.moved(name, f"what {kind} {wanted} says is part of this object")
+            fields.note_moved(name, f"what {kind} {wanted} says is part of this object")
         else:
-            fields.lost(name, f"nothing is known of the kind {kind}: see {subject_of(obj)}")
+            fields.note_lost(name, f"nothing is known of the kind {kind}: see {subject_of(obj)}")
         return self.read(obj, driver)
 
 

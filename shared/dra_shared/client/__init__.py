@@ -1,1 +1,1 @@
-"""The way to the API server: requests, informers, work queues, leader election and events."""
+"""The client of the API server: requests, informers, work queues, leader election and events."""

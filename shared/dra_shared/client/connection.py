@@ -7,15 +7,15 @@ from typing import cast
 import httptools
 import httpx
 
-# Above this many unread bytes a connection stops reading from its socket; below half of it, it goes on.
+# A connection stops reading from its socket above this many unread bytes, and resumes below half of it.
 _HIGH_WATER = 1 << 20
 
 
 class Dropped(Exception):
-    """The connection was lost before any of the response arrived.
+    """The connection was lost before any part of the response arrived.
 
-    A server may close an idle connection at any time. Where the request was already ``sent`` it may have been
-    carried out, so only a request that changes nothing is sent again.
+    A server may close an idle connection at any time. If the request was already ``sent``, the server may
+    have executed it, so only a request that changes nothing is sent again.
     """
 
     def __init__(self, sent: bool) -> None:
@@ -24,7 +24,7 @@ class Dropped(Exception):
 
 
 class Connection(asyncio.Protocol):
-    """A connection that carries one request at a time; its response comes in pieces or as a whole."""
+    """A connection that carries one request at a time. Its response is read in parts or as a whole."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -44,7 +44,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def usable(self) -> bool:
-        """Whether another request can go over this connection."""
+        """True if another request can be sent over this connection."""
         return (
             self._complete
             and self._keep_alive
@@ -64,7 +64,7 @@ class Connection(asyncio.Protocol):
         return await self._head
 
     async def chunk(self) -> bytes:
-        """The next piece of the body; empty at its end."""
+        """Return the next part of the body, empty at its end."""
         while not self._chunks:
             if self._complete:
                 return b""
@@ -84,7 +84,7 @@ class Connection(asyncio.Protocol):
         return data
 
     def exchange(self, data: bytes) -> asyncio.Future[tuple[int, bytes]]:
-        """Send a request that is not a HEAD; gives the status and the body of the response."""
+        """Send a request that is not a HEAD. The result is the status and the body of the response."""
         assert self._transport is not None
         if self._lost is not None:
             raise Dropped(sent=False)
@@ -96,12 +96,12 @@ class Connection(asyncio.Protocol):
         self._transport.write(data)
         return answer
 
-    def exchanged(self, keep_alive: bool) -> None:
-        """The response is there, and perhaps there can be others."""
+    def finish_exchange(self, keep_alive: bool) -> None:
+        """Record that the response is complete. The connection can be reused if ``keep_alive``."""
         self._complete, self._keep_alive = True, keep_alive
 
     def expire(self) -> None:
-        """The response takes too long."""
+        """Fail the request because its response takes too long."""
         if self._whole is not None:
             self._whole.fail(TimeoutError())
 
@@ -195,17 +195,17 @@ class _Whole:
         self._chunks: list[bytes] = []
 
     def expect(self) -> asyncio.Future[tuple[int, bytes]]:
-        """What the next response will be."""
+        """Return a future of the next response."""
         self._start, self._chunks = b"", []
         self._answer = asyncio.get_running_loop().create_future()
         return self._answer
 
     def note(self, data: bytes) -> None:
-        """Bytes came."""
+        """Record that bytes arrived."""
         self._start = self._start or data
 
     def end(self, *, clean: bool) -> None:
-        """No more bytes will come."""
+        """Record the end of the data."""
         fields = self._start.lower()
         if (
             clean
@@ -218,7 +218,7 @@ class _Whole:
             self.fail(httpx.RemoteProtocolError("the connection was closed before the response was complete"))
 
     def fail(self, error: Exception) -> None:
-        """There will be no response, or no whole one."""
+        """Fail the current response."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(error)
 
@@ -231,5 +231,5 @@ class _Whole:
         status, answer = self.parser.get_status_code(), self._answer
         if 100 <= status < 200 or answer is None or answer.done():
             return
-        self._connection.exchanged(self.parser.should_keep_alive())
+        self._connection.finish_exchange(self.parser.should_keep_alive())
         answer.set_result((status, self._chunks[0] if len(self._chunks) == 1 else b"".join(self._chunks)))

@@ -1,7 +1,7 @@
-"""Keeps one object's events from becoming many: client-go's EventCorrelator with its defaults.
+"""Limit the events about one object: client-go's EventCorrelator with its defaults.
 
-From the tenth message on for one reason within ten minutes, events are combined into one whose message is the newest.
-Of all that a component says about an object, 25 events are written, and then one in five minutes.
+The tenth message for one reason within ten minutes, and all later ones, are combined into one event with the
+newest message. A component writes at most 25 events about an object, and then one in five minutes.
 """
 
 from collections import OrderedDict
@@ -35,7 +35,7 @@ class _Bucket:
 
 
 class Correlator:
-    """See the module's docstring. The caller's keys identify groups and objects."""
+    """Decides whether an event is combined or dropped. The caller's keys identify groups and objects."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -43,7 +43,7 @@ class Correlator:
         self._buckets: _Recent[_Bucket] = _Recent()
 
     def combines(self, group: Hashable, message: str) -> bool:
-        """Whether the event is one too many of its group to be written by itself."""
+        """True if the group of the event has too many messages, so that it is combined into one event."""
         now = self._clock.monotonic()
         known = self._groups.get(group)
         if known is None or now - known.last > _FORGET_SECONDS:
@@ -57,7 +57,7 @@ class Correlator:
         return True
 
     def allows(self, involved: Hashable) -> bool:
-        """Whether another write about the object is due; it counts if so."""
+        """True if another write about the object is allowed. It is counted then."""
         now = self._clock.monotonic()
         bucket = self._buckets.get(involved) or _Bucket(_BURST, now)
         bucket.tokens = min(_BURST, bucket.tokens + (now - bucket.filled) / _REFILL_SECONDS)
@@ -70,7 +70,7 @@ class Correlator:
 
 
 class _Recent(Generic[V]):
-    """The values that were used last."""
+    """A bounded cache of the values that were used last."""
 
     def __init__(self) -> None:
         self._values: OrderedDict[Hashable, V] = OrderedDict()

@@ -1,4 +1,4 @@
-"""The API server's refusals, one exception a reason."""
+"""Errors of the API server, one exception for each reason."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ _decoder = msgspec.json.Decoder(Status)
 
 
 class ApiError(Exception):
-    """The API server refused a request; ``status`` says why."""
+    """The API server rejected a request. ``status`` says why."""
 
     def __init__(self, status: Status) -> None:
         super().__init__(status.message or status.reason or f"HTTP {status.code}")
@@ -25,7 +25,7 @@ class ApiError(Exception):
         return self.status.reason
 
     def has_cause(self, reason: str) -> bool:
-        """Whether the Status names that cause, such as ``NamespaceTerminating``."""
+        """True if the Status names that cause, such as ``NamespaceTerminating``."""
         details = self.status.details
         return details is not None and any(cause.reason == reason for cause in details.causes)
 
@@ -35,19 +35,19 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """401: the server does not know who asks."""
+    """401: the server does not know the user."""
 
 
 class Forbidden(ApiError):
-    """403: the request is understood and not allowed."""
+    """403: the user is not allowed to do this."""
 
 
 class NotFound(ApiError):
-    """404: there is no such object or resource."""
+    """404: the object or the resource does not exist."""
 
 
 class AlreadyExists(ApiError):
-    """409: an object of that name exists."""
+    """409: an object of that name exists already."""
 
 
 class Conflict(ApiError):
@@ -55,11 +55,11 @@ class Conflict(ApiError):
 
 
 class Expired(ApiError):
-    """410: the resource version is older than the history that the server keeps."""
+    """410: the resource version is older than the server's history."""
 
 
 class Invalid(ApiError):
-    """422: the object fails validation; ``status.details.causes`` has every field."""
+    """422: the object is invalid. ``status.details.causes`` has every field."""
 
 
 class TooManyRequests(ApiError):
@@ -67,7 +67,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerTimeout(ApiError):
-    """504: the server could not answer in time, or does not know the resource version yet."""
+    """504: the server did not answer in time, or does not know the resource version yet."""
 
 
 _BY_REASON: dict[str, type[ApiError]] = {
@@ -98,13 +98,13 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def from_status(status: Status) -> ApiError:
-    """The exception that stands for ``status``."""
+    """Return the exception for ``status``."""
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code, ApiError)
     return kind(status)
 
 
 def from_response(code: int, body: bytes) -> ApiError:
-    """The exception for an HTTP error response, whatever its body is."""
+    """Return the exception for an HTTP error response with any body."""
     try:
         status = _decoder.decode(body)
     except msgspec.DecodeError:

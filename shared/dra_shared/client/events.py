@@ -1,7 +1,7 @@
-"""Events: what a component tells users about an object.
+"""Events: messages to users about an object.
 
-An event that repeats (same object, reason and message) is counted on the Event that is already there, and similar ones
-are combined and thinned out, as client-go's correlator does; what cannot be written is logged and dropped, because
+A repeated event (same object, reason and message) increments the count of its Event. Similar events are
+combined and limited by client-go's correlator. Events that cannot be written are logged and dropped, because
 nothing may wait for an event.
 """
 
@@ -50,7 +50,7 @@ class _Record:
 
 
 def reference(resource: Resource[T], obj: T) -> ObjectReference:
-    """A reference to ``obj`` by kind, name and uid."""
+    """Return a reference to ``obj`` by kind, name and uid."""
     meta = obj.metadata
     return ObjectReference(
         api_version=resource.api_version,
@@ -64,15 +64,18 @@ def reference(resource: Resource[T], obj: T) -> ObjectReference:
 
 @functools.cache
 def _shared_rng() -> random.Random:
-    """One for all recorders of a process: each takes 2.5 KiB, and thousands of kubelets have their own recorder."""
+    """Return the random generator of the process.
+
+    Each takes 2.5 KiB, and the recorders of thousands of kubelets share this one.
+    """
     return random.Random()
 
 
 class Recorder:
-    """Writes events as ``component``, from the node ``host`` where it belongs to one.
+    """Writes events as ``component``, from the node ``host`` if it runs on one.
 
-    With ``series`` they are written through events.k8s.io, with one time and a series of repetitions: so the scheduler
-    does it, which names its machine as ``host``.
+    With ``series``, events are written through events.k8s.io, with one time and a series of repetitions. The
+    scheduler does so, and sets ``host`` to its machine.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class Recorder:
         self._host = host
         self._clock = clock or SystemClock()
         self._rng = rng or _shared_rng()
-        # The newer API counts series and does nothing else.
+        # The newer API only counts series.
         self._correlator = None if series else Correlator(self._clock)
         self._seen: OrderedDict[_Key, tuple[str, int]] = OrderedDict()
         self._pending: dict[_Key, deque[_Record]] = {}
@@ -105,7 +108,7 @@ class Recorder:
         message: str,
         action: str = "",
     ) -> None:
-        """Tell users about ``involved``; ``type_`` is Normal or Warning. Returns at once."""
+        """Record an event about ``involved``. ``type_`` is Normal or Warning. Returns at once."""
         message = message[:_MESSAGE_LIMIT]
         where = (involved.kind, involved.namespace, involved.name, involved.uid, involved.field_path, type_)
         group = (*where, reason)
@@ -113,12 +116,13 @@ class Recorder:
         if combined:
             message = (COMBINED + message)[:_MESSAGE_LIMIT]
         if self._series:
-            # As client-go: another revision of the object makes another event, another message does not.
+            # As in client-go, a new revision of the object starts a new event; a new message does not.
             key: _Key = (*group, involved.resource_version, action)
         else:
             key = group if combined else (*group, message)
         record = _Record(key, involved, type_, reason, message, action, self._clock.now(), combined)
-        # As client-go: the older API's events are written one after the other, the newer one's side by side.
+        # As in client-go, events of the older API are written one after the other, those of the newer API in
+        # parallel.
         lane = key if self._series else ()
         pending = self._pending.get(lane)
         if pending is not None:
@@ -145,14 +149,14 @@ class Recorder:
         try:
             await self._write(record)
         except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
-            # That a namespace takes its last pods' events with it is nothing to read about.
+            # A namespace that is deleted with its last pods cannot store their events. This is expected.
             tell = _log.debug if _is_of_a_going_namespace(error) else _log.info
             tell("event dropped", object=record.involved.name, reason=record.reason, error=str(error))
 
     async def _write(self, record: _Record) -> None:
         namespace = record.involved.namespace or "default"
         seen = self._seen.get(record.key)
-        # All but the reason, the message and what the event is about in detail.
+        # The key without the reason, the message and the details of the object.
         if self._correlator is not None and not self._correlator.allows((*record.key[:4], record.type)):
             if seen is not None:
                 self._remember(record.key, seen[0], seen[1] + 1)
@@ -162,12 +166,12 @@ class Recorder:
             try:
                 if self._series:
                     series = {"count": count + 1, "lastObservedTime": rfc3339_micro(record.when)}
-                    await self._client.patch(SERIES_EVENTS.unread, name, {"series": series}, namespace)
+                    await self._client.patch(SERIES_EVENTS.skip_decoding, name, {"series": series}, namespace)
                 else:
                     body: dict[str, Any] = {"count": count + 1, "lastTimestamp": rfc3339(record.when)}
                     if record.combined:
                         body["message"] = record.message
-                    await self._client.patch(EVENTS.unread, name, body, namespace)
+                    await self._client.patch(EVENTS.skip_decoding, name, body, namespace)
             except NotFound:
                 del self._seen[record.key]
             else:
@@ -177,17 +181,17 @@ class Recorder:
         if self._series:
             await self._client.create(SERIES_EVENTS, self._one_of_a_series(meta, record))
         else:
-            await self._client.create(EVENTS, self._counted(meta, record))
+            await self._client.create(EVENTS, self._counted_event(meta, record))
         self._remember(record.key, meta.name, 1)
 
     def _name(self, record: _Record) -> str:
-        # The time in nanoseconds, so that a list by name is in the order of time. The clock doesn't know the last
-        # three digits; they keep what happened at once apart.
+        # The name has the time in nanoseconds, so that a list by name is in the order of time. The clock has
+        # only microseconds; the last three digits distinguish simultaneous events.
         since = record.when - _EPOCH
         micro = (since.days * 86400 + since.seconds) * 1_000_000 + since.microseconds
         return f"{record.involved.name}.{micro * 1000 + self._rng.randrange(1000):x}"
 
-    def _counted(self, meta: ObjectMeta, record: _Record) -> Event:
+    def _counted_event(self, meta: ObjectMeta, record: _Record) -> Event:
         now = rfc3339(record.when)
         return Event(
             metadata=meta,

@@ -1,11 +1,12 @@
-"""A local copy of one resource, kept current by list and watch.
+"""A local copy of one resource that list and watch keep current.
 
-The loop: list everything, notify the handlers of what changed since the last list, watch from the list's resource
-version, and notify them of each change in order. A broken watch resumes from the last version seen; one that is
-too old to resume lists again. Handlers therefore see every object's newest state, though perhaps not every state.
+The loop: list all objects, notify the handlers of the changes since the last list, watch from the list's
+resource version, and notify the handlers of each change in order. A broken watch resumes from the last
+version seen. If that version is too old, the loop lists again. So handlers see every object's newest state,
+but perhaps not every state.
 
-What comes late or twice is recognised by its resource version and left out. What never comes can only be noticed by
-listing again, which ``relist_seconds`` asks for.
+Late or repeated events are recognized by their resource version and dropped. Lost events are only noticed by
+listing again, which ``relist_seconds`` requests.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from dra_shared.api.meta import Object
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import ApiError, Expired, NotFound
 from dra_shared.client.rest import Client, EventType
-from dra_shared.client.sharing import sharing
+from dra_shared.client.sharing import create_sharing
 from dra_shared.client.store import Store
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.log import logger
@@ -30,11 +31,11 @@ T = TypeVar("T", bound=Object)
 
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 10.0
-# Connecting to a server that is down costs it nothing, and it is most likely being restarted.
+# Retry soon: a server that is down costs nothing to connect to, and is most likely restarting.
 _LONGEST_CONNECT_DELAY = 1.0
-# client-go asks for 5 to 10 minutes, spread so that watches do not all end together.
+# client-go chooses 5 to 10 minutes at random, so that watches do not all end together.
 _WATCH_SECONDS = (300, 600)
-# How many deletions are remembered, to tell a late event from a new object.
+# The number of deletions that are remembered to distinguish a late event from a new object.
 _TOMBSTONES = 1000
 
 _log = logger(__name__)
@@ -43,8 +44,8 @@ _log = logger(__name__)
 class Informer(Generic[T]):
     """Lists and watches ``resource``; see the module's docstring.
 
-    Handlers are plain functions, called in the order of the events; they must not block. One that raises is
-    logged and does not stop the others.
+    Handlers are plain functions, called in the order of the events. They must not block. If a handler raises,
+    the error is logged and the other handlers are still called.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Informer(Generic[T]):
         self._version: str | None = None
         self._relist_seconds = relist_seconds
         self._removed: OrderedDict[str, str] = OrderedDict()
-        self._share = trim or sharing(resource.type)
+        self._share = trim or create_sharing(resource.type)
 
     @property
     def resource_version(self) -> str | None:
@@ -82,10 +83,10 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the first list is in the store and the handlers are notified of it."""
+        """True if the first list is in the store and the handlers have been notified of it."""
         return self._synced.is_set()
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Wait until the first list is in the store."""
         await self._synced.wait()
 
@@ -95,11 +96,14 @@ class Informer(Generic[T]):
         on_update: Callable[[T, T], Any] | None = None,
         on_delete: Callable[[T], Any] | None = None,
     ) -> None:
-        """Call these at each change from now on; what is already known is given to ``on_add`` at once."""
+        """Register handlers for all changes from now on.
+
+        ``on_add`` is called at once for objects already in the store.
+        """
         handler = _Handler(on_add, on_update, on_delete)
         self._handlers.append(handler)
         for obj in self.store.list():
-            handler.added(obj)
+            handler.notify_added(obj)
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -119,7 +123,7 @@ class Informer(Generic[T]):
                 self._version = None
                 continue
             except NotFound:
-                # The kind is not served (yet), as with a runtime-config that leaves a version out.
+                # The kind is not served yet, or runtime-config disables its version.
                 if delay < _LONGEST_DELAY:
                     _log.info(
                         "waiting for a kind that the API server does not serve",
@@ -142,7 +146,7 @@ class Informer(Generic[T]):
             delay = min(delay * 2, _LONGEST_DELAY)
 
     async def _list(self) -> None:
-        # The first list may come from a cache; a later one must not take the store back in time.
+        # The first list may come from a cache. A later one must not return older objects than the store has.
         listed = await self._client.list(
             self.resource,
             self._namespace,
@@ -186,7 +190,7 @@ class Informer(Generic[T]):
                 self._version = obj.metadata.resource_version
 
     def _is_late(self, key: str, obj: T) -> bool:
-        """Whether the store knows a newer state of the object, or a newer end."""
+        """True if the store has a newer state of the object, or has seen its deletion."""
         known = self.store.get(key)
         if known is not None:
             return is_older(obj, known)
@@ -207,33 +211,33 @@ class Informer(Generic[T]):
         if old is None:
             self.store.put(obj)
             for handler in self._handlers:
-                handler.added(obj)
+                handler.notify_added(obj)
         elif old.metadata.uid != obj.metadata.uid:
-            # Deleted and made again while no one watched: two objects, and both changes matter.
+            # Deleted and created again while no watch was open: two objects, so both changes are reported.
             self._remove(key, None)
             self._apply(obj)
         elif old.metadata.resource_version != obj.metadata.resource_version:
             self.store.put(obj)
             for handler in self._handlers:
-                handler.updated(old, obj)
+                handler.notify_updated(old, obj)
 
     def _remove(self, key: str, final: T | None) -> None:
         known = self.store.pop(key)
         if known is None:
             return
-        # One that was made again, unseen, and is gone too: handlers know the first alone.
+        # Created again and deleted unobserved: handlers only know the first object.
         last = final if final is not None and final.metadata.uid == known.metadata.uid else known
         for handler in self._handlers:
-            handler.deleted(last)
+            handler.notify_deleted(last)
 
 
 def is_older(obj: Object, other: Object) -> bool:
-    """Whether it is an earlier revision of an object than ``other``, where both have numbers."""
+    """True if ``obj`` is an earlier revision than ``other``, and both revisions are numbers."""
     return _is_older(obj.metadata.resource_version, other.metadata.resource_version)
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Whether a resource version comes before another, where both are numbers."""
+    """True if a resource version precedes another, and both are numbers."""
     return (len(version), version) < (len(other), other) and version.isdigit() and other.isdigit()
 
 
@@ -246,20 +250,20 @@ class _Handler(Generic[T]):
     ) -> None:
         self._on_add, self._on_update, self._on_delete = on_add, on_update, on_delete
 
-    def added(self, obj: T) -> None:
+    def notify_added(self, obj: T) -> None:
         if self._on_add is not None:
-            _guarded(self._on_add, obj)
+            _call_guarded(self._on_add, obj)
 
-    def updated(self, old: T, new: T) -> None:
+    def notify_updated(self, old: T, new: T) -> None:
         if self._on_update is not None:
-            _guarded(self._on_update, old, new)
+            _call_guarded(self._on_update, old, new)
 
-    def deleted(self, obj: T) -> None:
+    def notify_deleted(self, obj: T) -> None:
         if self._on_delete is not None:
-            _guarded(self._on_delete, obj)
+            _call_guarded(self._on_delete, obj)
 
 
-def _guarded(function: Callable[..., Any], *objects: Object) -> None:
+def _call_guarded(function: Callable[..., Any], *objects: Object) -> None:
     try:
         function(*objects)
     except Exception:
@@ -267,7 +271,7 @@ def _guarded(function: Callable[..., Any], *objects: Object) -> None:
 
 
 class InformerFactory:
-    """One informer a resource, shared by everything in a process, all run together."""
+    """Informers of all resources that a process needs, one for each, all run together."""
 
     def __init__(
         self,
@@ -277,7 +281,7 @@ class InformerFactory:
         relist_seconds: float | None = None,
         trims: Mapping[str, Callable[[Any], None]] | None = None,
     ) -> None:
-        """``trims`` drop, by kind, what is not read of objects that were just decoded."""
+        """Create a factory. ``trims`` remove unread fields from decoded objects, by kind."""
         self._client = client
         self._clock = clock
         self._relist_seconds = relist_seconds
@@ -285,7 +289,7 @@ class InformerFactory:
         self._informers: dict[tuple[str, str, str], Informer[Any]] = {}
 
     def informer(self, resource: Resource[T]) -> Informer[T]:
-        """The informer of ``resource``, in all namespaces."""
+        """Return the informer of ``resource``, in all namespaces."""
         key = (resource.group, resource.version, resource.plural)
         if key not in self._informers:
             self._informers[key] = Informer(
@@ -297,17 +301,17 @@ class InformerFactory:
             )
         return self._informers[key]
 
-    def known(self, resource: Resource[Any]) -> Informer[Any] | None:
-        """The informer of the same objects, whatever their type is there, if anyone has asked for it."""
+    def find(self, resource: Resource[Any]) -> Informer[Any] | None:
+        """Return the informer of the same objects, with any type, or None if none was requested."""
         return self._informers.get((resource.group, resource.version, resource.plural))
 
     async def run(self) -> None:
-        """Run every informer asked for so far, until cancelled."""
+        """Run every informer requested so far, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run())
 
-    async def synced(self) -> None:
-        """Wait until every informer asked for so far has its first list."""
+    async def wait_for_sync(self) -> None:
+        """Wait until every informer requested so far has its first list."""
         for informer in self._informers.values():
-            await informer.synced()
+            await informer.wait_for_sync()

@@ -1,7 +1,7 @@
-"""Reads from a kubeconfig file how to reach an API server, and as whom.
+"""Read the address of an API server and a user's credentials from a kubeconfig file.
 
-Of what client-go knows, proxies, user names with passwords and impersonation are not read; credential plugins
-(``exec``, ``auth-provider``) are refused, because what they would give is not there.
+Unlike client-go, proxies, user names with passwords and impersonation are ignored. Credential plugins
+(``exec``, ``auth-provider``) are rejected, because their credentials are not available.
 """
 
 import base64
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class KubeconfigError(ValueError):
-    """The file can't be read, or does not say what is needed; the message names the file."""
+    """The file can't be read, or lacks a required entry. The message names the file."""
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,19 @@ class Access:
     token: str | None = None
     ssl_context: ssl.SSLContext | None = None
     bare_context: ssl.SSLContext | None = None
-    """As ``ssl_context``, without the user's certificate: by that a server would know everybody who uses it."""
+    """Like ``ssl_context``, but without the user's certificate, which would identify every request as that user."""
     server_name: str | None = None
-    """The name that the server's certificate must have, where it isn't the host of ``server``."""
+    """The expected name in the server's certificate, if it is not the host of ``server``."""
     authority: str = ""
-    """The certificates, as PEM, that the server's is checked against; empty for the system's."""
+    """The CA certificates, as PEM, that verify the server; empty for those of the system."""
     token_file: Path | None = None
-    """The file that has the token and may get another; None where it stays."""
+    """The file of a token that may be renewed; None if the token is fixed."""
 
     def client(self, user_agent: str, read_url: str = "", retries: int = 0) -> "Client":
-        """A client of the server that has the credentials; ``read_url`` is where it lists and watches."""
+        """Return a client of the server with these credentials.
+
+        It lists and watches at ``read_url`` if that is set.
+        """
         from dra_shared.client.rest import Client
 
         return Client(
@@ -59,10 +62,10 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
 def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str] = os.environ) -> Access:
-    """The access that a pod has (InClusterConfig of k8s.io/client-go/rest).
+    """Return the access of a pod (InClusterConfig of k8s.io/client-go/rest).
 
     Raises:
-        KubeconfigError: this is no pod, or one without a service account's token.
+        KubeconfigError: the process does not run in a pod, or has no service account token.
     """
     host, port = environment.get("KUBERNETES_SERVICE_HOST"), environment.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
@@ -79,28 +82,28 @@ def in_cluster(directory: Path = SERVICE_ACCOUNT, environment: Mapping[str, str]
 
 
 def load(path: Path, context: str | None = None) -> Access:
-    """The access that ``context`` names, or else the file's current context.
+    """Return the access of ``context``, or of the file's current context.
 
     Raises:
-        KubeconfigError: see there.
+        KubeconfigError: the file is unusable.
     """
 
     file = _read(path)
-    cluster, user = file.chosen(context)
-    return file.access(cluster, file.named("user", user) if user else {})
+    cluster, user = file.select_context(context)
+    return file.access(cluster, file.find("user", user) if user else {})
 
 
 def users(path: Path) -> dict[str, Access]:
-    """The access to the current context's cluster of each user in the file who has a credential, by name.
+    """Return the access to the current context's cluster for each user with a credential, by name.
 
     Raises:
-        KubeconfigError: see there.
+        KubeconfigError: the file is unusable.
     """
     file = _read(path)
-    cluster, _ = file.chosen(None)
+    cluster, _ = file.select_context(None)
     found: dict[str, Access] = {}
     for name in file.names("user"):
-        user = file.named("user", name)
+        user = file.find("user", name)
         if any(user.get(credential) for credential in _CREDENTIALS):
             found[name] = file.access(cluster, user)
     return found
@@ -130,17 +133,17 @@ class _File:
     path: Path
     document: dict[str, Any]
 
-    def chosen(self, context: str | None) -> tuple[dict[str, Any], str]:
-        """The context's cluster, and its user's name."""
-        found = self.named("context", context or str(self.document.get("current-context") or ""))
-        return self.named("cluster", str(found.get("cluster", ""))), str(found.get("user") or "")
+    def select_context(self, context: str | None) -> tuple[dict[str, Any], str]:
+        """Return the context's cluster, and its user's name."""
+        found = self.find("context", context or str(self.document.get("current-context") or ""))
+        return self.find("cluster", str(found.get("cluster", ""))), str(found.get("user") or "")
 
     def names(self, what: str) -> list[str]:
         entries = self.document.get(f"{what}s")
         listed = entries if isinstance(entries, list) else []
         return [str(entry["name"]) for entry in listed if isinstance(entry, dict) and "name" in entry]
 
-    def named(self, what: str, name: str) -> dict[str, Any]:
+    def find(self, what: str, name: str) -> dict[str, Any]:
         entries = self.document.get(f"{what}s")
         for entry in entries if isinstance(entries, list) else []:
             if isinstance(entry, dict) and entry.get("name") == name:
@@ -159,7 +162,7 @@ class _File:
         try:
             secure = str(server).startswith("https:")
             bare = self._tls(cluster) if secure else None
-            tls = self._identified(cluster, user) or bare if secure else None
+            tls = self._client_context(cluster, user) or bare if secure else None
             token = self._token(user)
             authority = (self._content(cluster, "certificate-authority") or b"").decode()
         except (OSError, binascii.Error, UnicodeDecodeError) as error:
@@ -173,8 +176,8 @@ class _File:
             return self._relative(user["tokenFile"]).read_text().strip()
         return None
 
-    def _identified(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext | None:
-        """What shows the user's certificate; None where it has none."""
+    def _client_context(self, cluster: dict[str, Any], user: dict[str, Any]) -> ssl.SSLContext | None:
+        """Return a TLS context with the user's certificate, or None if the user has none."""
         certificate, key = self._content(user, "client-certificate"), self._content(user, "client-key")
         if not (certificate and key):
             return None
@@ -202,8 +205,8 @@ class _File:
 
 
 def load_chain(context: ssl.SSLContext, parts: Iterable[bytes]) -> None:
-    """Have the context identify itself with a certificate and its key, both PEM."""
-    # OpenSSL takes a certificate and its key from files only; this one is readable by its owner alone.
+    """Load a certificate and its key, both PEM, into the context."""
+    # OpenSSL reads a certificate and its key only from files. This file is readable by its owner only.
     with tempfile.NamedTemporaryFile(suffix=".pem") as both:
         both.write(b"\n".join(parts))
         both.flush()

@@ -1,8 +1,9 @@
-"""Leader election on a Lease: of several replicas, one works (tools/leaderelection of client-go).
+"""Leader election on a Lease: of several replicas, one is active (tools/leaderelection of client-go).
 
-It shares leases with client-go's replicas: the leader renews every ``retry_period``; a standby that sees the lease
-unchanged for the lease's own duration, by the standby's clock, takes it over; a leader that cannot renew within
-``renew_deadline`` stops working. The work stops before the lease is released: never do two replicas work at once.
+It can share leases with client-go's replicas. The leader renews the lease every ``retry_period``. A standby
+takes over a lease that was unchanged for its duration, by the standby's clock. A leader that cannot renew
+within ``renew_deadline`` stops. It stops its work before it releases the lease, so two replicas are never
+active at once.
 """
 
 import asyncio
@@ -26,7 +27,7 @@ _log = logger(__name__)
 
 
 class Role(StrEnum):
-    """What a replica is to the Lease that it competes for."""
+    """The role of a replica in the election for a Lease."""
 
     STANDBY = "Standby"
     LEADING = "Leading"
@@ -34,7 +35,7 @@ class Role(StrEnum):
 
 
 class RoleEvent(StrEnum):
-    """What changes a replica's role."""
+    """The events that change a replica's role."""
 
     ACQUIRED = "lease acquired"
     RENEWED = "lease renewed"
@@ -55,7 +56,7 @@ ROLES = {
 
 
 class LeadershipLost(Exception):
-    """The lease could not be renewed in time; another replica may be working already."""
+    """The lease could not be renewed in time. Another replica may be active already."""
 
 
 class LeaderElector:
@@ -80,7 +81,7 @@ class LeaderElector:
 
     @property
     def role(self) -> Role:
-        """What this replica is now."""
+        """The current role of this replica."""
         return self._role.state
 
     async def run(self, lead: Callable[[], Awaitable[None]]) -> None:
@@ -104,7 +105,7 @@ class LeaderElector:
             await self._resign(work, renewal)
 
     async def _resign(self, *tasks: asyncio.Future[None]) -> None:
-        """Stop working, then give up the lease: the next leader must not meet this one at work."""
+        """Stop the work, then release the lease, so that the next leader does not overlap with this one."""
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -117,7 +118,7 @@ class LeaderElector:
         while True:
             await self._clock.sleep(self._terms.retry_period)
             asked = self._clock.monotonic()
-            # A server that doesn't answer must not keep this replica at work beyond the lease.
+            # If the server does not answer, this replica must still stop before the lease ends.
             if await self._within(deadline - asked, self._try_acquire()):
                 deadline = asked + self._terms.renew_deadline
                 self._role.on(RoleEvent.RENEWED)
@@ -126,7 +127,7 @@ class LeaderElector:
                 raise LeadershipLost(f"could not renew lease {self._namespace}/{self._name}")
 
     async def _within(self, seconds: float, work: Coroutine[None, None, bool]) -> bool:
-        """Return the result of ``work``, or False if it takes longer than ``seconds``; then it is cancelled."""
+        """Return the result of ``work``, or cancel it and return False after ``seconds``."""
         attempt = asyncio.ensure_future(work)
         timer = asyncio.ensure_future(self._clock.sleep(seconds))
         try:
@@ -137,7 +138,7 @@ class LeaderElector:
             timer.cancel()
 
     def _lease_expired(self) -> bool:
-        """Whether nothing has renewed the observed lease for its duration."""
+        """True if the observed lease was not renewed for its duration."""
         if self._observed is None:
             return True
         held, since = self._observed
@@ -192,7 +193,7 @@ class LeaderElector:
             self._observed = (held, self._clock.monotonic())
 
     async def _release(self) -> bool:
-        """Release the lease, so that a standby need not wait until it expires; returns whether that succeeded."""
+        """Release the lease, so that a standby need not wait for its expiry. Return whether that succeeded."""
         try:
             lease = await self._client.get(LEASES, self._name, self._namespace)
             if lease.spec is None or lease.spec.holder_identity != self._identity:

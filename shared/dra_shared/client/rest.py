@@ -27,12 +27,12 @@ T = TypeVar("T", bound=Object)
 
 _REQUEST_TIMEOUT = 60.0
 _sleep = asyncio.sleep
-# A watch lasts no longer at the server where lists and watches don't belong.
+# Watches at the main server are short while the reading server is away.
 _AWAY_SECONDS = 30
 
 
 class PatchType(enum.StrEnum):
-    """How a patch's body is to be read: its content type."""
+    """The format of a patch's body: its content type."""
 
     JSON = "application/json-patch+json"
     MERGE = "application/merge-patch+json"
@@ -41,7 +41,7 @@ class PatchType(enum.StrEnum):
 
 
 class EventType(enum.StrEnum):
-    """What a watch event says of its object."""
+    """The type of a watch event."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -50,7 +50,7 @@ class EventType(enum.StrEnum):
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """One change of one object; a bookmark's object has only a resource version."""
+    """One change of one object. The object of a bookmark has only a resource version."""
 
     type: EventType
     object: T
@@ -83,19 +83,20 @@ class _Server:
 
 
 _Events = tuple[int, AsyncIterator[bytes], Callable[[], Awaitable[None]]]
-"""A watch's status, its body in pieces, and what ends it."""
+"""The status of a watch, its body in parts, and a function that ends it."""
 
 
 class Client:
     """A client of one API server.
 
-    With a ``read_url`` lists and watches go to the server there, which has the same objects. While it cannot be reached
-    they go where all else goes, watches for half a minute at a time.
+    With a ``read_url``, lists and watches are sent to the server there, which has the same objects. While
+    that server is unreachable, they are sent to the main server, with watches limited to half a minute.
 
-    A request that the server refuses with a ``Retry-After`` is sent again that much later, at most ``retries`` times.
+    A request that is rejected with a ``Retry-After`` is sent again after that time, at most ``retries``
+    times.
 
-    Every method raises :class:`~dra_shared.client.errors.ApiError` when the server refuses, and
-    ``httpx.TransportError`` when it cannot be reached.
+    Every method raises :class:`~dra_shared.client.errors.ApiError` if the server rejects the request, and
+    ``httpx.TransportError`` if the server cannot be reached.
     """
 
     def __init__(
@@ -116,7 +117,7 @@ class Client:
         self._server = _Server.at(self.base_url)
         self._reader = _Server.at(read_url.rstrip("/")) if read_url else None
         self._transport = transport or HttpTransport(ssl_context=ssl_context, server_name=server_name)
-        # Servers look at a connection's certificate before they look at a request's token.
+        # Servers check a connection's certificate before a request's token.
         identified = bare_context is not None and bare_context is not ssl_context
         self._bare = (
             HttpTransport(ssl_context=bare_context, server_name=server_name)
@@ -128,11 +129,11 @@ class Client:
 
     @property
     def read_url(self) -> str:
-        """Where lists and watches go; empty for where all else goes."""
+        """The address for lists and watches; empty if it is the main server."""
         return self._reader.url if self._reader is not None else ""
 
     def set_token(self, token: str | None) -> None:
-        """Send this token from now on."""
+        """Use this token from now on."""
         self._headers = {"user-agent": self._user_agent, "accept": "application/json"}
         if token:
             self._headers["authorization"] = f"Bearer {token}"
@@ -141,7 +142,10 @@ class Client:
             server.fields = b"".join(b"\r\n%b: %b" % (k.encode(), v.encode()) for k, v in fields.items())
 
     def with_token(self, token: str) -> "Client":
-        """A client of the same server for the holder of the token; they all share connections without a certificate."""
+        """Return a client of the same server with the token.
+
+        All such clients share connections without a certificate.
+        """
         return Client(
             self.base_url,
             user_agent=self._user_agent,
@@ -151,13 +155,15 @@ class Client:
             retries=self._retries,
         )
 
-    def apart(self) -> "Client":
-        """A client of the same server for the same user, whose requests never wait for this one's."""
+    def separate(self) -> "Client":
+        """Return a client of the same server and user with its own connections, whose requests never wait for
+        this one's.
+        """
         if not isinstance(self._transport, HttpTransport) or not isinstance(self._bare, HttpTransport):
             return self
         made = copy(self)
-        made._transport = self._transport.another()
-        made._bare = made._transport if self._bare is self._transport else self._bare.another()
+        made._transport = self._transport.create_another()
+        made._bare = made._transport if self._bare is self._transport else self._bare.create_another()
         return made
 
     async def __aenter__(self) -> Self:
@@ -177,7 +183,7 @@ class Client:
         await self._bare.aclose()
 
     async def get(self, resource: Resource[T], name: str, namespace: str | None = None) -> T:
-        """The object as it is now."""
+        """Return the current object."""
         return decode(resource, await self._send("GET", resource.path(namespace, name)))
 
     async def list(
@@ -191,7 +197,7 @@ class Client:
         limit: int | None = None,
         continue_: str | None = None,
     ) -> ObjectList[T]:
-        """One page of the objects, in all namespaces unless one is named; without ``limit`` all of them."""
+        """Return one page of the objects; all of them without ``limit``. Without a namespace, list all namespaces."""
         params = _params(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -226,7 +232,7 @@ class Client:
         subresource: str | None = None,
         field_manager: str | None = None,
     ) -> T:
-        """Replace the object, or its subresource; refused with Conflict if it changed since it was read."""
+        """Replace the object or its subresource. Raises Conflict if it changed since it was read."""
         path = resource.path(obj.metadata.namespace, obj.metadata.name, subresource)
         params = _params(fieldManager=field_manager)
         return decode(resource, await self._send("PUT", path, params, encode(resource, obj)))
@@ -243,14 +249,17 @@ class Client:
         field_manager: str | None = None,
         force: bool | None = None,
     ) -> T:
-        """Change the object by a patch: plain dicts and lists, or an API struct, as JSON."""
+        """Patch the object. ``body`` is encoded as JSON: dicts and lists, or an API struct."""
         path = resource.path(namespace, name, subresource)
         params = _params(fieldManager=field_manager, force=force)
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return decode(resource, await self._send("PATCH", path, params, content, patch_type.value))
 
     async def patch_status(self, resource: Resource[T], obj: Object, status: Any) -> T:
-        """Merge ``status`` into the object's, list by list where they have keys; never into a namesake's."""
+        """Merge ``status`` into the object's status, with lists merged by their keys.
+
+        The uid protects another object of that name.
+        """
         meta = obj.metadata
         return await self.patch(
             resource,
@@ -272,7 +281,7 @@ class Client:
         grace_period: int | None = None,
         propagation: str | None = None,
     ) -> None:
-        """Delete the object, if it still has that uid and resource version where they are given.
+        """Delete the object, if it still has the given uid and resource version.
 
         ``grace_period`` is in seconds; ``propagation`` is Background, Foreground or Orphan.
         """
@@ -289,13 +298,13 @@ class Client:
     async def delete_collection(
         self, resource: Resource[T], namespace: str | None = None, *, field_selector: str | None = None
     ) -> None:
-        """Delete all objects, in all namespaces unless one is named, or those that the selector selects."""
+        """Delete all objects that the selector selects, in all namespaces unless one is named."""
         await self._send("DELETE", resource.path(namespace), _params(fieldSelector=field_selector))
 
     async def create_subresource(
         self, resource: Resource[T], name: str, subresource: str, body: Any, namespace: str | None = None
     ) -> bytes:
-        """POST to a subresource, such as ``pods/binding``; gives the answer as JSON."""
+        """POST to a subresource, such as ``pods/binding``. Return the response as JSON."""
         content = body if isinstance(body, bytes) else msgspec.json.encode(body)
         return await self._send("POST", resource.path(namespace, name, subresource), None, content)
 
@@ -311,7 +320,7 @@ class Client:
         timeout_seconds: int | None = None,
         send_initial_events: bool = False,
     ) -> AsyncIterator[WatchEvent[T]]:
-        """The changes after ``resource_version``, until the server ends the stream.
+        """Yield the changes after ``resource_version``, until the server ends the stream.
 
         An ERROR event is raised as the exception of its Status.
         """
@@ -325,7 +334,7 @@ class Client:
             sendInitialEvents=send_initial_events or None,
             resourceVersionMatch="NotOlderThan" if send_initial_events else None,
         )
-        status, chunks, close = await self._watched(resource.path(namespace), params)
+        status, chunks, close = await self._open_watch(resource.path(namespace), params)
         try:
             if status != 200:
                 raise from_response(status, b"".join([chunk async for chunk in chunks]))
@@ -344,11 +353,11 @@ class Client:
         finally:
             await close()
 
-    async def _watched(self, path: str, params: Mapping[str, str]) -> _Events:
+    async def _open_watch(self, path: str, params: Mapping[str, str]) -> _Events:
         if self._reader is not None:
             with suppress(httpx.ConnectError, httpx.ConnectTimeout):
                 return await self._events(path, params, self._reader)
-            # The reader is wanted again when it is back.
+            # Try the reading server again after that time.
             seconds = min(int(params.get("timeoutSeconds", _AWAY_SECONDS)), _AWAY_SECONDS)
             params = {**params, "timeoutSeconds": str(seconds)}
         return await self._events(path, params, self._server)
@@ -371,7 +380,7 @@ class Client:
         content_type: str = "application/json",
         accept: str | None = None,
     ) -> httpx.Response:
-        """Any request, its response read whole; refusals are responses here, not exceptions."""
+        """Send any request and return its whole response. Errors are responses here, not exceptions."""
         for left in range(self._retries, -1, -1):
             async with asyncio.timeout(_REQUEST_TIMEOUT):
                 response = await self._open(method, path, params, content, content_type, accept)
@@ -384,7 +393,7 @@ class Client:
     async def stream(
         self, method: str, path: str, *, params: Mapping[str, str] | None = None, accept: str | None = None
     ) -> httpx.Response:
-        """Any request, its response not yet read: iterate ``aiter_bytes`` and ``aclose`` it."""
+        """Send any request and return its response unread: iterate ``aiter_bytes`` and ``aclose`` it."""
         for left in range(self._retries, -1, -1):
             response = await self._open(method, path, params, None, accept=accept)
             if not left or (seconds := _pause(response)) is None:

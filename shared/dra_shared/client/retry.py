@@ -1,4 +1,4 @@
-"""Decide whether a request is sent again after an answer of the API server (client-go's rest/with_retry.go)."""
+"""Decide whether a request is sent again after an error response (client-go's rest/with_retry.go)."""
 
 import re
 
@@ -11,9 +11,9 @@ _SECONDS = re.compile(r"[+-]?[0-9]{1,9}")
 
 
 def retry_after(status: int, field: str | None) -> int | None:
-    """Return the seconds to wait before a request is sent again, None if it must not be.
+    """Return the seconds to wait before a request is sent again, or None if it must not be.
 
-    ``field`` is the answer's ``Retry-After``. client-go does not read one with a date either.
+    ``field`` is the response's ``Retry-After``. Like client-go, ignore one with a date.
     """
     if status != _TOO_MANY_REQUESTS and status < _FAILED:
         return None

@@ -1,7 +1,7 @@
-"""Equal parts of an informer's objects, kept once.
+"""Store equal parts of an informer's objects once.
 
-Thousands of nodes have the same labels, and their devices the same attributes but for UUIDs and addresses: these are
-most of what services remember. client-go's SetTransform is for the same.
+Thousands of nodes have the same labels, and their devices have the same attributes except for UUIDs and
+addresses. These are most of the memory of services. client-go's SetTransform serves the same purpose.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,9 @@ from dra_shared.api.meta import Object
 from dra_shared.api.node import Node
 from dra_shared.api.resource import Device, ResourceSlice
 
-# What has more values than that, as UUIDs do, is different everywhere.
+# Names with more values than that, such as UUIDs, differ everywhere and are not cached.
 _VALUES, _NAMES = 64, 1024
-# What all nodes of a version and machine have in common of their nodeInfo.
+# The fields of nodeInfo that all nodes of a version and machine have in common.
 _INFO = (
     "architecture",
     "container_runtime_version",
@@ -31,13 +31,13 @@ T = TypeVar("T")
 
 
 class _Parts:
-    """The values of maps, by the name that they have there."""
+    """Cached values of maps, by name."""
 
     def __init__(self) -> None:
         self._known: dict[str, dict[Any, Any]] = {}
 
     def share(self, parts: dict[str, Any]) -> None:
-        """Put the known one in place of each equal value."""
+        """Replace each value by an equal cached one."""
         for name, value in parts.items():
             known = self._known.get(name)
             if known is None:
@@ -52,27 +52,27 @@ class _Parts:
 
 
 class _Equal:
-    """Values that are the same in many objects, as texts and times are; forgotten when there are too many of them."""
+    """Cached values that recur in many objects, such as texts and times. The cache is cleared when it is full."""
 
     def __init__(self) -> None:
         self._known: dict[Any, Any] = {}
         self._maps: dict[tuple[tuple[str, Any], ...], dict[str, Any]] = {}
 
     def one(self, value: T) -> T:
-        """The known one that equals the value, or the value itself."""
+        """Return the cached value that equals the value, or the value itself."""
         if len(self._known) >= _NAMES:
             self._known = {}
         known: T = self._known.setdefault(value, value)
         return known
 
     def map(self, value: dict[str, Any]) -> dict[str, Any]:
-        """The same for a map."""
+        """Return the cached map that equals the map, or the map itself."""
         if len(self._maps) >= _NAMES:
             self._maps = {}
         return self._maps.setdefault(tuple(value.items()), value)
 
     def each(self, values: tuple[T, ...]) -> tuple[T, ...]:
-        """The same for members, and for all of them together."""
+        """Return the cached tuple that equals the tuple, with cached members."""
         return self.one(tuple(self.one(value) for value in values))
 
 
@@ -94,13 +94,16 @@ class _SliceSharing:
 
 
 class WithoutDetails:
-    """Slices for who reads nothing of devices' attributes, capacity and counters: those of equal nodes are the same."""
+    """Trims slices for readers that ignore devices' attributes, capacity and counters.
+
+    Those of equal nodes become equal.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Device, ...]] = {}
 
     def __call__(self, slice_: ResourceSlice) -> None:
-        """Drop these, and keep devices once that have nothing but a name then."""
+        """Remove these fields, and store devices with only a name once."""
         spec = slice_.spec
         _share_metadata(slice_)
         force_setattr(spec, "driver", intern(spec.driver))
@@ -155,7 +158,9 @@ _SHARING: dict[type[Object], Callable[[], Callable[[Any], None]]] = {
 }
 
 
-def sharing(kind: type[Object]) -> Callable[[Any], None] | None:
-    """Replaces parts of an object that was just decoded by equal ones of those before; None for kinds without such."""
+def create_sharing(kind: type[Object]) -> Callable[[Any], None] | None:
+    """Return a function that replaces parts of a decoded object by equal parts of earlier ones; None if the kind
+    has none.
+    """
     make = _SHARING.get(kind)
     return None if make is None else make()

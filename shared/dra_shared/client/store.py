@@ -1,4 +1,4 @@
-"""What an informer knows: the objects by key, and indexes over them."""
+"""The objects of an informer by key, with indexes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Generic, TypeVar
@@ -11,7 +11,7 @@ IndexFunc = Callable[[T], Iterable[str]]
 
 
 class Store(Generic[T]):
-    """Objects by their key (``namespace/name`` or ``name``), in the state that the last event left them."""
+    """Objects by their key (``namespace/name`` or ``name``), in the state of the last event."""
 
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
@@ -24,25 +24,25 @@ class Store(Generic[T]):
         return key in self._objects
 
     def get(self, key: str) -> T | None:
-        """The object of that key, if it exists."""
+        """Return the object of that key, or None."""
         return self._objects.get(key)
 
     def list(self) -> Sequence[T]:
-        """All objects."""
+        """Return all objects."""
         return list(self._objects.values())
 
     def keys(self) -> Sequence[str]:
-        """The keys of all objects."""
+        """Return the keys of all objects."""
         return list(self._objects)
 
     def add_index(self, name: str, function: IndexFunc[T]) -> None:
-        """Index the objects, present and future, by each value that ``function`` gives for them."""
+        """Index present and future objects by each value that ``function`` returns for them."""
         index = self._indexes[name] = _Index(function)
         for key, obj in self._objects.items():
             index.put(key, obj)
 
     def by_index(self, name: str, value: str) -> Sequence[T]:
-        """The objects for which the index function gives ``value``.
+        """Return the objects for which the index function returns ``value``.
 
         Raises:
             KeyError: there is no such index.
@@ -51,14 +51,14 @@ class Store(Generic[T]):
         return [self._objects[key] for key in keys] if keys else []
 
     def put(self, obj: T) -> None:
-        """Take ``obj`` in, in place of the object that had its key before."""
+        """Add ``obj``, or replace the object of that key."""
         key = obj.key
         self._objects[key] = obj
         for index in self._indexes.values():
             index.put(key, obj)
 
     def pop(self, key: str) -> T | None:
-        """Forget the object of that key; gives it."""
+        """Remove and return the object of that key."""
         old = self._objects.pop(key, None)
         if old is not None:
             for index in self._indexes.values():

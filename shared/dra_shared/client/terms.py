@@ -1,25 +1,25 @@
-"""How long the terms of leader election are."""
+"""Durations of leader election."""
 
 from dataclasses import dataclass
 
-# client-go's JitterFactor: tries are spread by so much.
+# client-go's JitterFactor: intervals are extended at random by up to this factor.
 _JITTER = 1.2
 
 
 @dataclass(frozen=True)
 class Terms:
-    """In seconds, with kube-controller-manager's defaults.
+    """Durations in seconds, with kube-controller-manager's defaults.
 
-    Raises (on construction):
-        ValueError: a leader could not renew in time.
+    Raises:
+        ValueError: (on construction) a leader could not renew in time.
     """
 
     lease_duration: float = 15.0
-    """How long a lease that isn't renewed keeps others out."""
+    """The time until another replica may take over a lease that was not renewed."""
     renew_deadline: float = 10.0
-    """How long a leader tries to renew before it stops working."""
+    """The time that a leader tries to renew before it stops."""
     retry_period: float = 2.0
-    """How often it does, and how often others look."""
+    """The interval between attempts to renew or to acquire."""
 
     def __post_init__(self) -> None:
         if self.lease_duration <= self.renew_deadline:

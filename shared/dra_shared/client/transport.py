@@ -1,4 +1,4 @@
-"""An httpx transport on httptools: a fifth of the CPU of httpx's own for the small requests of services.
+"""An httpx transport on httptools. For the small requests of services it uses a fifth of the CPU of httpx's own.
 
 HTTP/1.1 with keep-alive and one pool of idle connections for each origin. A response that is not read to its
 end closes its connection.
@@ -16,12 +16,15 @@ import httpx
 
 from dra_shared.client.connection import Connection, Dropped
 
-# As many requests as are under way at once in a burst of pods: what is over is closed, and opened again at once.
+# The number of parallel requests in a burst of pods. Fewer would close connections that are opened again at
+# once.
 _IDLE_CONNECTIONS = 256
-# As HTTP/2 limits the streams of a connection. A server gets no faster by more, and each takes a connection of its own.
+# HTTP/2 limits the streams of a connection to the same number. More requests do not make a server faster, and
+# each needs a connection here.
 _EXCHANGES_AT_ONCE = 128
-# Seconds of silence until a connection is tried, between trials, and in all: what client-go's HTTP/2 takes to notice
-# that the other end is gone without a word (ReadIdleTimeout and PingTimeout in apimachinery's pkg/util/net/http.go).
+# Seconds of silence until a connection is probed, between probes, and until it is closed. client-go's HTTP/2
+# takes as long to notice a silent loss (ReadIdleTimeout and PingTimeout in apimachinery's
+# pkg/util/net/http.go).
 _PROBE_AFTER, _PROBE_EVERY, _GONE_AFTER = 30, 5, 45
 _FAILED = 500
 _SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -33,8 +36,9 @@ Origin = tuple[str, str, int]
 class HttpTransport(httpx.AsyncBaseTransport):
     """Sends httpx requests; see the module's docstring.
 
-    Raises (from ``handle_async_request``):
-        httpx.ConnectError, httpx.ConnectTimeout: the server cannot be reached.
+    Raises:
+        httpx.ConnectError, httpx.ConnectTimeout: (from ``handle_async_request``) the server cannot be
+            reached.
         httpx.RemoteProtocolError: the connection broke before the response was complete.
     """
 
@@ -54,8 +58,8 @@ class HttpTransport(httpx.AsyncBaseTransport):
         )
         self._closed = False
 
-    def another(self) -> "HttpTransport":
-        """One with connections of its own."""
+    def create_another(self) -> "HttpTransport":
+        """Return a transport with its own connections."""
         return HttpTransport(
             ssl_context=self._ssl, server_name=self._server_name, connect_timeout=self._connect_timeout
         )
@@ -70,10 +74,10 @@ class HttpTransport(httpx.AsyncBaseTransport):
     async def stream(
         self, origin: Origin, method: str, data: bytes, request: httpx.Request | None = None
     ) -> tuple[int, list[tuple[bytes, bytes]], httpx.AsyncByteStream]:
-        """One request, head and body: status, fields and the body, which comes in pieces.
+        """Send one request, head and body. Return status, fields and the body, which is read in parts.
 
         Raises:
-            As ``handle_async_request``; errors are about ``request``.
+            the errors of ``handle_async_request``, about ``request``.
         """
         while True:
             connection = self._idle_connection(origin)
@@ -94,14 +98,14 @@ class HttpTransport(httpx.AsyncBaseTransport):
     async def exchange(
         self, origin: Origin, method: str, data: bytes, *, timeout: float
     ) -> tuple[int, bytes]:
-        """One request, head and body, and its whole response: status and body, without httpx's objects around them.
+        """Send one request and return the status and body of the whole response, without httpx's objects.
 
-        Not for HEAD. ``timeout`` is in seconds, from the moment at which it is sent: where many requests are under way,
-        it waits for its turn.
+        Not for HEAD. ``timeout`` is in seconds and starts when the request is sent. With many active
+        requests, it first waits for its turn.
 
         Raises:
-            TimeoutError: there is no whole response in time.
-            Otherwise as ``handle_async_request``.
+            TimeoutError: the response was not complete in time.
+            Otherwise the errors of ``handle_async_request``.
         """
         async with self._turns[origin]:
             return await self._exchange(origin, method, data, timeout)
@@ -166,10 +170,11 @@ class HttpTransport(httpx.AsyncBaseTransport):
         return connection
 
     def put_back(self, origin: Origin, connection: Connection, status: int) -> None:
-        """Keep a connection whose response was read to its end for the next request.
+        """Keep a connection for the next request after its response was read to the end.
 
-        Where the server failed another one may do better, behind a balancer that chooses for each connection. For that
-        the kubelet closes connections after failed heartbeats, too (`onRepeatedHeartbeatFailure`).
+        A connection on which the server failed is closed: behind a balancer, another one may reach a healthy
+        server. The kubelet closes connections after failed heartbeats for the same reason
+        (`onRepeatedHeartbeatFailure`).
         """
         idle = self._idle[origin]
         if self._closed or status >= _FAILED or not connection.usable or len(idle) >= _IDLE_CONNECTIONS:
@@ -179,10 +184,13 @@ class HttpTransport(httpx.AsyncBaseTransport):
 
 
 def _watch_peer(end: socket.socket | None) -> None:
-    """Have the kernel end the connection where the server's machine, or the way there, is gone: a watch only reads."""
+    """Let the kernel end the connection if the server becomes unreachable.
+
+    A watch only reads and would not notice.
+    """
     if end is None:
         return
-    # Where it is closed already asyncio's raises the one, and uvloop's the other.
+    # On a closed socket, asyncio raises one of these and uvloop the other.
     with suppress(OSError, ValueError):
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):

@@ -1,7 +1,7 @@
-"""Keys to be reconciled: each at most once in the queue, never by two workers at a time.
+"""A queue of keys to reconcile. Each key is queued at most once, and never processed by two workers at a time.
 
-A key added while it is worked on comes again afterwards, so no change is lost; failures come back after a delay that
-doubles with each (5 ms to 1000 s), as client-go's default rate limiter has it.
+A key that is added while it is processed is queued again afterwards, so no change is lost. A failed key is
+retried after a delay that doubles with each failure (5 ms to 1000 s), like client-go's default rate limiter.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ _log = logger(__name__)
 
 
 class ShutDown(Exception):
-    """The queue takes and gives no more keys."""
+    """The queue is shut down."""
 
 
 class Retry(Exception):
-    """Raised by a reconcile function: not possible yet, for a reason that the message gives in full."""
+    """Raised by a reconcile function that cannot succeed yet. The message is the full reason."""
 
 
 class QueueObserver(Protocol):
-    """Observes what goes through a queue; durations are in seconds."""
+    """Observes the queue. Durations are in seconds."""
 
-    def added(self) -> None:
+    def on_add(self) -> None:
         """A key was added that was not in the queue."""
 
-    def retried(self) -> None:
-        """A key failed and will come again."""
+    def on_retry(self) -> None:
+        """A key failed and will be retried."""
 
-    def taken(self, waited: float) -> None:
-        """A worker took a key that had been ready for so long."""
+    def on_get(self, waited: float) -> None:
+        """A worker took a key that was ready for ``waited`` seconds."""
 
-    def finished(self, worked: float) -> None:
-        """A worker is done with a key after so long."""
+    def on_done(self, worked: float) -> None:
+        """A worker finished a key after ``worked`` seconds."""
 
 
 class WorkQueue(Generic[K]):
@@ -69,35 +69,35 @@ class WorkQueue(Generic[K]):
         self._timer: asyncio.Task[None] | None = None
         self._shut_down = False
         self.observer: QueueObserver | None = None
-        # When a key that is in the queue was added, and when one that is worked on was taken.
+        # The time at which a queued key was added, or an active key was taken.
         self._since: dict[K, float] = {}
 
     def __len__(self) -> int:
-        """How many keys are ready to be worked on."""
+        """Return the number of keys that are ready."""
         return len(self._ready)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is ready or being worked on; keys that wait for their time do not count."""
+        """True if no key is ready or being processed. Keys whose delay has not passed do not count."""
         return not self._ready and not self._active
 
-    def running(self) -> list[float]:
-        """Seconds that each key has been worked on so far; known only while there is an observer."""
+    def running_times(self) -> list[float]:
+        """Return the seconds since each active key was taken. Only recorded while there is an observer."""
         now = self._clock.monotonic()
         return [now - self._since[key] for key in self._active if key in self._since]
 
     def add(self, key: K) -> None:
-        """Have ``key`` worked on as soon as a worker is free."""
+        """Queue ``key`` to be processed as soon as a worker is free."""
         if self._shut_down or key in self._dirty:
             return
         self._dirty.add(key)
         if self.observer is not None:
-            self.observer.added()
+            self.observer.on_add()
         if key not in self._active:
             self._make_ready(key)
 
     def add_after(self, key: K, seconds: float) -> None:
-        """Have ``key`` worked on after ``seconds``; if it already waits, whichever comes first."""
+        """Queue ``key`` after ``seconds``. If it is already delayed, the earlier time applies."""
         if self._shut_down:
             return
         if seconds <= 0:
@@ -111,23 +111,23 @@ class WorkQueue(Generic[K]):
         self._restart_timer()
 
     def add_rate_limited(self, key: K) -> None:
-        """Have ``key`` worked on again after a delay that doubles with each call until :meth:`forget`."""
+        """Queue ``key`` after a delay that doubles with each call until :meth:`forget`."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         if self.observer is not None:
-            self.observer.retried()
+            self.observer.on_retry()
         self.add_after(key, min(self._base_delay * 2**failures, self._longest))
 
     def forget(self, key: K) -> None:
-        """The key succeeded: its next failure is the first again."""
+        """Reset the key's failures after a success."""
         self._failures.pop(key, None)
 
-    def requeues(self, key: K) -> int:
-        """How often the key failed in a row."""
+    def count_requeues(self, key: K) -> int:
+        """Return the number of failures of the key in a row."""
         return self._failures.get(key, 0)
 
     async def get(self) -> K:
-        """The next key; :meth:`done` must follow.
+        """Return the next key. The caller must call :meth:`done` afterwards.
 
         Raises:
             ShutDown: the queue was shut down.
@@ -147,20 +147,20 @@ class WorkQueue(Generic[K]):
         self._dirty.discard(key)
         self._active.add(key)
         if self.observer is not None:
-            self.observer.taken(self._lap(key))
+            self.observer.on_get(self._lap(key))
         return key
 
     def done(self, key: K) -> None:
-        """The worker has finished with ``key``; if it was added meanwhile, it is ready again."""
+        """Finish ``key``. If it was added meanwhile, it is ready again."""
         self._active.discard(key)
         if self.observer is not None:
-            self.observer.finished(self._lap(key))
+            self.observer.on_done(self._lap(key))
         self._since.pop(key, None)
         if key in self._dirty:
             self._make_ready(key)
 
     def shut_down(self) -> None:
-        """Take no more keys, and let every worker end."""
+        """Accept no more keys, and end every worker."""
         self._shut_down = True
         if self._timer is not None:
             self._timer.cancel()
@@ -174,7 +174,7 @@ class WorkQueue(Generic[K]):
         self._wake_getter()
 
     def _lap(self, key: K) -> float:
-        """Seconds since this was last asked of the key, or since it became ready."""
+        """Return the seconds since the last call for the key, or since it became ready."""
         now = self._clock.monotonic()
         before, self._since[key] = self._since.get(key, now), now
         return now - before
@@ -214,13 +214,13 @@ async def run_workers(
     name: str = "",
     max_retries: int | None = None,
 ) -> None:
-    """Reconcile keys until the queue is shut down; a key that fails comes again, later each time.
+    """Reconcile keys until the queue is shut down. Failed keys are retried with increasing delays.
 
-    After ``max_retries`` retries a key that still fails is dropped, until it is added again.
+    After ``max_retries`` retries, a failing key is dropped until it is added again.
     """
 
     def failed(key: K) -> None:
-        if max_retries is None or queue.requeues(key) < max_retries:
+        if max_retries is None or queue.count_requeues(key) < max_retries:
             queue.add_rate_limited(key)
             return
         _log.warning("dropped after all retries", queue=name, key=key, retries=max_retries)

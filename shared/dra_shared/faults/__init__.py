@@ -1,1 +1,1 @@
-"""Faults on demand: which there are, what Kubernetes promises then, and whether it was kept."""
+"""Faults on demand: the kinds of faults, the promises of Kubernetes for each, and the check of those promises."""

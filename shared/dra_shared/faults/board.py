@@ -1,4 +1,4 @@
-"""The faults at work in a service: begun, listed, and ended by their time or before it."""
+"""The active faults of a service: begin, list and end them."""
 
 import asyncio
 import itertools
@@ -20,15 +20,15 @@ _log = logger(__name__)
 
 
 class FaultError(ValueError):
-    """There is no such fault, or nothing of that name that it could strike."""
+    """The fault does not exist, or its target does not."""
 
 
 class UnknownNode(FaultError):
-    """There is no such node here."""
+    """The node does not exist here."""
 
 
 class Wanted(Protocol):
-    """What every fault has: its name, and how long it lasts."""
+    """The fields that every fault has: its name and its duration."""
 
     @property
     def fault(self) -> str: ...
@@ -41,9 +41,9 @@ F = TypeVar("F", bound=Wanted)
 
 
 class Active(msgspec.Struct, Generic[F], rename="camel"):
-    """A fault at work: its number, how many seconds are left, what it does, and what Kubernetes promises then.
+    """An active fault: its number, the seconds left, its effect, and the promises of Kubernetes.
 
-    ``met`` is how many calls or writes it met; None where that is not counted.
+    ``met`` is the number of calls or writes that it affected; None if these are not counted.
     """
 
     id: int
@@ -70,21 +70,21 @@ class _Running(Generic[F]):
 
 
 class FaultBoard(Generic[F]):
-    """Runs faults; ``strikes`` are those that there are, by name."""
+    """Runs faults. ``strikes`` are the available ones by name."""
 
     def __init__(self, clock: Clock, strikes: Mapping[str, Strike[F]]) -> None:
         self._clock = clock
         self._strikes = strikes
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running[F]] = {}
-        # Those that are over, too: what they met is asked for then.
+        # Ended faults are kept too, because clients read their counts afterwards.
         self._counts: dict[int, _Running[F]] = {}
 
     async def begin(self, fault: F) -> Active[F]:
-        """Let it happen from now on; returns once it does.
+        """Begin the fault, and return once it is active.
 
         Raises:
-            FaultError: there is no such fault, or nothing that it could strike.
+            FaultError: the fault does not exist, or its target does not.
         """
         strike = self._strikes.get(fault.fault)
         if strike is None:
@@ -100,20 +100,20 @@ class FaultBoard(Generic[F]):
         return self._active(number, running)
 
     def list(self) -> list[Active[F]]:
-        """What is at work, oldest first."""
+        """Return the active faults, oldest first."""
         return [self._active(number, one) for number, one in self._running.items()]
 
     def get(self, number: int) -> Active[F] | None:
-        """One fault, at work or over; None where it is not known."""
+        """Return one fault, active or ended; None if it is unknown."""
         found = self._counts.get(number)
         return None if found is None else self._active(number, found)
 
     async def clear(self) -> None:
-        """End all of them now; returns when all is undone."""
+        """End all faults, and return when all effects are undone."""
         await _end(list(self._running.values()))
 
     async def end(self, number: int) -> None:
-        """End one of them now, if it is at work; returns when it is undone."""
+        """End one fault if it is active, and return when its effects are undone."""
         await _end([one for at, one in self._running.items() if at == number])
 
     async def _run(

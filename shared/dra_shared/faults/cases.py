@@ -1,4 +1,4 @@
-"""The faults that were asked of a service: what each does and promises, and afterwards what was kept of it."""
+"""The faults that were requested from a service: their effect, their promises, and which promises were kept."""
 
 import asyncio
 import itertools
@@ -11,7 +11,7 @@ import msgspec
 from dra_shared.clock import Clock
 from dra_shared.faults.board import LONGEST, FaultError
 from dra_shared.faults.catalog import KINDS, Kind
-from dra_shared.faults.judging import Away, Judge, Look, Met, none_away, uncounted
+from dra_shared.faults.judging import Away, Judge, Look, Met, no_count, none_away
 from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Story
 
@@ -25,12 +25,12 @@ _NODE = "node-0"
 
 @dataclass(frozen=True)
 class Order:
-    """A fault that is asked for.
+    """A requested fault.
 
     Args:
-        wanted: what was asked, without ``check``.
-        seconds: how long it lasts; 0 for one that has no length.
-        check: whether its promise is watched.
+        wanted: the request, without ``check``.
+        seconds: its duration; 0 if it has none.
+        check: true if its promise is checked.
     """
 
     wanted: JsonObject
@@ -40,15 +40,15 @@ class Order:
 
     @property
     def node(self) -> str:
-        """The node that it is of; empty where it is of none."""
+        """The node of the fault; empty if it has none."""
         return str(self.wanted.get("node", _NODE)) if self.kind.where == "node" else ""
 
 
 def read(body: bytes) -> Order:
-    """What a request's body asks for.
+    """Parse a request's body.
 
     Raises:
-        FaultError: it is no fault, or has what the fault does not take.
+        FaultError: the fault does not exist, or does not accept a field.
     """
     try:
         wanted = msgspec.json.decode(body, type=JsonObject)
@@ -74,9 +74,10 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
     """One fault as clients see it.
 
     Args:
-        left: for how many seconds it is at work yet.
-        met: how many requests, watches, calls or writes it met.
-        kept, broken, untried: what was kept of the promise, what was not, and what was not tried; once it is over.
+        left: the seconds that it is still active.
+        met: the number of requests, watches, calls or writes that it affected.
+        kept, broken, untried: the promises that were kept, those that were broken, and those that were not
+            tested. Set when the fault has ended.
     """
 
     id: int
@@ -95,7 +96,7 @@ class Entry(msgspec.Struct, rename="camel", omit_defaults=True):
 class _Case:
     order: Order
     judge: Judge
-    met: Met = uncounted
+    met: Met = no_count
     until: float | None = None
     over: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
@@ -103,13 +104,13 @@ class _Case:
 
 
 class Cases:
-    """All faults of one service, the last hundred of those that are over among them.
+    """All faults of one service, with the last hundred that have ended.
 
     Args:
-        look: the cluster as it is.
-        keep: what the judges' tasks are added to while they work; who owns it cancels them.
-        errors: what ``look`` may raise while a fault is at work.
-        away: what is still to come back of what faults ended.
+        look: reads the cluster.
+        keep: the set of the judges' running tasks. Its owner cancels them.
+        errors: the exceptions that ``look`` may raise during a fault.
+        away: returns the names of processes that faults ended and that are not back yet.
     """
 
     def __init__(
@@ -129,14 +130,14 @@ class Cases:
         self._cases: dict[int, _Case] = {}
 
     def number(self) -> int:
-        """The next fault's number."""
+        """Return the next fault's number."""
         return next(self._numbers)
 
     async def prepare(self, order: Order, number: int | None = None) -> int:
-        """See the cluster before the fault begins; gives its number.
+        """Read the cluster before the fault begins, and return the fault's number.
 
         Raises:
-            What ``look`` raises: the cluster cannot be read.
+            the errors of ``look``: the cluster cannot be read.
         """
         story = Story(order.kind.name, order.seconds, order.node)
         judge = Judge(story, self._look, self._clock, self._errors, self._away)
@@ -146,8 +147,8 @@ class Cases:
         self._cases[number] = _Case(order, judge)
         return number
 
-    async def begin(self, number: int, met: Met = uncounted) -> Entry:
-        """The fault is at work from now on, unless it was withdrawn meanwhile."""
+    async def begin(self, number: int, met: Met = no_count) -> Entry:
+        """Mark the fault as active, unless it was withdrawn meanwhile."""
         case = self._cases[number]
         if case.until is not None:
             return await self._entry(number, case)
@@ -159,31 +160,31 @@ class Cases:
         return await self._entry(number, case)
 
     def order(self, number: int) -> Order | None:
-        """What was asked for; None where there is no such fault that waits for its beginning."""
+        """Return the request of a fault that has not begun; None if there is no such fault."""
         case = self._cases.get(number)
         return None if case is None or case.until is not None else case.order
 
     def drop(self, number: int) -> None:
-        """It does not happen."""
+        """Remove a fault that does not begin."""
         del self._cases[number]
 
     def withdraw(self, number: int | None = None) -> None:
-        """Those that wait for their beginning are over before it: all, or the one of that number."""
+        """Withdraw faults that have not begun: all, or the one of that number."""
         for at, case in self._cases.items():
             if case.until is None and number in (None, at):
                 case.until = self._clock.monotonic()
 
-    async def working(self) -> list[Entry]:
-        """What is at work, oldest first."""
+    async def list_active(self) -> list[Entry]:
+        """Return the active faults, oldest first."""
         return [await self._entry(number, case) for number, case in self._cases.items() if self._works(case)]
 
     async def get(self, number: int) -> Entry | None:
-        """One fault, at work or over; None where it is not known."""
+        """Return one fault, active or ended; None if it is unknown."""
         case = self._cases.get(number)
         return None if case is None else await self._entry(number, case)
 
     def end(self, number: int | None = None) -> list[int]:
-        """All are over now, or the one of that number; gives the numbers of those that were at work."""
+        """End all faults, or the one of that number. Return the numbers of those that were active."""
         working = [
             (at, case) for at, case in self._cases.items() if self._works(case) and number in (None, at)
         ]
@@ -199,7 +200,7 @@ class Cases:
         return task
 
     def _forget(self) -> None:
-        """Leave the last ones of those that are over."""
+        """Drop the oldest of the ended faults."""
         done = [
             number
             for number, case in self._cases.items()

@@ -1,7 +1,8 @@
-"""Which faults there are: what each does, and what Kubernetes promises to those who live through it.
+"""The kinds of faults: the effect of each, and the promises of Kubernetes to its clients.
 
-The promises are those of upstream's documentation: API concepts (retries, conflicts, resumed watches) and the design of
-controllers, which act on what they read and so continue where another instance, or they themselves, stopped.
+The promises are those of upstream's documentation: API concepts (retries, conflicts, resumed watches), and
+the design of controllers. They act on the state that they read, and so continue the work of a previous
+instance.
 """
 
 from collections.abc import Mapping
@@ -60,12 +61,12 @@ class Kind:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """The fields that a request for it may have, besides its name and ``seconds``."""
+        """The fields that a request may have, besides its name and ``seconds``."""
         return _OPTIONS.get(self.name, _OPTIONS_OF_ALL[self.where])
 
     @property
     def lasts(self) -> bool:
-        """Whether it has a length: a process is killed in a moment."""
+        """True if the fault has a duration. Killing a process has none."""
         return self.name != "kill"
 
 

@@ -1,7 +1,7 @@
-"""What must hold of a cluster at rest, regardless of what happened before.
+"""Invariants of a cluster at rest, regardless of earlier events.
 
-No device belongs to two claims, nothing refers to what is gone, and every pod runs that could. This is asked of the API
-server alone, and of the scheduler for pods that wait.
+No device belongs to two claims, no object refers to a missing one, and every pod runs that can run. Only the
+API server is read, and the scheduler for pending pods.
 """
 
 import re
@@ -17,8 +17,10 @@ _UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _ENDED = ("Succeeded", "Failed")
 
 
-def broken(pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterable[str] = ()) -> list[str]:
-    """One line for each breach; ``fitting`` are the keys of waiting pods that the scheduler has a node for."""
+def find_breaches(
+    pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterable[str] = ()
+) -> list[str]:
+    """Return one line for each breach. ``fitting`` are the keys of pending pods that fit on a node."""
     known = list(pods)
     owned = list(claims)
     return [
@@ -29,8 +31,11 @@ def broken(pods: Iterable[Pod], claims: Iterable[ResourceClaim], fitting: Iterab
     ]
 
 
-def leaked(files: Iterable[Path], claims: Iterable[ResourceClaim]) -> list[str]:
-    """One line for each CDI file of a claim that is gone or was given back; those of no one claim bear no UID."""
+def find_leaked_files(files: Iterable[Path], claims: Iterable[ResourceClaim]) -> list[str]:
+    """Return one line for each CDI file whose claim was deleted or deallocated.
+
+    Files without a claim's UID are skipped.
+    """
     held = {claim.metadata.uid for claim in claims if claim.status.allocation is not None}
     found = ((path, _UID.search(path.stem)) for path in files)
     return [
@@ -40,13 +45,13 @@ def leaked(files: Iterable[Path], claims: Iterable[ResourceClaim]) -> list[str]:
     ]
 
 
-def waiting(pods: Iterable[Pod]) -> list[Pod]:
-    """The pods without a node."""
+def pending_pods(pods: Iterable[Pod]) -> list[Pod]:
+    """Return the pods without a node."""
     return [pod for pod in pods if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
 
 
 def devices_twice(claims: list[ResourceClaim]) -> Iterable[str]:
-    """One line for each device that two claims have, and that is neither shared nor an administrator's."""
+    """Yield one line for each device that two claims have, unless it is shared or for admin access."""
     holders: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for claim in claims:
         allocation = claim.status.allocation

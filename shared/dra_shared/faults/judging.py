@@ -1,12 +1,12 @@
-"""Watches a cluster through a fault, and says afterwards what was kept of its promise."""
+"""Observe a cluster during a fault, and judge afterwards whether the promises were kept."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from dra_shared.clock import Clock, wait_for
-from dra_shared.faults.invariants import broken
-from dra_shared.faults.promises import Verdict, healing, judge
+from dra_shared.faults.invariants import find_breaches
+from dra_shared.faults.promises import Verdict, find_healing, judge
 from dra_shared.faults.story import Sample, Story
 
 #: Gives the cluster as it is; raises where it cannot be read now.
@@ -15,12 +15,12 @@ Look = Callable[[], Awaitable[Sample]]
 Met = Callable[[], Awaitable[int | None]]
 
 _EVERY = 0.25
-# Looking at a large cluster must not become its work.
+# Reading a large cluster must not become its main load.
 _SHARE = 20
 #: Seconds that nodes, drivers and pods have to come back once a fault is over.
 _RECOVERY = 60.0
 _SETTLING = 0.5
-# Once could be by chance, between two steps of what still goes on.
+# A single calm sample may be a coincidence between two steps of ongoing work.
 _CALM = 3
 
 
@@ -29,20 +29,20 @@ Away = Callable[[], Awaitable[list[str]]]
 
 
 async def none_away() -> list[str]:
-    """What is away where faults end nothing."""
+    """Return an empty list, for faults that end no process."""
     return []
 
 
-async def uncounted() -> None:
-    """What a fault met that is not of requests or calls."""
+async def no_count() -> None:
+    """Return None, for faults whose affected requests or calls are not counted."""
 
 
 class Judge:
-    """One fault's observer.
+    """Observer of one fault.
 
     Args:
-        errors: what ``look`` may raise while the fault is at work.
-        away: the cluster is not at rest until all of it is back.
+        errors: the exceptions that ``look`` may raise while the fault is active.
+        away: returns the processes that are not back; the cluster is not at rest before that.
     """
 
     def __init__(
@@ -60,11 +60,13 @@ class Judge:
         self._away = away
 
     async def before(self) -> None:
-        """See the cluster before the fault begins."""
+        """Read the cluster before the fault begins."""
         self._story.before = await self._look()
 
-    async def verdict(self, over: asyncio.Event, met: Met = uncounted) -> Verdict:
-        """See it while the fault is at work, until ``over`` is set or its time has passed, and until it is at rest."""
+    async def verdict(self, over: asyncio.Event, met: Met = no_count) -> Verdict:
+        """Observe the fault until ``over`` is set or its time has passed, then wait for the cluster to be at
+        rest, and judge.
+        """
         story, began = self._story, self._clock.monotonic()
         while not over.is_set() and (left := began + story.seconds - self._clock.monotonic()) > 0:
             looked = self._clock.monotonic()
@@ -74,18 +76,18 @@ class Judge:
             await wait_for(over.wait(), min(pause, left), self._clock)
         story.seconds = min(story.seconds, self._clock.monotonic() - began)
         story.met = await met()
-        return await self._settled(began)
+        return await self._judge_at_rest(began)
 
-    async def _settled(self, began: float) -> Verdict:
-        story, known = self._story, set(_resting(self._story.before))
+    async def _judge_at_rest(self, began: float) -> Verdict:
+        story, known = self._story, set(_breaches_at_rest(self._story.before))
         end, calm = self._clock.monotonic() + _RECOVERY, 0
         while True:
             seen = await self._sample(self._clock.monotonic() - began)
             verdict, restless = Verdict(broken=["the cluster cannot be read"]), True
             if seen is not None:
                 story.after = seen
-                others = [line for line in _resting(seen) if line not in known]
-                verdict, restless = judge(story), bool(healing(story) or others)
+                others = [line for line in _breaches_at_rest(seen) if line not in known]
+                verdict, restless = judge(story), bool(find_healing(story) or others)
                 away = [f"{name} is not back" for name in await self._away()]
                 restless = restless or bool(away)
                 verdict.broken.extend(others + away)
@@ -101,6 +103,6 @@ class Judge:
             return None
 
 
-def _resting(sample: Sample) -> list[str]:
-    """What is broken of what holds in every cluster at rest."""
-    return broken(sample.pods.values(), sample.claims.values())
+def _breaches_at_rest(sample: Sample) -> list[str]:
+    """Return the breaches of invariants that hold in every cluster at rest."""
+    return find_breaches(sample.pods.values(), sample.claims.values())

@@ -1,6 +1,6 @@
-"""Whether a fault's own promise was kept, judged by what was seen of the cluster: see :mod:`dra_shared.faults.story`.
+"""Judge the promises of each kind of fault by samples of the cluster: see :mod:`dra_shared.faults.story`.
 
-What must hold after every fault is in :mod:`dra_shared.faults.invariants`.
+Invariants that hold after every fault are in :mod:`dra_shared.faults.invariants`.
 """
 
 from collections import Counter
@@ -24,9 +24,9 @@ _SOON = 3.0
 
 @dataclass(frozen=True)
 class Judge:
-    """A part of a promise: what holds, in a few words, what spoke against it, and whether time may heal that.
+    """A part of a promise: its statement, its breaches, and whether breaches may heal with time.
 
-    ``untried`` says why nothing of it was tried; empty where something was.
+    ``untried`` says why the part was not tested; empty if it was.
     """
 
     holds: str
@@ -37,7 +37,9 @@ class Judge:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What was kept of a promise, a line for each breach, and for each reason why a part of it was not tried."""
+    """The verdict on a promise: a line for each part that was kept, for each breach, and for each reason why a
+    part was not tested.
+    """
 
     kept: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
@@ -45,7 +47,7 @@ class Verdict:
 
 
 def judge(story: Story) -> Verdict:
-    """What became of the fault's promise. Nothing was kept of one that met nothing."""
+    """Return the verdict on the fault's promise. If the fault affected nothing, nothing counts as kept."""
     kept, broken, untried = [], [], []
     for one in PROMISES[story.fault]:
         found = list(dict.fromkeys(one.breaches(story)))
@@ -70,8 +72,8 @@ def _met_nothing(story: Story) -> str:
     return "no call was made to a driver meanwhile"
 
 
-def healing(story: Story) -> list[str]:
-    """The breaches that may be none a moment later: what is not back yet."""
+def find_healing(story: Story) -> list[str]:
+    """Return the breaches that may disappear with time: things that are not back yet."""
     return [line for one in PROMISES[story.fault] if one.heals for line in one.breaches(story)]
 
 
@@ -79,7 +81,7 @@ def _containers_go_on(story: Story) -> Iterable[str]:
     for uid, pod in story.before.pods.items():
         if pod.status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
             continue
-        if _tainted(story) & _held(story, uid):
+        if _newly_tainted(story) & _devices_of_pod(story, uid):
             continue
         restarts = _restarts(pod)
         deleted = False
@@ -106,7 +108,7 @@ def _claims_stay(story: Story) -> Iterable[str]:
         for sample in story.later():
             now = sample.claims.get(uid)
             if now is None or now.status.allocation is None:
-                # Its pod ended: what still refers to it is the invariants' to find.
+                # Its pod ended. Remaining references to the pod are checked by the invariants.
                 break
             if now.status.allocation.devices.results != claim.status.allocation.devices.results:
                 yield f"claim {claim.key} has other devices than before"
@@ -167,13 +169,13 @@ def _nothing_lost(story: Story) -> Iterable[str]:
 
 
 def _slices_back(story: Story) -> Iterable[str]:
-    before, after = _published(story.before, story.node), _published(story.after, story.node)
+    before, after = _published_devices(story.before, story.node), _published_devices(story.after, story.node)
     if missing := before - after:
         yield f"{len(missing)} devices of {story.node} are not published again, such as {min(missing)[2]}"
 
 
 def _tainted_and_free(story: Story) -> Iterable[str]:
-    tainted = _tainted(story)
+    tainted = _newly_tainted(story)
     if not tainted and story.seconds > _SOON:
         yield f"no device of {story.node} was tainted"
     for device in sorted(tainted & _tainted_now(story.after, story.node)):
@@ -192,8 +194,12 @@ def _not_given(story: Story) -> Iterable[str]:
                 if (result.driver, result.pool, result.device) in tainted and not result.tolerations:
                     yield f"claim {claim.key} was given the tainted device {result.device}"
             known.add(uid)
-        # What was decided between two looks may be older than the taint.
-        tainted = tainted & _blocked(sample, story.node) if tainted else _blocked(sample, story.node)
+        # A decision between two samples may be older than the taint.
+        tainted = (
+            tainted & _blocked_devices(sample, story.node)
+            if tainted
+            else _blocked_devices(sample, story.node)
+        )
 
 
 def _node_ready(story: Story) -> Iterable[str]:
@@ -228,13 +234,13 @@ def _always(_: Story) -> str:
 
 
 def _none_ran(story: Story) -> str:
-    tainted = _tainted(story)
+    tainted = _newly_tainted(story)
     went = (
         uid
         for uid, pod in story.before.pods.items()
         if pod.status.phase == "Running"
         and pod.metadata.deletion_timestamp is None
-        and not tainted & _held(story, uid)
+        and not tainted & _devices_of_pod(story, uid)
     )
     return "" if any(True for _ in went) else "no container ran"
 
@@ -260,18 +266,18 @@ def _none_scheduled(story: Story) -> str:
 
 
 def _new_claims(story: Story, samples: Iterable[Sample]) -> set[str]:
-    def given(sample: Sample) -> set[str]:
+    def allocated_uids(sample: Sample) -> set[str]:
         return {uid for uid, one in sample.claims.items() if one.status.allocation is not None}
 
-    return {uid for sample in samples for uid in given(sample)} - given(story.before)
+    return {uid for sample in samples for uid in allocated_uids(sample)} - allocated_uids(story.before)
 
 
 def _no_taint(story: Story) -> str:
-    return "" if _tainted(story) or story.seconds > _SOON else "no taint was seen in so short a time"
+    return "" if _newly_tainted(story) or story.seconds > _SOON else "no taint was seen in so short a time"
 
 
 def _no_devices(story: Story) -> str:
-    return "" if _published(story.before, story.node) else f"{story.node} has no devices"
+    return "" if _published_devices(story.before, story.node) else f"{story.node} has no devices"
 
 
 def _too_short(story: Story) -> str:
@@ -284,8 +290,8 @@ def _restarts(pod: Pod) -> int:
     return sum(status.restart_count for status in pod.status.container_statuses)
 
 
-def _held(story: Story, uid: str) -> set[Device]:
-    """The devices of a pod's claims."""
+def _devices_of_pod(story: Story, uid: str) -> set[Device]:
+    """Return the devices of a pod's claims."""
     return {
         (result.driver, result.pool, result.device)
         for claim in story.before.claims.values()
@@ -295,8 +301,8 @@ def _held(story: Story, uid: str) -> set[Device]:
     }
 
 
-def _tainted(story: Story) -> set[Device]:
-    """What was tainted meanwhile and not before."""
+def _newly_tainted(story: Story) -> set[Device]:
+    """Return the devices that were tainted during the fault and not before."""
     found: set[Device] = set()
     for sample in story.during:
         found |= _tainted_now(sample, story.node)
@@ -307,7 +313,7 @@ def _tainted_now(sample: Sample, node: str) -> set[Device]:
     return {key for key, effects in _taints(sample, node).items() if effects}
 
 
-def _blocked(sample: Sample, node: str) -> set[Device]:
+def _blocked_devices(sample: Sample, node: str) -> set[Device]:
     effects = {"NoSchedule", "NoExecute"}
     return {key for key, found in _taints(sample, node).items() if effects & set(found)}
 
@@ -321,7 +327,7 @@ def _taints(sample: Sample, node: str) -> dict[Device, list[str]]:
     }
 
 
-def _published(sample: Sample, node: str) -> set[Device]:
+def _published_devices(sample: Sample, node: str) -> set[Device]:
     return set(_taints(sample, node))
 
 

@@ -1,4 +1,4 @@
-"""What is seen of a cluster before, during and after a fault."""
+"""Samples of a cluster before, during and after a fault."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from dra_shared.api.resource import ResourceClaim, ResourceSlice
 
 @dataclass(frozen=True)
 class Sample:
-    """A cluster's objects at one time, by UID; ``at`` is in seconds since the fault began."""
+    """A cluster's objects at one time, by UID. ``at`` is in seconds since the fault began."""
 
     at: float = 0.0
     pods: dict[str, Pod] = field(default_factory=dict)
@@ -20,16 +20,17 @@ class Sample:
     nodes: dict[str, Node] = field(default_factory=dict)
 
     def objects(self) -> Iterator[Object]:
-        """All of them."""
+        """Yield all objects."""
         for kind in (self.pods, self.claims, self.slices, self.nodes):
             yield from kind.values()
 
 
 @dataclass
 class Story:
-    """One fault: of ``seconds``, on ``node`` where it is of one, and the cluster before, during and after it.
+    """The history of one fault: its duration, its node if it has one, and the samples before, during and after it.
 
-    ``met`` is how many requests, watches, calls or writes it met; None where that is not counted.
+    ``met`` is the number of requests, watches, calls or writes that it affected; None if these are not
+    counted.
     """
 
     fault: str
@@ -41,5 +42,5 @@ class Story:
     met: int | None = None
 
     def later(self) -> list[Sample]:
-        """All that was seen since it began."""
+        """Return all samples since the fault began."""
         return [*self.during, self.after]

@@ -1,8 +1,8 @@
-"""Which Kubernetes is followed: the versions there are, and what each of them has.
+"""The versions of Kubernetes that dralab can follow, and the features of each.
 
-``--kubernetes-version`` chooses a :class:`Version`; :func:`release` tells what holds in it. A version is one page of
-data in ``pages/``, which says what it has that the version before had not, and what it lost. Behaviour that changed
-between versions is asked for where it stands: ``if version >= V1_35``.
+``--kubernetes-version`` selects a :class:`Version`; :func:`release` returns its data. A version is one page
+of data in ``pages/`` that lists what it added and removed. Code that depends on the version compares it in
+place: ``if version >= V1_35``.
 """
 
 from dra_shared.version.release import Gate, Release, release

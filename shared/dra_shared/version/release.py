@@ -1,4 +1,4 @@
-"""What one version of Kubernetes has: feature gates, served resources, storage versions, fields.
+"""The data of one version of Kubernetes: feature gates, served resources, storage versions, fields.
 
 The pages have a fact a line, and each page only what changed with its version:
 
@@ -27,7 +27,7 @@ _PAGES = "dra_shared.version"
 
 
 class Gate(NamedTuple):
-    """One feature gate; ``needs`` are the gates that must be on while it is."""
+    """One feature gate. ``needs`` are the gates that it depends on."""
 
     stage: str
     default: bool
@@ -36,7 +36,7 @@ class Gate(NamedTuple):
 
 
 class Change(NamedTuple):
-    """A thing that came with a version, or went with it."""
+    """A change of a version: something that it added or removed."""
 
     version: Version
     came: bool
@@ -48,16 +48,16 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True)
 class Release:
-    """What one version has."""
+    """The data of one version."""
 
     version: Version
     patch: str
     """The patch release that is followed, such as 1.36.2."""
     gates: Mapping[str, Gate]
     storage: Mapping[str, str]
-    """The version that objects are stored in, by ``GROUP/RESOURCE``; the schema data says it for others."""
+    """The storage version by ``GROUP/RESOURCE``. Other resources have theirs in the schema data."""
     apart: frozenset[str]
-    """Those of which no other version can read the objects."""
+    """Resources whose stored objects cannot be read by other versions."""
     _absent_resources: frozenset[Name]
     _absent_fields: frozenset[Name]
     _absent_selectors: frozenset[Name]
@@ -65,28 +65,28 @@ class Release:
 
     @property
     def git_version(self) -> str:
-        """As ``/version`` and a node's ``kubeletVersion`` say it, such as v1.36.2."""
+        """The version in ``/version`` and in a node's ``kubeletVersion``, such as v1.36.2."""
         return f"v{self.patch}"
 
     def serves(self, group_version: str, resource: str) -> bool:
-        """Whether ``resource``, such as ``pods`` or ``pods/status``, can be served in this version at all."""
+        """True if this version can serve ``resource``, such as ``pods`` or ``pods/status``."""
         return (group_version, resource) not in self._absent_resources
 
     def has_field(self, package: str, type_name: str, name: str) -> bool:
-        """Whether the type of a Go package, such as ``PodSpec`` of ``core/v1``, has the field ``name``."""
+        """True if the type of a Go package, such as ``PodSpec`` of ``core/v1``, has the field ``name``."""
         return (package, f"{type_name}.{name}") not in self._absent_fields
 
     def selects(self, resource: str, path: str) -> bool:
-        """Whether field selectors may name the field of a ``GROUP/RESOURCE``."""
+        """True if field selectors may name the field of a ``GROUP/RESOURCE``."""
         return (resource, path) not in self._absent_selectors
 
     def is_optional(self, package: str, type_name: str, name: str) -> bool:
-        """Whether a field that is required in older versions is not any more."""
+        """True if a field that older versions require is optional."""
         return (package, f"{type_name}.{name}") in self._optional_fields
 
 
 def page(version: Version) -> Iterator[tuple[str, str]]:
-    """The facts of one version's page: what each is about, and the rest of its line."""
+    """Yield the facts of one version's page: the first word of a line, and the rest."""
     text = (files(_PAGES) / "pages" / f"{version}.txt").read_text()
     for line in text.splitlines():
         if line and not line.startswith("#"):
@@ -96,7 +96,7 @@ def page(version: Version) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def release(version: Version) -> Release:
-    """What ``version`` has.
+    """Return the data of ``version``.
 
     Raises:
         KeyError: it has no page.
@@ -139,7 +139,7 @@ def _gate(fact: str) -> tuple[str, Gate]:
 
 @functools.cache
 def changes(about: str) -> Mapping[Name, Sequence[Change]]:
-    """What came and went, of resources (``serve``), fields or field selectors (``select``), the oldest change first."""
+    """Return the changes of resources (``serve``), fields or field selectors (``select``), oldest first."""
     found: dict[Name, list[Change]] = {}
     for version in VERSIONS:
         for kind, fact in page(version):
@@ -152,11 +152,11 @@ def changes(about: str) -> Mapping[Name, Sequence[Change]]:
 
 
 def _absent(about: str, version: Version) -> frozenset[Name]:
-    """What ``version`` does not have, although another version has it."""
+    """Return the names that ``version`` lacks and another version has."""
     return frozenset(name for name, history in changes(about).items() if not _present(history, version))
 
 
 def _present(history: Sequence[Change], version: Version) -> bool:
     before = [change for change in history if change.version <= version]
-    # What a later version takes away was there from the start, and what one brings was not.
+    # A thing that a later version removes existed from the start. One that a later version adds did not.
     return before[-1].came if before else not history[0].came

@@ -11,10 +11,10 @@ class Version(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Version":
-        """The version that ``text`` names, such as 1.36 or v1.36.2.
+        """Parse a version such as 1.36 or v1.36.2.
 
         Raises:
-            ValueError: dralab does not know it.
+            ValueError: dralab does not support it.
         """
         numbers = text.removeprefix("v").split(".")
         if len(numbers) in (2, 3) and all(number.isdecimal() for number in numbers):
@@ -31,9 +31,9 @@ V1_34 = Version(1, 34)
 V1_35 = Version(1, 35)
 V1_36 = Version(1, 36)
 V1_37 = Version(1, 37)
-# Those that have a page, the oldest first.
+# The versions that have a page, oldest first.
 VERSIONS = (V1_34, V1_35, V1_36, V1_37)
 # The newest.
 DEFAULT = V1_37
-# Of 1.36.2 are the recorded cases that name no version.
+# Recorded cases that name no version are of 1.36.2.
 RECORDED = V1_36

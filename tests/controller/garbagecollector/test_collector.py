@@ -152,7 +152,7 @@ async def test_a_kind_that_is_served_later(cluster: Cluster) -> None:
         assert isinstance(collector, GarbageCollector)
 
         async def waited() -> bool:
-            return len(collector._unserved) == 1 and collector._delete_queue.requeues("absent") > 8
+            return len(collector._unserved) == 1 and collector._delete_queue.count_requeues("absent") > 8
 
         await cluster.until(waited)
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"

@@ -107,7 +107,7 @@ async def test_an_unusable_plugin_gets_the_reason(registry: Path, driver: dict[s
         assert not registered
         assert text.startswith(error)
         assert not kubelet.serving("test-driver")
-        await until(lambda: kubelet.clock.sleepers > 0)
+        await until(lambda: kubelet.clock.count_sleepers > 0)
         await kubelet.clock.advance(1)
         assert await plugin.registered.get() == (registered, text), "it is tried again"
 
@@ -157,7 +157,7 @@ async def test_a_plugin_that_cannot_be_notified_is_not_registered(registry: Path
         driver.deaf = True
         registration = registry / "test-driver-reg.sock"
         registration.hardlink_to(driver.endpoint)
-        await until(lambda: kubelet.clock.sleepers > 1)
+        await until(lambda: kubelet.clock.count_sleepers > 1)
         assert not kubelet.serving("test-driver")
         driver.deaf = False
         await kubelet.clock.advance(1)

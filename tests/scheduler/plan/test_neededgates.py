@@ -135,7 +135,7 @@ def test_gates_that_objects_need_are_on(
     world = Objects().with_objects([found])
     gates = world.gates({}, version)
     assert gates.enabled(gate)
-    assert not gates.unmet()
+    assert not gates.find_unmet()
     assert gate in [need.gate for need in world.needs({}, version)]
     assert not world.gates({gate: False}, version).enabled(gate)
     # The cluster's gate does not change with a variant of its world.
@@ -151,7 +151,7 @@ def test_a_gate_stays_off_if_one_that_it_depends_on_is_off() -> None:
     world = Objects().with_objects([_obj(DEVICE_TAINT_RULES, {"spec": {}})])
     gates = world.gates({"DRADeviceTaints": False}, V1_36)
     assert not gates.enabled("DRADeviceTaintRules")
-    assert not gates.unmet()
+    assert not gates.find_unmet()
 
 
 def test_plain_objects_need_no_gate() -> None:

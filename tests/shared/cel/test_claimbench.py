@@ -13,7 +13,7 @@ from dra_shared.api.resource import (
     DeviceSubRequest,
     ExactDeviceRequest,
 )
-from dra_shared.cel.claimbench import ClaimReport, examine, selected
+from dra_shared.cel.claimbench import ClaimReport, examine, select_by_class
 from dra_shared.cel.workbench import Candidate
 from dra_shared.features import FeatureGates
 
@@ -105,7 +105,7 @@ def test_a_class_selects_devices_or_has_a_problem() -> None:
     broken = DeviceClass(spec=DeviceClassSpec(selectors=(_selector("device.nonsense"),)))
     a100 = DeviceClass(spec=DeviceClassSpec(selectors=(*_CLASSES["gpu"].spec.selectors, _model("A100"))))
     classes = {"all": DeviceClass(spec=DeviceClassSpec()), "broken": broken, "a100": a100, **_CLASSES}
-    found = {one.name: one for one in selected(classes, _DEVICES, FeatureGates())}
+    found = {one.name: one for one in select_by_class(classes, _DEVICES, FeatureGates())}
     assert {name: one.devices for name, one in found.items()} == {
         "a100": (0, 1),
         "all": (0, 1, 2, 3),

@@ -10,7 +10,7 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.verdict import Judge
 from dra_shared.classic import Conversion, Outcome, convert
-from dra_shared.classic.notes import lost
+from dra_shared.classic.notes import find_lost
 from dra_shared.classic.pods import pod_spec
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
@@ -74,7 +74,7 @@ def test_a_claim_gets_what_its_parameters_and_its_class_say() -> None:
     assert selector["cel"]["expression"] == (
         "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
     )
-    assert not lost(conversion.notes)
+    assert not find_lost(conversion.notes)
 
 
 def test_every_field_has_a_line() -> None:
@@ -157,7 +157,7 @@ def test_a_slice_of_named_resources_has_devices() -> None:
 
 def test_what_went_before_v1_is_lost_with_a_reason() -> None:
     conversion = _converted("versions.yaml")
-    assert [(note.subject, note.path) for note in lost(conversion.notes)] == [
+    assert [(note.subject, note.path) for note in find_lost(conversion.notes)] == [
         ("DeviceClass nodes-chosen", "spec.suitableNodes"),
         ("ResourceClaim default/early", "spec.controller"),
     ]
@@ -213,7 +213,7 @@ _REFERENCE = {"apiGroup": "gpu.nvidia.com", "kind": "GpuClaimParameters", "name"
     ],
 )
 def test_what_has_no_successor_says_why(objects: list[dict[str, Any]], path: str, reason: str) -> None:
-    [note] = lost(convert(objects).notes)
+    [note] = find_lost(convert(objects).notes)
     assert note.path == path
     assert reason in note.text
 
@@ -303,7 +303,7 @@ def test_documents_spellings_of_references_and_drivers_are_understood() -> None:
     }
     conversion = convert([class_, _claim(parametersRef=reference), _gpu_parameters(count=2)])
     assert _requests(_one(conversion, "ResourceClaim", "c"))[0]["exactly"]["count"] == 2
-    assert not lost(conversion.notes)
+    assert not find_lost(conversion.notes)
 
 
 def test_objects_of_today_stay_as_they_are() -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dra_shared.classic import convert
-from dra_shared.classic.notes import lost
+from dra_shared.classic.notes import find_lost
 
 
 def _pod(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
@@ -61,7 +61,7 @@ def test_a_resource_of_an_unknown_driver_needs_a_class() -> None:
     pod = _pod(_container("a", **{"acme.com/nic": 1}))
     conversion = convert([pod], {})
     assert list(conversion.objects) == [pod]
-    [note] = lost(conversion.notes)
+    [note] = find_lost(conversion.notes)
     assert "--class acme.com/nic=CLASS" in note.text
     template, _ = convert([pod], {"acme.com/nic": "nics"}).objects
     assert template["spec"]["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] == "nics"

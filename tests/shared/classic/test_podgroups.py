@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from dra_apiserver.verdict import Judge
 from dra_shared.classic import convert
-from dra_shared.classic.notes import lost
+from dra_shared.classic.notes import find_lost
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_37
 
@@ -70,7 +70,7 @@ def test_a_workload_keeps_its_controller_and_templates() -> None:
 
 def test_an_unknown_disruption_mode_has_no_successor() -> None:
     conversion = convert([_object("v1alpha2", "PodGroup", schedulingPolicy=_POLICY, disruptionMode="Some")])
-    [note] = lost(conversion.notes)
+    [note] = find_lost(conversion.notes)
     assert note.path == "spec.disruptionMode"
 
 
@@ -100,7 +100,7 @@ def test_pods_of_a_workload_of_1_35_share_a_pod_group() -> None:
     }
     assert pod["spec"] == {"containers": [], "schedulingGroup": {"podGroupName": "jobs-workers"}}
     assert all(_judge().create(one).refused == () for one in (made, group))
-    assert not lost(conversion.notes)
+    assert not find_lost(conversion.notes)
 
 
 def test_replicas_of_a_group_have_a_pod_group_each() -> None:
@@ -117,6 +117,6 @@ def test_replicas_of_a_group_have_a_pod_group_each() -> None:
 
 def test_a_pod_whose_workload_is_missing_loses_its_group() -> None:
     conversion = convert([_POD])
-    [note] = lost(conversion.notes)
+    [note] = find_lost(conversion.notes)
     assert note.path == "spec.workloadRef"
     assert [one["kind"] for one in conversion.objects] == ["Pod"]

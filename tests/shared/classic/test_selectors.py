@@ -8,7 +8,7 @@ from dra_shared.cel import CelDevice, compile_expression
 from dra_shared.classic.drivers import NVIDIA, Driver
 from dra_shared.classic.expressions import Inexpressible, version
 from dra_shared.classic.fields import Fields
-from dra_shared.classic.notes import Notes, lost
+from dra_shared.classic.notes import Notes, find_lost
 from dra_shared.classic.selectors import conditions
 
 
@@ -33,7 +33,7 @@ _T4 = _gpu("15Gi", architecture="Turing", productName="Tesla T4")
 def _matching(selector: dict[str, Any], driver: Driver = NVIDIA) -> list[CelDevice]:
     notes = Notes("x")
     expressions = conditions(Fields(selector, notes), driver, "here")
-    assert not lost(notes.entries)
+    assert not find_lost(notes.entries)
     programs = [compile_expression(one, features=frozenset()) for one in expressions]
     return [device for device in (_A100, _SLICE, _T4) if all(program.matches(device) for program in programs)]
 
@@ -87,7 +87,7 @@ def test_the_same_devices_are_chosen(selector: dict[str, Any], devices: list[Cel
 def test_what_v1_cannot_say_is_lost(selector: dict[str, Any], reason: str) -> None:
     notes = Notes("x")
     assert conditions(Fields(selector, notes), NVIDIA, "here") == []
-    [note] = lost(notes.entries)
+    [note] = find_lost(notes.entries)
     assert reason in note.text
 
 
@@ -127,4 +127,4 @@ def test_what_v1_cannot_say_leaves_the_other_conditions() -> None:
     either = {"orExpression": [{"index": 0}, {"index": 2}]}
     selector = {"andExpression": [{"productName": "*a100*"}, either]}
     assert len(conditions(Fields(selector, notes), NVIDIA, "here")) == 1
-    assert [note.path for note in lost(notes.entries)] == ["andExpression[1]"]
+    assert [note.path for note in find_lost(notes.entries)] == ["andExpression[1]"]

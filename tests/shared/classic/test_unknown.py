@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from dra_shared.classic import Conversion, convert
-from dra_shared.classic.notes import lost
+from dra_shared.classic.notes import find_lost
 
 from tests.support.reference import REPOSITORY
 
@@ -52,7 +52,7 @@ def test_count_and_class_of_unknown_parameters_are_kept(objects: list[Json]) -> 
     exactly = {"deviceClassName": "acc", "allocationMode": "ExactCount", "count": 2}
     assert _devices(conversion) == {"requests": [{"name": "device", "exactly": exactly}]}
     assert [one["kind"] for one in conversion.objects] == ["ResourceClaim"]
-    assert {(note.subject, note.path) for note in lost(conversion.notes)} == {
+    assert {(note.subject, note.path) for note in find_lost(conversion.notes)} == {
         ("AccClaimParameters two", ""),
         ("AccClaimParameters two", "spec.type"),
         ("ResourceClaim two", "spec.parametersRef"),
@@ -66,7 +66,7 @@ def test_unknown_parameters_are_a_config_of_the_driver_that_the_class_names() ->
     assert devices["config"] == [{"opaque": {"driver": "acc.acme.dev", "parameters": parameters}}]
     assert devices["requests"][0]["exactly"]["count"] == 2
     assert [one["kind"] for one in conversion.objects] == ["DeviceClass", "ResourceClaim"]
-    assert ("AccClaimParameters two", "") in {(one.subject, one.path) for one in lost(conversion.notes)}
+    assert ("AccClaimParameters two", "") in {(one.subject, one.path) for one in find_lost(conversion.notes)}
 
 
 def test_each_claim_gives_shared_parameters_to_the_driver_of_its_class() -> None:
@@ -82,7 +82,7 @@ def test_each_claim_gives_shared_parameters_to_the_driver_of_its_class() -> None
 def test_unknown_parameters_that_nothing_names_have_no_successor() -> None:
     conversion = convert([_PARAMETERS])
     assert not conversion.objects
-    assert [note.path for note in lost(conversion.notes)] == ["", "spec.type"]
+    assert [note.path for note in find_lost(conversion.notes)] == ["", "spec.type"]
 
 
 def test_parameters_of_an_unknown_kind_go_whatever_their_name_is() -> None:
@@ -103,7 +103,7 @@ def test_a_config_map_stays_when_it_was_read_as_parameters() -> None:
 
 def test_state_that_a_driver_kept_has_no_successor() -> None:
     state = {**_PARAMETERS, "kind": "AccAllocationState"}
-    [note] = lost(convert([state]).notes)
+    [note] = find_lost(convert([state]).notes)
     assert note.text == "a driver publishes its devices as ResourceSlices"
 
 
@@ -137,12 +137,12 @@ def _driver_requests(*drivers: str) -> list[Json]:
 def test_requests_of_one_driver_keep_the_class_that_is_missing() -> None:
     conversion = convert(_driver_requests("acc.acme.dev"))
     assert [one["exactly"]["deviceClassName"] for one in _devices(conversion)["requests"]] == ["acc"]
-    assert not lost(conversion.notes)
+    assert not find_lost(conversion.notes)
 
 
 def test_requests_of_several_drivers_say_that_the_class_is_missing() -> None:
     conversion = convert(_driver_requests("acc.acme.dev", "net.acme.dev"))
-    assert [note.path for note in lost(conversion.notes)] == ["spec.resourceClassName"]
+    assert [note.path for note in find_lost(conversion.notes)] == ["spec.resourceClassName"]
 
 
 def _places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

@@ -5,7 +5,7 @@ from dra_shared.api.node import Node
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
-from dra_shared.client.sharing import WithoutDetails, sharing
+from dra_shared.client.sharing import WithoutDetails, create_sharing
 
 
 def _slice(number: int) -> ResourceSlice:
@@ -20,7 +20,7 @@ def _slice(number: int) -> ResourceSlice:
 
 
 def test_devices_share_what_is_equal_and_stay_as_they_were() -> None:
-    share = sharing(ResourceSlice)
+    share = create_sharing(ResourceSlice)
     assert share is not None
     slices = [_slice(number) for number in range(100)]
     for slice_ in slices:
@@ -33,7 +33,7 @@ def test_devices_share_what_is_equal_and_stay_as_they_were() -> None:
 
 
 def test_what_differs_everywhere_is_not_remembered() -> None:
-    share = sharing(ResourceSlice)
+    share = create_sharing(ResourceSlice)
     assert share is not None
     for number in range(100):
         share(_slice(number))
@@ -46,7 +46,7 @@ def test_what_differs_everywhere_is_not_remembered() -> None:
 
 
 def test_nodes_share_the_values_of_labels() -> None:
-    share = sharing(Node)
+    share = create_sharing(Node)
     assert share is not None
     nodes = [
         convert(NODES, {"metadata": {"name": f"n-{number}", "labels": {"zone": "-".join("ab")}}})
@@ -59,7 +59,7 @@ def test_nodes_share_the_values_of_labels() -> None:
 
 
 def test_other_kinds_share_nothing() -> None:
-    assert sharing(Pod) is None
+    assert create_sharing(Pod) is None
 
 
 def _node(number: int) -> Node:
@@ -79,7 +79,7 @@ def _node(number: int) -> Node:
 
 
 def test_equal_parts_of_nodes_statuses_are_one_and_nodes_stay_as_they_were() -> None:
-    share = sharing(Node)
+    share = create_sharing(Node)
     assert share is not None
     nodes = [_node(number) for number in range(3)]
     for node in nodes:

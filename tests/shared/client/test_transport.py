@@ -243,7 +243,7 @@ async def test_a_client_apart_waits_for_no_other(monkeypatch: pytest.MonkeyPatch
         body = b'{"metadata": {"name": "%b"}}' % request.split(b" ")[1].rpartition(b"/")[2]
         writer.write(reply(body))
 
-    async with serving(handle) as url, Client(url, token="secret") as client, client.apart() as heartbeats:
+    async with serving(handle) as url, Client(url, token="secret") as client, client.separate() as heartbeats:
         slow = asyncio.create_task(client.get(NODES, "slow"))
         await waiting.wait()
         assert (await heartbeats.get(NODES, "quick")).metadata.name == "quick"

@@ -74,7 +74,7 @@ async def test_a_failing_key_comes_back_and_others_go_on() -> None:
     workers = asyncio.create_task(run_workers(queue, reconcile))
     await clock.advance(0.01)
     assert done == ["bad", "good", "bad"]
-    assert queue.requeues("bad") == 0
+    assert queue.count_requeues("bad") == 0
     queue.shut_down()
     await workers
 
@@ -92,7 +92,7 @@ async def test_a_key_that_fails_too_often_is_dropped_until_it_is_added_again() -
     queue.add("bad")
     await clock.advance(100)
     assert tries == [0, 0.005, 0.015]
-    assert queue.requeues("bad") == 0
+    assert queue.count_requeues("bad") == 0
     queue.add("bad")
     await clock.advance(100)
     assert tries[3:] == [100, 100.005, 100.015]
@@ -106,16 +106,16 @@ class Tally:
         self.waits: list[float] = []
         self.works: list[float] = []
 
-    def added(self) -> None:
+    def on_add(self) -> None:
         self.adds += 1
 
-    def retried(self) -> None:
+    def on_retry(self) -> None:
         self.retries += 1
 
-    def taken(self, waited: float) -> None:
+    def on_get(self, waited: float) -> None:
         self.waits.append(waited)
 
-    def finished(self, worked: float) -> None:
+    def on_done(self, worked: float) -> None:
         self.works.append(worked)
 
 

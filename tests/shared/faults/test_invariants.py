@@ -9,7 +9,7 @@ from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
-from dra_shared.faults.invariants import broken, leaked, waiting
+from dra_shared.faults.invariants import find_breaches, find_leaked_files, pending_pods
 
 _SHARED: dict[str, Any] = {"shareID": "a671734a-e8e5-11e4-8fde-42010af09327"}
 
@@ -43,13 +43,13 @@ def _claim(name: str, pod: str, device: str = "gpu-0", **result: Any) -> Resourc
 
 def test_a_cluster_that_is_well() -> None:
     pods = [_pod("p"), _pod("q", "Succeeded"), _pod("w", "Pending", node="")]
-    assert broken(pods, [_claim("c", "p"), _claim("d", "q", "gpu-1")]) == []
-    assert [pod.metadata.name for pod in waiting(pods)] == ["w"]
+    assert find_breaches(pods, [_claim("c", "p"), _claim("d", "q", "gpu-1")]) == []
+    assert [pod.metadata.name for pod in pending_pods(pods)] == ["w"]
 
 
 @pytest.mark.parametrize("result", [{"adminAccess": True}, _SHARED])
 def test_a_device_may_have_several_users_where_the_api_allows_it(result: dict[str, Any]) -> None:
-    assert broken([_pod("p"), _pod("q")], [_claim("c", "p"), _claim("d", "q", **result)]) == []
+    assert find_breaches([_pod("p"), _pod("q")], [_claim("c", "p"), _claim("d", "q", **result)]) == []
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_a_device_may_have_several_users_where_the_api_allows_it(result: dict[st
 def test_each_breach_is_named(
     pods: list[Pod], claims: list[ResourceClaim], fitting: list[str], wanted: list[str]
 ) -> None:
-    assert broken(pods, claims, fitting) == wanted
+    assert find_breaches(pods, claims, fitting) == wanted
 
 
 def test_a_cdi_file_of_a_claim_that_is_gone() -> None:
@@ -88,4 +88,6 @@ def test_a_cdi_file_of_a_claim_that_is_gone() -> None:
     claim = _claim("c", "p")
     held = msgspec.structs.replace(claim, metadata=msgspec.structs.replace(claim.metadata, uid=uid))
     files = [Path(f"nodes/n/cdi/d-gpu_{name}.yaml") for name in (uid, other, "common")]
-    assert leaked(files, [held]) == [f"CDI file nodes/n/cdi/d-gpu_{other}.yaml is of a claim that is gone"]
+    assert find_leaked_files(files, [held]) == [
+        f"CDI file nodes/n/cdi/d-gpu_{other}.yaml is of a claim that is gone"
+    ]

@@ -1,7 +1,8 @@
-"""Who may pretend to be whom (apiserver/pkg/endpoints/filters/impersonation, with `ConstrainedImpersonation`).
+"""Authorize impersonation (apiserver/pkg/endpoints/filters/impersonation, with `ConstrainedImpersonation`).
 
-Each mode that fits the user that is wanted is tried in turn: first those that need the verb `impersonate:MODE` on the
-user and `impersonate-on:MODE:VERB` on what is done under its name, then the verb `impersonate` alone.
+Each mode that applies to the impersonated user is tried in turn. The constrained modes come first: they need
+the verb `impersonate:MODE` on the user and `impersonate-on:MODE:VERB` on the action itself. The last mode
+needs only the verb `impersonate`.
 """
 
 from __future__ import annotations
@@ -23,17 +24,20 @@ _LEGACY = "impersonate"
 
 
 class Impersonation:
-    """Remembers, as upstream, by which mode each user may pretend: that is the first to be tried, and to refuse."""
+    """Checks impersonation.
+
+    As upstream, it caches the mode that allowed each user: that mode is tried first, and its error returned.
+    """
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
         self._proven: dict[str, str] = {}
 
     def check(self, action: Attributes, wanted: UserInfo) -> UserInfo:
-        """Let ``action.user`` be ``wanted`` for this action; gives that user, in the groups that the mode gives.
+        """Let ``action.user`` act as ``wanted`` for this action. Return that user with the groups of the mode.
 
         Raises:
-            StatusError: 403, no mode allows it; the first one's refusal.
+            StatusError: 403, no mode allows it. It is the first mode's error.
         """
         refused: StatusError | None = None
         requestor = action.user.name
@@ -75,7 +79,7 @@ def _modes(requestor: UserInfo, wanted: UserInfo) -> Iterator[str]:
 
 
 def _questions(requestor: UserInfo, wanted: UserInfo, mode: str) -> Iterator[Attributes]:
-    """What the one who asks must be allowed, field by field."""
+    """Yield the actions that the requesting user must be allowed to do, for each impersonated field."""
     group = "" if mode == _LEGACY else _AUTHENTICATION
     account, node = service_account(wanted.name), _node(wanted.name)
     if account:

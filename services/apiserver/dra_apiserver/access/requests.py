@@ -1,4 +1,4 @@
-"""Whether a request may pass: its path and method alone say what it wants, also of what isn't served.
+"""Authorize a request by its path and method only, even if its resource is not served.
 
 Mirrors apiserver's RequestInfoFactory and its filters for impersonation and authorization.
 """
@@ -26,7 +26,7 @@ _VERBS = {
     "PATCH": "patch",
     "DELETE": "delete",
 }
-# The history itself has revisions and times alone.
+# The history endpoint only has revisions and times.
 _ALWAYS_ALLOWED = frozenset({"/healthz", "/livez", "/readyz", "/history"})
 # Verbs that a path may begin with.
 _PREFIXES = frozenset({"proxy", "watch"})
@@ -34,17 +34,19 @@ _OF_NAMESPACES = frozenset({"status", "finalize"})
 
 
 class RequestAuthorizer:
-    """Lets requests pass, or not."""
+    """Authorizes requests."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
         self._impersonation = Impersonation(authorizer)
 
     def check(self, request: Request, wanted: UserInfo | None) -> None:
-        """Let the request's user do what it asks for, under the name that it ``wanted``, if any; gives it that.
+        """Authorize a request, as the user ``wanted`` if it impersonates one.
+
+        The request's user is then set to that user.
 
         Raises:
-            StatusError: 403, it may not.
+            StatusError: 403, it is forbidden.
         """
         action = attributes_of(request)
         if wanted is not None:
@@ -60,7 +62,7 @@ class RequestAuthorizer:
 
 
 def attributes_of(request: Request) -> Attributes:
-    """The request as the authorizer sees it."""
+    """Return the attributes of the request for the authorizer."""
     parts = request.path.strip("/").split("/")
     wanted = 3 if parts[0] == "api" else 4 if parts[0] == "apis" else len(parts) + 1
     if len(parts) < wanted:
@@ -89,7 +91,7 @@ def attributes_of(request: Request) -> Attributes:
 
 
 def _selected(selector: str) -> tuple[tuple[str, str], ...]:
-    """The fields for which a field selector leaves one value."""
+    """Return the fields for which a field selector allows one value."""
     if not selector:
         return ()
     try:

@@ -1,4 +1,4 @@
-"""The admission plugins of a request, one after the other (apiserver's `pkg/admission/chain.go`)."""
+"""Run the admission plugins of a request in order (apiserver's `pkg/admission/chain.go`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JsonObject = dict[str, Any]
 
 
 class Registered(Protocol):
-    """The policies and webhooks of the cluster that may judge one request."""
+    """The policies and webhooks of the cluster that apply to one request."""
 
     def mutate(
         self,
@@ -27,22 +27,22 @@ class Registered(Protocol):
         operation: str,
         again: bool = False,
     ) -> bool:
-        """Have the object changed; whether it was.
+        """Let policies and webhooks change the object. Return whether it changed.
 
         Raises:
             StatusError: the request is denied.
         """
 
     def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-        """Have the request judged.
+        """Let policies and webhooks validate the request.
 
         Raises:
-            StatusError: it is denied.
+            StatusError: the request is denied.
         """
 
 
 class _NothingRegistered:
-    """What a request meets where no policy and no webhook is for it."""
+    """Used for a request to which no policy and no webhook applies."""
 
     def mutate(
         self,
@@ -62,17 +62,17 @@ NOTHING_REGISTERED: Registered = _NothingRegistered()
 
 
 class Dynamic(Protocol):
-    """All policies and webhooks of the cluster, for the server's life."""
+    """All policies and webhooks of the cluster, for the lifetime of the server."""
 
     @property
     def loops(self) -> bool:
-        """Whether an expression goes through lists, and so may take long whatever it is asked about."""
+        """True if an expression loops over lists, so that its evaluation may take long for any object."""
 
     async def ready(self) -> None:
-        """Wait for what was just stored to be in force, but not for long."""
+        """Wait a short time until policies and webhooks that were just stored are active."""
 
     def calls(self, resource: Resource) -> bool:
-        """Whether a webhook may be called for the resource's objects."""
+        """True if a webhook may be called for the resource's objects."""
 
     def of(
         self,
@@ -81,7 +81,10 @@ class Dynamic(Protocol):
         options: Callable[[], JsonObject] | None = None,
         named: bool = True,
     ) -> Registered:
-        """Those that may judge a request; `options` are a delete's, `named` is false for one about many objects."""
+        """Return the policies and webhooks that apply to a request.
+
+        `options` are those of a delete. `named` is false for a request about many objects.
+        """
 
 
 class NoDynamic:
@@ -106,15 +109,17 @@ class NoDynamic:
 
 
 class Chain(NamedTuple):
-    """All that may change or refuse a write: the plugins of the kind, and what is registered in the cluster."""
+    """All plugins that may change or reject a write: those of the kind, and the policies and webhooks of the
+    cluster.
+    """
 
     registered: Registered = NOTHING_REGISTERED
 
     def mutate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-        """Run the mutating plugins; `operation` is CREATE, UPDATE, DELETE or CONNECT.
+        """Run the mutating plugins. `operation` is CREATE, UPDATE, DELETE or CONNECT.
 
         Raises:
-            StatusError: one of them refuses.
+            StatusError: a plugin rejects the request.
         """
         plugins = ctx.kind.mutating_admission
         if plugins:
@@ -129,7 +134,7 @@ class Chain(NamedTuple):
         """Run the validating plugins.
 
         Raises:
-            StatusError: one of them refuses.
+            StatusError: a plugin rejects the request.
         """
         kind = ctx.kind
         if kind.validating_admission:
@@ -149,10 +154,10 @@ def _run(
 
 
 def disabled_plugins(text: str, kinds: Iterable[Kind]) -> frozenset[str]:
-    """The plugins of these kinds that `--disable-admission-plugins` names, which is a list with commas.
+    """Return the plugins of these kinds that `--disable-admission-plugins`, a comma-separated list, names.
 
     Raises:
-        ValueError: there is no such plugin, or it can't be turned off here.
+        ValueError: a plugin does not exist, or cannot be turned off here.
     """
     known = {
         plugin

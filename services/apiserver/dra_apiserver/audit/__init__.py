@@ -1,4 +1,6 @@
-"""The audit log: who did what, as `--audit-policy-file` wants it, in upstream's format (apiserver's pkg/audit)."""
+"""The audit log: the users' requests, as selected by `--audit-policy-file`, in upstream's format (apiserver's
+pkg/audit).
+"""
 
 from dra_apiserver.audit.auditor import Auditor
 from dra_apiserver.audit.log import AuditLog, ensure_log_file

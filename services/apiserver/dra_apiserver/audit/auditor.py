@@ -1,4 +1,4 @@
-"""Audit events: one for each stage of a request that the policy wants logged (pkg/endpoints/filters/audit.go)."""
+"""Audit events: one for each stage of a request that the policy selects (pkg/endpoints/filters/audit.go)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _LEVEL_NAMES = {
 _STATUS = ("status", "message", "reason", "details")
 _PREFIX = "authorization.k8s.io"
 _LONGEST_AGENT = 1024
-# In the warning of a version that is on its way out.
+# Matches the warning of a deprecated version.
 _GONE = re.compile(r"unavailable in v(\d+\.\d+)\+")
 
 _log = logger(__name__)
 
 
 class Auditor:
-    """Begins an entry for each request that the policy wants logged."""
+    """Creates an entry for each request that the policy selects."""
 
     def __init__(self, policy: Policy, log: AuditLog, clock: Clock) -> None:
         self._policy, self._log, self._clock = policy, log, clock
@@ -49,7 +49,7 @@ class Auditor:
         self._failed = False
 
     def begin(self, request: Request, *, rejected: bool = False) -> None:
-        """Give the request its entry, once it has its user, or was `rejected` because it has none."""
+        """Create the audit entry of a request once its user is known, or once it was `rejected` without one."""
         wanted = attributes_of(request)
         decided = self._policy.decide(wanted)
         if decided.level is not Level.NONE:
@@ -58,11 +58,11 @@ class Auditor:
                 entry.emit("RequestReceived")
 
     def now(self) -> str:
-        """The time as events have it."""
+        """Return the current time in the format of events."""
         return rfc3339_micro(self._clock.now())
 
     def write(self, event: JsonObject) -> None:
-        """Append an event; a disk that takes none is reported once."""
+        """Append an event. If the log cannot be written, report that once."""
         try:
             self._log.write(orjson.dumps(event))
         except OSError as error:
@@ -74,7 +74,7 @@ class Auditor:
 
 
 class _Entry:
-    """What is logged of one request."""
+    """The audit entry of one request."""
 
     def __init__(
         self, auditor: Auditor, request: Request, wanted: Attributes, decided: Decided, *, rejected: bool
@@ -96,14 +96,15 @@ class _Entry:
         self._panic = ""
 
     def authorized(self, decision: Decision) -> None:
-        """What the authorizer says."""
+        """Record the authorizer's decision."""
         self._annotations[f"{_PREFIX}/decision"] = "allow" if decision.allowed else "forbid"
         self._annotations[f"{_PREFIX}/reason"] = decision.reason
 
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
         """Add an annotation (apiserver's `admission.Attributes` and `audit.AddAuditAnnotation`).
 
-        The first value of a key stays. A `detailed` one is left out if only the request's metadata is logged.
+        The first value of a key is kept. A `detailed` one is left out if only the request's metadata is
+        logged.
         """
         if detailed and self._decided.level < Level.REQUEST:
             return
@@ -114,20 +115,23 @@ class _Entry:
             _log.warning("audit annotation is already set", key=key, value=value)
 
     def asked(self, body: bytes, content_type: str) -> None:
-        """The request's body: a patch, or a delete's options. Of what brings an object that is logged."""
+        """Record the request's body if it is a patch or the options of a delete.
+
+        Objects are recorded after decoding.
+        """
         if self._decided.level < Level.REQUEST or self._request.method not in ("PATCH", "DELETE"):
             return
         obj = logged(body, content_type)
         self._asked = delete_options(obj) if self._request.method == "DELETE" else obj
 
     def decoded(self, kind: Kind, version: str, obj: JsonObject) -> None:
-        """The object that the request brings, of one of the kinds that are served."""
+        """Record the object of the request, of a served kind."""
         self._names(obj)
         if self._decided.level >= Level.REQUEST:
             self._asked = as_decoded(kind, version, obj, self._received)
 
     def brought(self, obj: JsonObject) -> None:
-        """The object that the request brings, of another type."""
+        """Record the object of the request, of a type that is not a served kind."""
         self._names(obj)
         if self._decided.level >= Level.REQUEST:
             self._asked = copied(obj)
@@ -141,11 +145,11 @@ class _Entry:
                 self._object.setdefault(field, meta[field])
 
     def deprecated(self, warning: str) -> None:
-        """What is asked for is on its way out."""
+        """Record that the requested API is deprecated."""
         self._deprecated = warning
 
     def answered(self, body: bytes, media_type: str) -> None:
-        """The answer's body."""
+        """Record the response body."""
         whole = self._decided.level >= Level.REQUEST_RESPONSE
         obj = logged(body, media_type) if whole or may_be_status(body, media_type) else None
         if isinstance(obj, dict) and obj.get("kind") == "Status":
@@ -154,22 +158,22 @@ class _Entry:
             self._answer = obj
 
     def started(self) -> None:
-        """The answer has begun, and goes on for long."""
+        """Emit the start of a response if it is a long one."""
         if self._lasting:
             self.emit("ResponseStarted")
 
     def failed(self, error: Exception) -> None:
-        """Answering has raised what nothing expected, which in upstream's server is a panic."""
+        """Record an unexpected exception, which is a panic in upstream's server."""
         self._panic = f"APIServer panic'd: {error}"
 
     def completed(self) -> None:
-        """The answer has ended; that to credentials which don't hold is logged as upstream logs it."""
+        """Emit the last event. Upstream logs a response to invalid credentials as a started one."""
         if self._deprecated:
             self._annotations["k8s.io/deprecated"] = "true"
             if gone := _GONE.search(self._deprecated):
                 self._annotations["k8s.io/removed-release"] = gone[1]
         if self._panic:
-            # The answer is not what the handler wanted to say.
+            # The response is not the one that the handler intended.
             self._status = {"status": "Failure", "message": self._panic, "reason": "InternalError"}
             self._answer = None
             self.emit("Panic", 500)
@@ -177,7 +181,7 @@ class _Entry:
             self.emit("ResponseStarted" if self._rejected else "ResponseComplete")
 
     def emit(self, stage: str, code: int = 0) -> None:
-        """Log the event of a stage, unless the policy leaves that out; `code` instead of the answer's."""
+        """Emit the event of a stage, unless the policy omits that stage. `code` replaces that of the response."""
         if stage in self._decided.omitted:
             return
         request, code = self._request, code or self._request.code

@@ -1,4 +1,4 @@
-"""The audit log's file: one JSON object a line, a new file when it is large (lumberjack, as upstream uses it)."""
+"""The audit log's file: one JSON object a line, rotated by size (upstream uses lumberjack)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _STAMP = "%Y-%m-%dT%H-%M-%S"
 
 
 def ensure_log_file(path: str) -> None:
-    """Make the file, if it is none yet: a server that could not log does not start, as upstream's.
+    """Create the log file if it does not exist. Like upstream, a server that cannot log does not start.
 
     Raises:
-        OSError: it can't be made, or not be written.
+        OSError: the file cannot be created or written.
     """
     if path != _STANDARD_OUTPUT:
         os.close(_opened(Path(path)))
@@ -33,10 +33,10 @@ def _opened(path: Path) -> int:
 
 
 class AuditLog:
-    """Appends lines to `path`, or to standard output where that is "-".
+    """Appends lines to `path`, or to standard output if it is "-".
 
-    Above `max_size` MiB the file is renamed after the time; of such files at most `max_backups` are kept, for at most
-    `max_age` days, where these are not 0. `compress` packs them with gzip.
+    Above `max_size` MiB the file is renamed with a time. At most `max_backups` such files are kept, for at
+    most `max_age` days; 0 means no limit. `compress` packs them with gzip.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The objects of requests and answers as JSON values, in whatever form they came and went."""
+"""The objects of requests and responses as JSON values, decoded from any encoding."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from dra_apiserver.schema.types import Struct, definition, object_type
 
 JsonObject = dict[str, Any]
 
-# Of a failure's JSON.
+# The start of a failure's JSON.
 _HEAD = 256
 _META_GROUP = "meta.k8s.io"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
 
 
 def logged(body: bytes, media_type: str) -> Any:
-    """The object in a body; None where there is none."""
+    """Return the object in a body, or None if it has none."""
     try:
         if "yaml" in media_type:
             return load_yaml(body).value
@@ -49,9 +49,9 @@ def logged(body: bytes, media_type: str) -> Any:
 
 
 def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObject:
-    """A request's object as upstream has it decoded: with its type and with defaults, before anything changes it.
+    """Return a request's object as decoded upstream: with type and defaults, before any other change.
 
-    That is when ``LogRequestObject`` is called in apiserver's handlers for create and update.
+    Upstream calls ``LogRequestObject`` at that point in the handlers for create and update.
     """
     made = copied(obj)
     default(kind, version, made, now)
@@ -63,7 +63,7 @@ def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObjec
 
 
 def delete_options(obj: Any) -> Any:
-    """The options in a delete's body, with their type."""
+    """Return the options in a delete's body, with their type."""
     if not isinstance(obj, dict):
         return obj
     api_version = obj.get("apiVersion") or f"{_META_GROUP}/v1"
@@ -75,12 +75,12 @@ def _untyped(obj: JsonObject) -> JsonObject:
 
 
 def may_be_status(body: bytes, media_type: str) -> bool:
-    """Whether an answer may be a Status; of long answers that is known by their first bytes."""
+    """True if a response may be a Status. For JSON, the first bytes decide."""
     return b"Status" in body[:_HEAD] or "yaml" in media_type
 
 
 def _unpacked(body: bytes) -> JsonObject:
-    """An object in protobuf, without what Go's messages have and its JSON leaves out."""
+    """Decode a protobuf object, without fields that Go's messages have and its JSON leaves out."""
     api_version, kind, raw = envelope(body)
     group, _, version = api_version.rpartition("/")
     package = META if kind in _META_KINDS or group == _META_GROUP else package_name(group, version)

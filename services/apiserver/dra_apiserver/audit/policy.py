@@ -1,4 +1,4 @@
-"""Audit policies: how much of which requests is logged (apiserver's pkg/audit/policy)."""
+"""Audit policies: the requests that are logged, and the level of detail (apiserver's pkg/audit/policy)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_apiserver.authorization.attributes import Attributes
 
 
 class Level(IntEnum):
-    """How much of a request is logged; each level has what those before it have."""
+    """The level of detail. Each level includes the previous ones."""
 
     NONE = 0
     METADATA = 1
@@ -29,7 +29,7 @@ LEVELS = {
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """What a policy says of one request."""
+    """The decision of a policy about one request."""
 
     level: Level = Level.NONE
     omitted: frozenset[str] = frozenset()
@@ -38,7 +38,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """The first rule that fits decides; a request that none fits is not logged.
+    """The first matching rule decides. A request that no rule matches is not logged.
 
     `unknown` fields of its file have no effect.
     """
@@ -49,7 +49,7 @@ class Policy:
     unknown: tuple[str, ...] = ()
 
     def decide(self, wanted: Attributes) -> Decided:
-        """How the request is logged."""
+        """Return how the request is logged."""
         for rule in self.rules:
             if _fits(rule, wanted):
                 managed = rule.get("omitManagedFields")

@@ -1,4 +1,4 @@
-"""Reading audit policies from their files (apiserver's pkg/audit/policy/reader.go and pkg/apis/audit/validation)."""
+"""Load audit policies from files (apiserver's pkg/audit/policy/reader.go and pkg/apis/audit/validation)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _RESOURCES = {"group": "a string", "resources": _TEXTS, "resourceNames": _TEXTS}
 
 
 def load_policy(path: Path) -> Policy:
-    """The policy in a file. Its `unknown` fields are passed over, as upstream passes them over.
+    """Load the policy of a file. Like upstream, ignore its `unknown` fields.
 
     Raises:
-        OSError: it can't be read.
-        ValueError: it is no policy.
+        OSError: the file can't be read.
+        ValueError: it is not a policy.
     """
     try:
         return _policy(load_yaml(read_file(path)).value)
@@ -77,7 +77,7 @@ def _policy(document: Any) -> Policy:
 
 
 def _decoded(obj: Mapping[str, Any], fields: Mapping[str, str], at: str) -> Iterator[str]:
-    """The fields that there aren't; raises ValueError where one has a value of another type than it must."""
+    """Yield the unknown fields. Raises ValueError if a field has a value of a wrong type."""
     for name, value in obj.items():
         if name not in fields:
             yield f"{at}{name}"

@@ -1,8 +1,8 @@
-"""Who may do what, where the server is started with ``--authorization-mode RBAC`` or ``Node,RBAC``.
+"""Authorization, if the server runs with ``--authorization-mode RBAC`` or ``Node,RBAC``.
 
-An :class:`Authorizer` decides: by the stored roles and bindings (``dra_apiserver.kinds.rbac.authorizer``), for nodes by
-the pods that are theirs (``dra_apiserver.kinds.kubelets.authorizer``), or a :class:`Union` of several. Without a mode
-there is none, and everybody may do everything.
+An :class:`Authorizer` decides: by the stored roles and bindings (``dra_apiserver.kinds.rbac.authorizer``),
+for nodes by the pods on them (``dra_apiserver.kinds.kubelets.authorizer``), or a :class:`Union` of several.
+Without a mode there is no authorizer, and every user may do everything.
 """
 
 from dra_apiserver.authorization.attributes import Attributes, refusal

@@ -1,4 +1,4 @@
-"""What somebody wants to do, and the answer to those who may not (apiserver's authorizer.Attributes)."""
+"""The action that a user requests, and the error for a forbidden action (apiserver's authorizer.Attributes)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from dra_apiserver.errors import GroupResource, StatusError, forbidden, quote
 from dra_apiserver.user import UserInfo
 
-# Upstream keeps its answers from looking like HTML.
+# Upstream escapes its messages so that they never look like HTML.
 _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """A verb on a resource, or on a ``path`` that is none."""
+    """A verb on a resource, or on a non-resource ``path``."""
 
     user: UserInfo
     verb: str
@@ -24,16 +24,16 @@ class Attributes:
     name: str = ""
     path: str | None = None
     fields: tuple[tuple[str, str], ...] = ()
-    """The fields that a list, a watch or a deletecollection selects by, and their only value."""
+    """The fields with a single value in the field selector of a list, a watch or a deletecollection."""
 
     @property
     def combined(self) -> str:
-        """The resource as rules name it, with its subresource."""
+        """The resource with its subresource, as in rules."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
 
 def refusal(wanted: Attributes, reason: str) -> StatusError:
-    """The 403 for those who may not, in upstream's words."""
+    """Return the 403 error for a forbidden action, with upstream's message."""
     text = f"User {quote(wanted.user.name)} cannot {wanted.verb} "
     if wanted.path is not None:
         text += f"path {quote(wanted.path)}"

@@ -1,4 +1,4 @@
-"""What decides who may do what (apiserver's `authorizer.Authorizer` and `RuleResolver`)."""
+"""The interface of authorizers (apiserver's `authorizer.Authorizer` and `RuleResolver`)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,24 @@ from dra_apiserver.user import UserInfo
 JsonObject = dict[str, Any]
 
 PRIVILEGED = "system:masters"
-"""The group whose members may do everything, whatever is stored."""
+"""The group whose members may do everything, independent of stored roles."""
 
 
 class Authorizer(Protocol):
-    """Decides by what is stored now."""
+    """Decides by the stored objects."""
 
     def authorize(self, wanted: Attributes) -> Decision:
-        """Whether the user may do it, and why."""
+        """Decide whether the user may do it, with the reason."""
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
-        """Every rule that the user has in the namespace and in all, and the roles bound to it that there aren't."""
+        """Return every rule that the user has in the namespace or in all, and the missing roles that are
+        bound to it.
+        """
 
     def unlisted(self, user: UserInfo) -> str:
-        """Why the user may do more than its rules say; "" where they say all."""
+        """Return why the user may do more than its rules say; "" if they are complete."""
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
-        """The rules of the role that a binding in the namespace ("": of the cluster) refers to; None without it."""
+        """Return the rules of the role that a binding in the namespace ("" for the cluster) refers to; None if
+        it is missing.
+        """

@@ -1,4 +1,4 @@
-"""PolicyRules: what one allows, and whether some cover others (component-helpers' auth/rbac/validation)."""
+"""Match PolicyRules, and check whether rules cover others (component-helpers' auth/rbac/validation)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHOWN = {
 
 
 def allows(rule: Rule, wanted: Attributes) -> bool:
-    """Whether the rule is enough for the action."""
+    """True if the rule allows the action."""
     if not _has(rule, "verbs", wanted.verb):
         return False
     if wanted.path is not None:
@@ -53,7 +53,7 @@ def _leads_to(url: str, path: str) -> bool:
 
 
 def missing(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
-    """The parts of the rules ``given`` that no rule ``owned`` covers, those of one resource together."""
+    """Return the parts of the rules ``given`` that no rule ``owned`` covers. Parts of one resource are joined."""
     uncovered = [
         part for rule in given for part in _parts(rule) if not any(_covers(owner, part) for owner in owned)
     ]
@@ -70,7 +70,7 @@ def missing(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
 
 
 def _parts(rule: Rule) -> Iterator[Rule]:
-    """The rule as rules of one verb on one resource, or path, each."""
+    """Split the rule into rules of one verb on one resource or path."""
     names = _values(rule, "resourceNames")
     for group, resource, verb in product(
         *(_values(rule, one) for one in ("apiGroups", "resources", "verbs"))
@@ -102,7 +102,7 @@ def _covers(owner: Rule, part: Rule) -> bool:
 
 
 def shown(rule: Rule) -> str:
-    """The rule in a message, as upstream writes it."""
+    """Format the rule for a message, as upstream does."""
     parts = (
         f"{name}:[{' '.join(map(quote, rule[field]))}]" for field, name in _SHOWN.items() if rule.get(field)
     )

@@ -1,4 +1,4 @@
-"""Several authorizers, of which one is enough (apiserver's pkg/authorization/union)."""
+"""Several authorizers, one of which must allow a request (apiserver's pkg/authorization/union)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ JsonObject = dict[str, Any]
 
 
 class Union:
-    """Asks them in order; upstream's superuser is always the first."""
+    """Calls authorizers in order. As upstream, members of system:masters are always allowed."""
 
     def __init__(self, authorizers: Sequence[Authorizer]) -> None:
         self._authorizers = authorizers
 
     def authorize(self, wanted: Attributes) -> Decision:
-        """The first one's that allows it; else every reason that there is."""
+        """Return the decision of the first authorizer that allows the action; else join all reasons."""
         if PRIVILEGED in wanted.user.groups:
             return Decision(True)
         reasons = []
@@ -35,7 +35,7 @@ class Union:
         return Decision(False, "\n".join(reasons))
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
-        """Every rule that one of them knows, and the roles that are missing."""
+        """Return the rules of all authorizers, and the missing roles."""
         rules: list[Rule] = []
         missing: list[JsonObject] = []
         for authorizer in self._authorizers:
@@ -45,10 +45,10 @@ class Union:
         return rules, missing
 
     def unlisted(self, user: UserInfo) -> str:
-        """Why the user may do more than its rules say, from the one that has a reason."""
+        """Return why the user may do more than its rules say, from the first authorizer with a reason."""
         return next(filter(None, (one.unlisted(user) for one in self._authorizers)), "")
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
-        """The rules of a role, from the one that knows roles."""
+        """Return the rules of a role, from the authorizer that has roles."""
         found = (authorizer.role_rules(reference, namespace) for authorizer in self._authorizers)
         return next((rules for rules in found if rules is not None), None)

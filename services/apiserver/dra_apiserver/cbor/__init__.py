@@ -1,6 +1,6 @@
-"""Objects in CBOR (RFC 8949), as apimachinery's ``runtime/serializer/cbor`` writes and reads them.
+"""Objects in CBOR (RFC 8949), compatible with apimachinery's ``runtime/serializer/cbor``.
 
-It is behind the gate ``CBORServingAndStorage``. What is stored stays JSON.
+Requires the gate ``CBORServingAndStorage``. The storage format is still JSON.
 """
 
 from dra_apiserver.cbor.encoder import SELF_DESCRIBED, encode, event

@@ -1,7 +1,8 @@
-"""JSON values to CBOR, with the choices of apimachinery's encoding mode (``internal/modes/encode.go``).
+"""Encode JSON values to CBOR, with the options of apimachinery's encoding mode (``internal/modes/encode.go``).
 
-Texts and keys are byte strings, floats as short as their value allows, containers of known length. Bytes, which JSON
-has in base64, carry the tag that says so. Members keep their order: upstream answers with the mode that shuffles them.
+Texts and keys are byte strings, floats are as short as their value allows, containers have a definite length.
+Bytes that JSON has in base64 are tagged so. Members keep their order, while upstream shuffles them in
+responses.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Add = Callable[[bytes], None]
 
 
 def encode(value: Any) -> bytes:
-    """A JSON value in CBOR, with its tag; ``bytes`` in it are what JSON has in base64.
+    """Encode a JSON value, with the self-described tag. ``bytes`` in it are in base64 in JSON.
 
     Raises:
         RecursionError: it is too deep.
@@ -35,7 +36,7 @@ def encode(value: Any) -> bytes:
 
 
 def event(kind: str, shown: bytes) -> bytes:
-    """A watch event about an object that is encoded already, one item of a sequence (RFC 8742)."""
+    """Return a watch event for an encoded object, one item of a sequence (RFC 8742)."""
     name = kind.encode()
     return b"".join((_EVENT, _head(_BYTES, len(name)), name, b"\x46object", shown))
 
@@ -70,7 +71,7 @@ def _write(value: Any, add: Add) -> None:
 
 
 def _head(major: int, argument: int) -> bytes:
-    """The first bytes of an item: its major type, and its value or length."""
+    """Return the first bytes of an item: its major type, and its value or length."""
     if argument < 24:
         return bytes((major | argument,))
     if argument < 1 << 8:

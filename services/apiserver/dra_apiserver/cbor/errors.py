@@ -1,8 +1,8 @@
-"""Why a body in CBOR is refused, in the words of github.com/fxamacker/cbor."""
+"""Errors of CBOR bodies, with the messages of github.com/fxamacker/cbor."""
 
 
 class CborError(ValueError):
-    """An item that can't be accepted. ``outermost``: it is the outermost map that is wrong."""
+    """An item that is not accepted. ``outermost``: the error is in the outermost map."""
 
     def __init__(self, message: str, *, outermost: bool = False) -> None:
         super().__init__(message)
@@ -10,4 +10,4 @@ class CborError(ValueError):
 
 
 class IllFormed(CborError):
-    """The bytes are no CBOR item, or one that the protocol leaves out altogether."""
+    """The bytes are not a CBOR item, or one that the protocol excludes."""

@@ -1,7 +1,7 @@
-"""What a typed object's JSON does not say: which texts are bytes in base64, and which numbers floats.
+"""Mark texts that are base64 bytes and numbers that are floats, which JSON does not distinguish.
 
-Upstream encodes Go structs, where a field's type says so. The types are those of the protobuf messages; custom
-resources have none, there as here.
+Upstream encodes Go structs, whose field types have this information. Here it comes from the types of protobuf
+messages. Custom resources have no such types, here and upstream.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dra_apiserver.protobuf import layouts
 JsonObject = dict[str, Any]
 
 _MARKED: Mapping[str, Callable[[Any], Any]] = {"bytes": base64.b64decode, "double": float}
-# Their Go types write JSON themselves, and that has no types.
+# Their Go types encode themselves to JSON, which has no types.
 _OWN_JSON = ("OrArray", "OrBool", "OrStringArray")
 
 
@@ -26,9 +26,9 @@ class _Mark(NamedTuple):
 
 
 def marked(message: str, obj: JsonObject) -> JsonObject:
-    """The object of a protobuf message's type ("": of none), with bytes and floats where its fields are such.
+    """Convert the fields of an object that are bytes or floats in its protobuf message ("" for none).
 
-    It is changed in place.
+    The object is changed in place.
     """
     for member, mark in _marks(message).items():
         value = obj.get(member)
@@ -54,7 +54,7 @@ def _one(kind: str, value: Any) -> Any:
 
 @functools.cache
 def _marks(message: str) -> Mapping[str, _Mark]:
-    """The members of a message that are bytes or floats, or have such below them."""
+    """Return the members of a message that are bytes or floats, or contain some."""
     found: dict[str, _Mark] = {}
     for member, kind in _fields(message):
         inner = _inner(kind)
@@ -79,7 +79,7 @@ def _inner(kind: Any) -> str:
 
 @functools.cache
 def _with_marks() -> frozenset[str]:
-    """The messages that have bytes or floats, in themselves or below."""
+    """Return the messages that contain bytes or floats at any level."""
     below = {
         f"{package}.{short}": {_inner(kind) for _, kind in fields.values()}
         for package, messages in layouts().items()

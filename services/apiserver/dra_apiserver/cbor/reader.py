@@ -1,7 +1,8 @@
-"""CBOR to JSON values, with the choices of apimachinery's decoding mode (``internal/modes/decode.go``).
+"""Decode CBOR to JSON values, with the options of apimachinery's decoding mode (``internal/modes/decode.go``).
 
-Byte strings are texts as well as text strings; what is tagged to become base64 becomes it. Bytes that are no item are
-refused at once, an item that can't be accepted when all has been read, as by upstream's decoder, which looks twice.
+Byte strings and text strings both become texts. Bytes with a base64 tag become base64. Ill-formed bytes are
+rejected at once. Items that are not accepted are rejected at the end, because upstream's decoder first checks
+that the data is well-formed.
 """
 
 from __future__ import annotations
@@ -49,11 +50,11 @@ _START: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def decode(data: bytes) -> Any:
-    """The JSON value of one item.
+    """Return the JSON value of one item.
 
     Raises:
-        CborError: it is not accepted.
-        IllFormed: the bytes are no item, or more than one.
+        CborError: the item is not accepted.
+        IllFormed: the bytes are not one item.
     """
     if not data:
         raise IllFormed("EOF")
@@ -73,7 +74,7 @@ def decode(data: bytes) -> Any:
 
 
 class _Reader:
-    """Reads items from ``position`` on. ``problem`` is why the first of them that is not accepted is not."""
+    """Reads items from ``position`` on. ``problem`` is the error of the first item that is not accepted."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -82,7 +83,7 @@ class _Reader:
         self._later: Callable[[bytes], bytes] | None = None
 
     def item(self, depth: int) -> Any:
-        """The value of the next item, which is in so many others."""
+        """Return the value of the next item, which is nested ``depth`` levels deep."""
         start = self._data[self.position]
         self.position += 1
         major, info = start >> 5, start & 31
@@ -122,7 +123,7 @@ class _Reader:
             self.problem = CborError(message, outermost=outermost)
 
     def _ends(self) -> bool:
-        """Whether the next byte ends a container without length; it is read then."""
+        """True if the next byte ends an indefinite-length container. It is consumed then."""
         if self._data[self.position] != _BREAK:
             return False
         self.position += 1
@@ -154,7 +155,7 @@ class _Reader:
         except UnicodeDecodeError:
             if major == _TEXT:
                 self._refuse("cbor: invalid UTF-8 string")
-            # Go's strings may hold any bytes; its JSON has U+FFFD for those that are no text.
+            # Go's strings may hold any bytes. Its JSON replaces invalid ones by U+FFFD.
             return data.decode("utf-8", "replace")
 
     def _count(self, major: int, count: int) -> None:
@@ -236,7 +237,7 @@ class _Reader:
         return value
 
     def _time(self, value: Any) -> str:
-        """The moment as Go writes it, without zeros at the end of a second's fraction."""
+        """Format a time as Go does, without trailing zeros in the fraction of a second."""
         if isinstance(value, str):
             if not _RFC3339.fullmatch(value):
                 text = (

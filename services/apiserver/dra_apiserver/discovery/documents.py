@@ -1,4 +1,4 @@
-"""Discovery: which groups, versions and resources there are."""
+"""Build discovery documents: the served groups, versions and resources."""
 
 import hashlib
 from typing import Any
@@ -15,7 +15,7 @@ AGGREGATED_API_VERSION = "apidiscovery.k8s.io/v2"
 
 
 class Discovery:
-    """The discovery documents of a registry, made again when kinds come or go."""
+    """The discovery documents of a registry, rebuilt when kinds are added or removed."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -33,7 +33,7 @@ class Discovery:
         return document
 
     def api_versions(self, server_address: str) -> Document:
-        """``/api``: the core group's versions."""
+        """Return ``/api``: the core group's versions."""
         return {
             "kind": "APIVersions",
             "versions": self._registry.versions(""),
@@ -41,7 +41,7 @@ class Discovery:
         }
 
     def groups(self) -> Document:
-        """``/apis``: every named group."""
+        """Return ``/apis``: every named group."""
         hit, document = self._cached("groups")
         if not hit or document is None:
             groups = [self._group(name) for name in self._registry.groups() if name]
@@ -50,7 +50,7 @@ class Discovery:
         return document
 
     def group(self, name: str) -> Document | None:
-        """``/apis/<name>``; None where there is no such group."""
+        """Return ``/apis/<name>``, or None if there is no such group."""
         if not name or not self._registry.versions(name):
             return None
         return {"kind": "APIGroup", "apiVersion": "v1", **self._group(name)}
@@ -63,7 +63,7 @@ class Discovery:
         return {"name": name, "versions": versions, "preferredVersion": versions[0]}
 
     def resources(self, group: str, version: str) -> Document | None:
-        """``/api/<version>`` or ``/apis/<group>/<version>``; None where it is not served."""
+        """Return ``/api/<version>`` or ``/apis/<group>/<version>``, or None if it is not served."""
         hit, document = self._cached("resources", group, version)
         if hit:
             return document
@@ -83,7 +83,7 @@ class Discovery:
         return self._keep(document, "resources", group, version)
 
     def aggregated(self, *, core: bool) -> Document:
-        """Everything in one document: of the core group at ``/api``, of all others at ``/apis``."""
+        """Return all of discovery in one document: the core group at ``/api``, all others at ``/apis``."""
         key = "core" if core else "all"
         hit, document = self._cached("aggregated", key)
         if not hit or document is None:
@@ -98,7 +98,7 @@ class Discovery:
         return document
 
     def tag(self, *, core: bool) -> str:
-        """What changes with the aggregated document (`aggregated/etag.go`)."""
+        """Return a tag that changes with the aggregated document (`aggregated/etag.go`)."""
         document = self.aggregated(core=core)
         key = ("tag", "core" if core else "all")
         hit, kept = self._cached(*key)
@@ -139,7 +139,7 @@ def _resource(info: Kind) -> Document:
 
 
 def _foreign(info: Kind, sub: Subresource) -> bool:
-    """Whether a subresource's body is of another group than its resource."""
+    """True if a subresource's body is of another group than its resource."""
     return sub.group != info.group
 
 
@@ -186,12 +186,12 @@ def _aggregated(info: Kind, version: str) -> Document:
 
 
 def git_version(kubernetes: Version) -> str:
-    """What the server says that it is, such as v1.36.2+dralab."""
+    """Return the version in the server's own format, such as v1.36.2+dralab."""
     return f"{release(kubernetes).git_version}+dralab"
 
 
 def version_info(kubernetes: Version) -> Document:
-    """``/version``: the Kubernetes version whose API is served."""
+    """Return ``/version``: the Kubernetes version whose API is served."""
     major, minor = str(kubernetes.major), kubernetes.minor
     return {
         "major": major,

@@ -1,1 +1,4 @@
-"""FastAPI's application: what people and tools use besides Kubernetes clients; the resource API is mounted in it."""
+"""The FastAPI application: endpoints for people and tools other than Kubernetes clients.
+
+The resource API is mounted in it.
+"""

@@ -1,7 +1,9 @@
-"""Builds the FastAPI application: docs, console, health, the store's state, insight; the Kubernetes API mounted in it.
+"""Build the FastAPI application: docs, console, health, the store's state, insight; the Kubernetes API is
+mounted in it.
 
-Its import takes longer than the server's whole start, and Kubernetes clients need nothing of it: the server hands their
-requests to the mounted dispatcher itself, and makes the application when a path of :data:`PATHS` is first asked for.
+Its import takes longer than the whole start of the server, and Kubernetes clients do not need it. So the
+server passes their requests directly to the dispatcher, and builds the application when a path of
+:data:`PATHS` is first requested.
 """
 
 from __future__ import annotations
@@ -46,7 +48,7 @@ _REDOC = """<!DOCTYPE html>
 
 
 def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
-    """The application, with the ASGI application ``kubernetes`` mounted below all paths of its own."""
+    """Build the application, with the ASGI application ``kubernetes`` mounted below its own paths."""
     app = FastAPI(
         title="dralab", docs_url=None, redoc_url=None, summary="What a lab has besides the Kubernetes API."
     )
@@ -56,7 +58,7 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     around = Around(api.lookup, api.listing, disabled_plugins=api.config.disabled_plugins)
 
     async def complete(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        # Thousands of pods take longer than the event loop can spare.
+        # Checking thousands of pods would block the event loop for too long.
         admit = functools.partial(all_admitted, api.registry, objects, around, api.config.features)
         return await api.offload.run(admit)
 
@@ -104,7 +106,7 @@ def _add_health(app: FastAPI, health: Health) -> None:
 def _add_store(app: FastAPI, api: Api) -> None:
     @app.get("/debug/store", tags=["debug"])
     async def store() -> StoreReport:
-        """The store's revisions, writes, watches and objects."""
+        """Return the store's revisions, writes, watches and objects."""
         kept = api.store
         return StoreReport(
             revision=kept.revision,

@@ -1,4 +1,4 @@
-"""``POST /insight/claim``: what a claim's requests make of the cluster's devices (``dra_shared.cel.claimbench``)."""
+"""``POST /insight/claim``: try a claim's requests on the cluster's devices (``dra_shared.cel.claimbench``)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,7 +8,7 @@ import msgspec
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import RESOURCE_CLAIMS
-from dra_shared.cel.claimbench import examine, selected
+from dra_shared.cel.claimbench import examine, select_by_class
 from dra_shared.yamltext import YamlError, load
 from fastapi import APIRouter
 from pydantic import Field
@@ -26,14 +26,16 @@ _CLAIM, _TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"
 
 
 class ClaimRequest(Report):
-    """A ResourceClaim or ResourceClaimTemplate as YAML or JSON, and of how many devices the answer says each detail."""
+    """A ResourceClaim or ResourceClaimTemplate as YAML or JSON, and the number of devices with details in the
+    response.
+    """
 
     manifest: str = Field(max_length=_LONGEST)
     most: Annotated[int, Field(ge=0, le=100_000)] = 300
 
 
 class SelectorReport(Report):
-    """A selector that devices have to pass, and how many pass it; with problems it does not compile."""
+    """A selector, and the number of devices that pass it. It does not compile if it has problems."""
 
     of_class: bool
     expression: str
@@ -42,7 +44,7 @@ class SelectorReport(Report):
 
 
 class MatchReport(Report):
-    """What came of one device; a selector's text is why it could not be evaluated."""
+    """The result for one device. A selector's text is the error of its evaluation."""
 
     driver: str
     pool: str
@@ -54,7 +56,9 @@ class MatchReport(Report):
 
 
 class RequestMatchesReport(Report):
-    """A request, or ``REQUEST/ALTERNATIVE`` of one with ``firstAvailable``, and the devices that pass its selectors."""
+    """A request, or ``REQUEST/ALTERNATIVE`` of one with ``firstAvailable``, and the devices that pass its
+    selectors.
+    """
 
     name: str
     device_class: str
@@ -68,7 +72,7 @@ class RequestMatchesReport(Report):
 
 
 class ConstraintReport(Report):
-    """A constraint's attribute, and how many of its requests' devices have each value; ``without`` have none."""
+    """A constraint's attribute, and the number of its requests' devices with each value; ``without`` have none."""
 
     attribute: str
     distinct: bool
@@ -78,7 +82,7 @@ class ConstraintReport(Report):
 
 
 class ClaimAnswer(Report):
-    """What came of the claim, and the claim itself; ``problem`` is why the manifest can't be read."""
+    """The results for the claim, and the claim itself. ``problem`` says why the manifest can't be read."""
 
     problem: str = ""
     claim: dict[str, Any] = Field(default_factory=dict)
@@ -87,7 +91,7 @@ class ClaimAnswer(Report):
 
 
 class ClassMatchesReport(Report):
-    """Which devices a class selects, by their places in the answer's ``devices``; a problem is why none is known."""
+    """The devices of a class, as positions in the response's ``devices``. A problem says why they are not known."""
 
     name: str
     devices: list[int]
@@ -95,26 +99,26 @@ class ClassMatchesReport(Report):
 
 
 class ClassesAnswer(Report):
-    """All devices, as DRIVER/POOL/DEVICE, and what each class selects of them."""
+    """All devices, as DRIVER/POOL/DEVICE, and those that each class selects."""
 
     devices: list[str]
     classes: list[ClassMatchesReport]
 
 
 def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
-    """The endpoint, on these devices and classes."""
+    """Create the endpoints for these devices and classes."""
     made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.post("/claim")
     async def claim(wanted: ClaimRequest) -> ClaimAnswer:
-        """Which devices each request of a claim matches, and what its constraints choose from."""
+        """Return the devices that match each request of a claim, and the values for its constraints."""
         try:
             given = _claim(load(wanted.manifest).value)
             claimed = convert(RESOURCE_CLAIMS, given).spec.devices
         except (YamlError, msgspec.ValidationError, ValueError) as error:
             return ClaimAnswer(problem=str(error))
         candidates, known, gates = await devices(), await classes(), await features()
-        # Many requests on a large fleet take longer than the event loop can spare.
+        # Many requests on a large fleet would block the event loop for too long.
         report = await asyncio.to_thread(examine, claimed, known, candidates, gates, wanted.most)
         answer = ClaimAnswer.model_validate(report, from_attributes=True)
         answer.claim = given
@@ -122,9 +126,9 @@ def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
 
     @made.get("/classes")
     async def selections() -> ClassesAnswer:
-        """Which devices each device class selects."""
+        """Return the devices that each device class selects."""
         candidates, known, gates = await devices(), await classes(), await features()
-        report = await asyncio.to_thread(selected, known, candidates, gates)
+        report = await asyncio.to_thread(select_by_class, known, candidates, gates)
         return ClassesAnswer(
             devices=[f"{one.driver}/{one.pool}/{one.device.name}" for one in candidates],
             classes=[ClassMatchesReport.model_validate(one, from_attributes=True) for one in report],
@@ -134,10 +138,10 @@ def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
 
 
 def _claim(value: Any) -> dict[str, Any]:
-    """The claim, or what a template makes of one.
+    """Return the claim, or the claim of a template.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: the value is neither.
     """
     if not isinstance(value, dict):
         raise ValueError("a ResourceClaim or ResourceClaimTemplate is wanted")

@@ -1,7 +1,7 @@
-"""Serves the console's page and modules under ``/console/``: files of the package, nothing from elsewhere.
+"""Serve the console's page and modules under ``/console/`` from the package's own files.
 
-The page may load scripts and data of its own server alone (Content-Security-Policy), so that a text from the cluster
-that gets into it can neither run nor be sent away.
+The page may only load scripts and data from its own server (Content-Security-Policy). So text from the
+cluster that gets into the page can neither run nor be sent elsewhere.
 """
 
 import base64
@@ -24,14 +24,16 @@ _TYPES = {
 }
 _INLINE = re.compile(r"<script type=\"importmap\">(.*?)</script>", re.DOTALL)
 _MODULE = re.compile(r"^import .*\bfrom \"(.+)\";$", re.MULTILINE)
-# What is loaded when it is first needed.
+# Modules that are only loaded when they are first needed.
 _LATER = re.compile(r"\bimport\(\"(.+?)\"\)")
 _MAPPED = re.compile(r"\"(\S+)\": \"(/\S+)\"")
 _READ = ["GET", "HEAD"]
 
 
 class Settings(BaseModel):
-    """What the page learns of the server: whether it refuses all writes, the cluster's name, and if it has lessons."""
+    """Facts about the server for the page: whether it is read-only, the cluster's name, and whether it has
+    lessons.
+    """
 
     read_only: bool = False
     cluster: str = ""
@@ -40,7 +42,7 @@ class Settings(BaseModel):
 
 @dataclass(frozen=True)
 class _File:
-    """A file of the package, as it is and packed."""
+    """A file of the package, plain and compressed."""
 
     name: str
     content: bytes
@@ -58,7 +60,7 @@ class _File:
 
 
 def router(settings: Settings) -> APIRouter:
-    """The console's paths."""
+    """Create the console's endpoints."""
     made = APIRouter(include_in_schema=False)
     files = {
         file.name: _File(file.name, file.read_bytes())
@@ -99,9 +101,9 @@ def router(settings: Settings) -> APIRouter:
 
 
 def _with_preloads(files: dict[str, _File]) -> _File:
-    """The page, which names every module that it begins with.
+    """Add preload links for every module of the initial page.
 
-    The browser would learn of a module only from the one that imports it, and ask for it a round trip later.
+    Otherwise the browser would only discover a module from the one that imports it, a round trip later.
     """
     page = files["index.html"].content.decode()
     sources = {name: one.content.decode() for name, one in files.items() if name.endswith(".js")}
@@ -120,7 +122,7 @@ def _with_preloads(files: dict[str, _File]) -> _File:
 
 
 def policy(page: str) -> str:
-    """The page's Content-Security-Policy. An import map has to be inline: its hash permits this one."""
+    """Return the page's Content-Security-Policy. It permits the inline import map by its hash."""
     digests = [hashlib.sha256(text.encode()).digest() for text in _INLINE.findall(page)]
     hashes = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return (

@@ -1,4 +1,4 @@
-"""The devices of the store's slices and the device classes, for questions about all of them."""
+"""The devices and device classes of the store, decoded for endpoints that need all of them."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
@@ -16,12 +16,12 @@ T = TypeVar("T")
 
 
 def stored_devices(api: Api) -> Devices:
-    """The devices of the store's slices, decoded again only when a slice has changed."""
+    """Return the devices of the stored slices. They are decoded again only if a slice has changed."""
     return _kept(api, RESOURCE_SLICES, candidates)
 
 
 def stored_classes(api: Api) -> Classes:
-    """The device classes by name, decoded again only when one has changed."""
+    """Return the device classes by name. They are decoded again only if one has changed."""
 
     def by_name(found: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
         return {one.metadata.name: one for one in found}
@@ -32,7 +32,7 @@ def stored_classes(api: Api) -> Classes:
 def _kept(
     api: Api, resource: Resource[Any], made: Callable[[Iterable[Any]], T]
 ) -> Callable[[], Awaitable[T]]:
-    """What ``made`` makes of all objects of the resource, made again only when one has changed."""
+    """Return a cache of the result of ``made`` for all objects of the resource. It is recomputed after a change."""
     key = resource.group, resource.plural
     known: tuple[int, T] | None = None
 

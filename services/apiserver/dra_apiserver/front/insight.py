@@ -1,6 +1,7 @@
-"""Explanations and plans under ``/insight``, typed; who answers them is the caller's matter.
+"""Typed endpoints for explanations and plans under ``/insight``. The caller provides the scheduler's responses.
 
-An API server asks its scheduler (``front/scheduler.py``), the console of another cluster one in its own process.
+An API server asks its scheduler (``front/scheduler.py``). The console of another cluster asks one in its own
+process.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -14,10 +15,10 @@ from dra_apiserver.front.strictjson import StrictJsonRoute
 
 
 class Ask(Protocol):
-    """Answers a path of the scheduler's health port; a body is a question about what would happen.
+    """Requests a path of the scheduler's health port. A body is a planner question.
 
     Raises:
-        HTTPException: there is no answer, or no such object, or the question is malformed.
+        HTTPException: there is no response or no such object, or the question is malformed.
     """
 
     async def __call__(
@@ -52,27 +53,27 @@ _MostNodes = Annotated[int, Query(ge=0, description="how many nodes to report")]
 
 
 def router(ask: Ask, complete: Complete) -> APIRouter:
-    """The endpoints; plans see the objects of requests after ``complete``."""
+    """Create the endpoints. ``complete`` completes the objects of plan requests."""
     made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.get("/free", response_model_exclude_unset=True)
     async def free() -> Free:
-        """Free and used devices, by class, node and pool."""
+        """Return free and used devices, by class, node and pool."""
         return Free.model_validate(await ask("/free", {}))
 
     @made.get("/explain/pod/{namespace}/{name}", response_model_exclude_unset=True)
     async def explain_pod(namespace: str, name: str, nodes: _MostNodes = 20) -> PodReport:
-        """Why a pod is where it is, or nowhere."""
+        """Explain why a pod is on its node, or why it is pending."""
         return PodReport.model_validate(await ask(f"/explain/pod/{namespace}/{name}", {"nodes": nodes}))
 
     @made.get("/explain/claim/{namespace}/{name}", response_model_exclude_unset=True)
     async def explain_claim(namespace: str, name: str, nodes: _MostNodes = 20) -> PodReport:
-        """The same for the pod that uses a claim."""
+        """Explain the pod that uses a claim."""
         return PodReport.model_validate(await ask(f"/explain/claim/{namespace}/{name}", {"nodes": nodes}))
 
     @made.get("/explain/class/{name}", response_model_exclude_unset=True)
     async def explain_class(name: str) -> ClassReport:
-        """What a device class selects, and what it asks for that no device has."""
+        """Explain the devices that a class selects, and the conditions that no device fulfills."""
         return ClassReport.model_validate(await ask(f"/explain/class/{name}", {}))
 
     for name in _PLANS:
@@ -81,7 +82,7 @@ def router(ask: Ask, complete: Complete) -> APIRouter:
 
 
 def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
-    """``POST /plan/NAME``: what would happen, without doing it."""
+    """Add ``POST /plan/NAME``: compute a plan without executing it."""
     request, answer, about = _PLANS[name]
 
     async def endpoint(wanted: Report) -> Any:
@@ -92,7 +93,7 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
             raise HTTPException(400, str(error)) from error
         return answer.model_validate(await ask(f"/plan/{name}", {}, given))
 
-    # FastAPI reads the body's type here.
+    # FastAPI reads the body's type from here.
     endpoint.__annotations__["wanted"] = request
     made.add_api_route(
         f"/plan/{name}",
@@ -108,7 +109,7 @@ def _add_plan(made: APIRouter, ask: Ask, complete: Complete, name: str) -> None:
 async def _complete_objects(given: dict[str, Any], complete: Complete) -> None:
     """Complete the objects of a request, and those of its types, arrivals and changes."""
     arrivals = given.get("arrivals", ())
-    # What the pods of arrivals refer to is among the objects.
+    # The objects that the pods of arrivals refer to are among the request's objects.
     objects = await complete([*given.get("objects", ()), *(arrival["object"] for arrival in arrivals)])
     for arrival in reversed(arrivals):
         arrival["object"] = objects.pop()

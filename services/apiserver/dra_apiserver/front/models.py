@@ -1,6 +1,6 @@
-"""What the front's endpoints answer, as FastAPI checks and documents it.
+"""Response models of the front's endpoints, validated and documented by FastAPI.
 
-The insight reports are the scheduler's; ``dra_scheduler.explain`` says what their fields mean.
+The insight reports are the scheduler's. ``dra_scheduler.explain`` documents their fields.
 """
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -8,13 +8,13 @@ from pydantic.alias_generators import to_camel
 
 
 class Report(BaseModel):
-    """Named in JSON as Kubernetes names fields; a newer scheduler may say more."""
+    """A model with Kubernetes' JSON names. It accepts additional fields of a newer scheduler."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
 
 class StoreReport(BaseModel):
-    """The store: revisions, writes, open watches, and how many objects there are of each resource."""
+    """The store: revisions, writes, open watches, and the number of objects of each resource."""
 
     revision: int
     compacted: int
@@ -25,7 +25,7 @@ class StoreReport(BaseModel):
 
 
 class ReasonReport(Report):
-    """What turned a device away; only what applies to its kind is there."""
+    """The reason why a device was rejected. Only fields that apply to its kind are set."""
 
     kind: str
     gist: str
@@ -49,7 +49,7 @@ class ReasonReport(Report):
 
 
 class DeviceReport(Report):
-    """A device that was looked at, and what turned it away."""
+    """A device that was examined, and the reason why it was rejected."""
 
     device: str
     reasons: list[str] = Field(default_factory=list)
@@ -59,8 +59,8 @@ class DeviceReport(Report):
 class RequestReport(Report):
     """A claim's request on one node.
 
-    It could have any one of ``suitable`` devices if the claims needed nothing else, and has got ``taken``. If
-    ``reached`` is false the search did not try it.
+    ``suitable`` devices could each be allocated if the claims needed nothing else; ``taken`` are allocated.
+    If ``reached`` is false, the search did not try the request.
     """
 
     claim: str
@@ -74,7 +74,7 @@ class RequestReport(Report):
 
 
 class PoolReport(Report):
-    """A pool that the node sees and from which a request's class might select devices."""
+    """A pool that the node can access and whose devices the request's class might select."""
 
     driver: str
     pool: str
@@ -85,7 +85,7 @@ class PoolReport(Report):
 
 
 class NodeReport(Report):
-    """A node: whether it can take the pod, and why not."""
+    """A node: whether the pod fits on it, and if not, why."""
 
     node: str
     fits: bool = False
@@ -99,7 +99,7 @@ class NodeReport(Report):
 
 
 class NodeSummary(Report):
-    """Nodes with the same objections."""
+    """Nodes with the same reasons."""
 
     count: int
     objections: list[str] = Field(default_factory=list)
@@ -142,7 +142,7 @@ class PlaceReport(Report):
 
 
 class GroupReport(Report):
-    """The group that the pod is scheduled with, and a trial of its pods that wait."""
+    """The group that the pod is scheduled with, and a trial of its pending pods."""
 
     group: str
     min_count: int = 0
@@ -152,7 +152,7 @@ class GroupReport(Report):
 
 
 class HeldReport(Report):
-    """A device that claims hold and no ResourceSlice publishes any more."""
+    """A device that claims hold although no ResourceSlice publishes it any more."""
 
     device: str
     claims: list[str] = Field(default_factory=list)
@@ -160,7 +160,7 @@ class HeldReport(Report):
 
 
 class PodReport(Report):
-    """Why a pod is where it is, or nowhere."""
+    """The reason why a pod is on its node, or pending."""
 
     pod: str
     state: str
@@ -183,7 +183,7 @@ class PodReport(Report):
 
 
 class SelectorReport(Report):
-    """One of a class's selectors: how many devices it is true for, and fails for."""
+    """One selector of a class: the number of devices for which it is true, and for which it fails."""
 
     expression: str
     selected: int = 0
@@ -192,7 +192,7 @@ class SelectorReport(Report):
 
 
 class ClassReport(Report):
-    """What a device class selects."""
+    """The devices that a device class selects."""
 
     device_class: str
     devices: int = 0
@@ -215,7 +215,7 @@ class Usage(Report):
 
 
 class NodeUsage(Report):
-    """What a node can reach."""
+    """The devices that a node can access."""
 
     node: str
     usage: list[Usage] = Field(default_factory=list)
@@ -223,14 +223,14 @@ class NodeUsage(Report):
 
 
 class Level(Report):
-    """A counter of a pool, or a capacity of a device that is shared."""
+    """A counter of a pool, or a capacity of a shared device."""
 
     total: str = "0"
     free: str = "0"
 
 
 class PartitionTypeStatus(Report):
-    """How many partitions of one type a pool has and could still give."""
+    """The number of partitions of one type that a pool has, and that it could still allocate."""
 
     attribute: str
     type: str
@@ -239,7 +239,7 @@ class PartitionTypeStatus(Report):
 
 
 class ShareableCapacityStatus(Report):
-    """One capacity of a pool's shared devices, over all of them."""
+    """One capacity of a pool's shared devices, summed over all of them."""
 
     name: str
     total: str
@@ -248,7 +248,7 @@ class ShareableCapacityStatus(Report):
 
 
 class ShareableSummaryStatus(Report):
-    """What is left of a pool's devices that several claims can share."""
+    """The remaining capacity of a pool's shared devices."""
 
     fully_available_devices: int
     partially_available_devices: int

@@ -1,4 +1,4 @@
-"""Serves the pinned scripts and styles under ``/assets/``, packed as ``make assets`` leaves them."""
+"""Serve the pinned scripts and styles under ``/assets/``, compressed by ``make assets``."""
 
 import gzip
 from pathlib import Path
@@ -12,12 +12,12 @@ _TYPES = {".js": _SCRIPT, ".mjs": _SCRIPT, ".css": "text/css; charset=utf-8"}
 
 
 def router() -> APIRouter:
-    """The path."""
+    """Create the endpoint."""
     made = APIRouter(include_in_schema=False)
 
     @made.api_route("/assets/{name}", methods=["GET", "HEAD"])
     async def asset(name: str, request: Request) -> Response:
-        # No path is made of the name: it may be longer than a file's name can be.
+        # Compare names instead of building a path, because the requested name may be too long for a file.
         file = next((one for one in _FOLDER.glob("*.gz") if one.stem == name), None)
         media = None if file is None else _TYPES.get(Path(file.stem).suffix)
         if file is None or media is None:

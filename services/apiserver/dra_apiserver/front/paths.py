@@ -1,6 +1,7 @@
-"""Which paths are the front's; asked without importing FastAPI."""
+"""The paths of the front, without importing FastAPI."""
 
-# The first parts of the front's own paths. Health is in it, too; but probes are answered without it.
+# The first segments of the front's own paths. Health is one of them, but probes are answered without the
+# front.
 PATHS = frozenset({"docs", "redoc", "openapi.json", "assets", "console", "debug", "insight"})
-# In a request's scope: it came through the front, which has nothing of that path.
+# Key in a request's scope: the request came through the front, which has no such path.
 MOUNTED = "dralab.mounted"

@@ -1,4 +1,4 @@
-"""What ``POST /insight/plan/…`` takes and answers; ``docs/plan.md`` says what the fields mean.
+"""Requests and responses of ``POST /insight/plan/…``; ``docs/plan.md`` documents the fields.
 
 Mirrors ``dra_scheduler.plan``: a test compares the fields.
 """
@@ -13,7 +13,7 @@ _Counts = dict[str, int]
 
 
 class FitRequest(Report):
-    """Pods, with the claims, templates and groups that they refer to, and how many copies to try."""
+    """Pods, with the claims, templates and groups that they refer to, and the number of copies to try."""
 
     objects: _Objects
     count: int | None = None
@@ -23,7 +23,7 @@ class FitRequest(Report):
 
 
 class NodesRequest(Report):
-    """Nodes to drain, to remove or to upgrade; to upgrade, none means all."""
+    """Nodes to drain, to remove or to upgrade. An upgrade without nodes means all."""
 
     nodes: list[str] = Field(default_factory=list)
 
@@ -41,7 +41,7 @@ class TaintRequest(Report):
 
 
 class ChangeRequest(Report):
-    """An edit: objects in place of those of the same names, nodes that go, and what the scheduler runs with."""
+    """A change: objects that replace those of the same names, nodes to remove, and the scheduler's configuration."""
 
     objects: _Objects = Field(default_factory=list)
     remove: list[str] = Field(default_factory=list)
@@ -52,7 +52,7 @@ class ChangeRequest(Report):
 
 
 class NodeTypeRequest(Report):
-    """Nodes that can be bought: ``objects`` are a Node and its ResourceSlices, of which each new one is a copy."""
+    """Nodes that can be bought. ``objects`` are a Node and its ResourceSlices; each new node is a copy."""
 
     name: str
     price: float
@@ -61,7 +61,7 @@ class NodeTypeRequest(Report):
 
 
 class PurchaseRequest(Report):
-    """The types, and pods that come on top of those that wait; ``seconds`` is how long the search may take."""
+    """The node types, and pods in addition to the pending ones. ``seconds`` limits the search."""
 
     types: list[NodeTypeRequest]
     objects: _Objects = Field(default_factory=list)
@@ -70,7 +70,7 @@ class PurchaseRequest(Report):
 
 
 class PackRequest(Report):
-    """Pods to make room for, if any; ``seconds`` is how long the search for moves may take."""
+    """Pods to make room for, if any. ``seconds`` limits the search for moves."""
 
     objects: _Objects = Field(default_factory=list)
     count: int | None = None
@@ -78,7 +78,9 @@ class PackRequest(Report):
 
 
 class ArrivalRequest(Report):
-    """``object`` is a pod that comes ``at`` so many seconds and stays for ``lasts`` seconds, or for good."""
+    """A pod (``object``) that is created ``at`` a number of seconds and runs for ``lasts`` seconds, or
+    without end.
+    """
 
     at: float
     object: dict[str, object]
@@ -86,7 +88,7 @@ class ArrivalRequest(Report):
 
 
 class ReplayRequest(Report):
-    """A timeline, what its pods refer to, and changes that are tried each on top of those before it."""
+    """A timeline, the objects that its pods refer to, and changes that are applied one after the other."""
 
     arrivals: list[ArrivalRequest]
     objects: _Objects = Field(default_factory=list)
@@ -104,7 +106,7 @@ class PodPlace(Report):
 
 
 class Fit(Report):
-    """Whether the pods fit, and where they would go."""
+    """True if the pods fit, with the nodes that they would get."""
 
     fits: int
     wanted: int
@@ -121,7 +123,7 @@ class Fit(Report):
 
 
 class Move(Report):
-    """A pod that has to leave ``before``: where it goes, or why it is stuck."""
+    """A pod that has to leave ``before``: its new node, or why it cannot move."""
 
     pod: str
     before: str
@@ -132,7 +134,7 @@ class Move(Report):
 
 
 class Moves(Report):
-    """Which pods move where, and which are stuck."""
+    """The pods that move, with their new nodes, and those that cannot move."""
 
     moved: int
     stuck: int
@@ -144,7 +146,7 @@ class Moves(Report):
 
 
 class Changed(Report):
-    """A pod that gets something else after the edit."""
+    """A pod with another result after the change."""
 
     pod: str
     before: PodPlace
@@ -152,7 +154,7 @@ class Changed(Report):
 
 
 class Comparison(Report):
-    """What the same pods get before and after an edit."""
+    """The results for the same pods before and after a change."""
 
     pods: int
     before: int
@@ -163,7 +165,7 @@ class Comparison(Report):
 
 
 class Bought(Report):
-    """So many nodes of one type."""
+    """A number of nodes of one type."""
 
     type: str
     count: int
@@ -171,7 +173,7 @@ class Bought(Report):
 
 
 class Purchase(Report):
-    """The cheapest nodes on which everything fits, and a bound on what could be saved."""
+    """The cheapest nodes on which all pods fit, and a bound on further savings."""
 
     cost: float
     bound: float
@@ -188,7 +190,7 @@ class Purchase(Report):
 
 
 class Largest(Report):
-    """What a claim of one class could still get of a node."""
+    """The largest claim of one class that still fits on a node."""
 
     device_class: str = Field(alias="class")
     shape: str
@@ -197,7 +199,7 @@ class Largest(Report):
 
 
 class NodeRoom(Report):
-    """What of a node is stranded, and what it could still take."""
+    """The stranded part of a node, and the largest claims that still fit."""
 
     node: str
     stranded: _Counts = Field(default_factory=dict)
@@ -208,7 +210,7 @@ class NodeRoom(Report):
 
 
 class Room(Report):
-    """The fewest moves that make room for the wanted pods."""
+    """The fewest moves that make room for the requested pods."""
 
     found: bool
     at_least: int = 0
@@ -218,7 +220,7 @@ class Room(Report):
 
 
 class Packing(Report):
-    """What is free, what of it no shape can use, and how to make room."""
+    """The free devices, the part of them that no shape can use, and moves that make room."""
 
     shapes: _Counts
     waiting: bool
@@ -241,7 +243,7 @@ class Starved(Report):
 
 
 class Waits(Report):
-    """Seconds from arrival to place."""
+    """Seconds from creation to placement."""
 
     mean: float = 0.0
     median: float = 0.0
@@ -250,7 +252,7 @@ class Waits(Report):
 
 
 class Course(Report):
-    """How the timeline went with one change."""
+    """The result of the timeline with one change."""
 
     name: str
     pods: int
@@ -263,7 +265,7 @@ class Course(Report):
 
 
 class Replay(Report):
-    """The timeline as it is, and with each change and all before it."""
+    """The result of the timeline without changes, and with each change after the previous ones."""
 
     courses: list[Course]
     complete: bool = True

@@ -1,4 +1,4 @@
-"""Asks the scheduler that the API server knows, over its health port."""
+"""Send questions to the scheduler over its health port."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +11,12 @@ from dra_apiserver.config import Config
 from dra_apiserver.front.insight import Ask
 
 _TIMEOUT = 30.0
-# Plans may search for as long as they are asked to.
+# Plans may search for as long as the request allows.
 _LONG = 3700.0
 
 
 def scheduler(config: Config) -> Ask:
-    """Asks the one at ``scheduler_url``; without it every answer is a 503."""
+    """Return a function that asks the scheduler at ``scheduler_url``. Without a URL, every request fails with 503."""
 
     async def ask(path: str, params: Mapping[str, int], body: dict[str, Any] | None = None) -> Any:
         if not config.scheduler_url:

@@ -1,7 +1,7 @@
-"""Routes whose bodies are JSON as Go and orjson read it.
+"""Routes that parse JSON bodies like Go and orjson.
 
-Python's own decoder accepts lone surrogates. An answer that repeats one, as the one for an invalid body does, cannot be
-encoded.
+Python's own decoder accepts lone surrogates. A response that repeats one, such as the error for an invalid
+body, cannot be encoded.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class _Request(Request):
 
 
 class StrictJsonRoute(APIRoute):
-    """A route that answers 422 to a body that is not JSON, or not text."""
+    """A route that responds with 422 to a body that is not JSON, or not text."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
@@ -36,6 +36,6 @@ class StrictJsonRoute(APIRoute):
 
 
 def _shown(error: dict[str, Any]) -> dict[str, Any]:
-    """Return an error that can be encoded: the body of another content type is bytes."""
+    """Return an error that can be encoded. The body of another content type is bytes."""
     found = error.get("input")
     return error | {"input": found.decode(errors="replace")} if isinstance(found, bytes) else error

@@ -1,4 +1,4 @@
-"""``POST /insight/cel``: what an expression makes of the cluster's devices (``dra_shared.cel.workbench``)."""
+"""``POST /insight/cel``: evaluate an expression for the cluster's devices (``dra_shared.cel.workbench``)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -20,21 +20,21 @@ Features = Callable[[], Awaitable[FeatureGates]]
 
 
 class CelRequest(Report):
-    """An expression, and of how many devices the answer says each detail."""
+    """An expression, and the number of devices with details in the response."""
 
     expression: str = Field(max_length=MAX_LENGTH)
     most: Annotated[int, Field(ge=0, le=100_000)] = 1000
 
 
 class CelProblem(Report):
-    """Why the expression does not compile; the offset is in code points, -1 where there is none."""
+    """A compile error. The offset is in code points, or -1."""
 
     offset: int
     message: str
 
 
 class CelClause(Report):
-    """An operand of the outermost ``&&``, where it stands, and how many devices it is true for."""
+    """An operand of the outermost ``&&``, its position, and the number of devices for which it is true."""
 
     expression: str
     start: int
@@ -43,7 +43,7 @@ class CelClause(Report):
 
 
 class CelFinding(Report):
-    """What came of one device; a clause's text is why it could not be evaluated."""
+    """The result for one device. A clause's text is the error of its evaluation."""
 
     driver: str
     pool: str
@@ -57,7 +57,7 @@ class CelFinding(Report):
 
 
 class CelAnswer(Report):
-    """What came of all devices; only problems where the expression does not compile."""
+    """The results for all devices. Only has problems if the expression does not compile."""
 
     problems: list[CelProblem]
     estimated_cost: int
@@ -70,14 +70,14 @@ class CelAnswer(Report):
 
 
 def router(devices: Devices, features: Features) -> APIRouter:
-    """The endpoint, on these devices."""
+    """Create the endpoint for these devices."""
     made = APIRouter(prefix="/insight", tags=["insight"], route_class=StrictJsonRoute)
 
     @made.post("/cel")
     async def cel(wanted: CelRequest) -> CelAnswer:
-        """Which devices a selector matches, and which of its clauses turned the others away."""
+        """Return the devices that a selector matches, and for others the clauses that reject them."""
         found, gates = await devices(), await features()
-        # A long expression on a large fleet takes longer than the event loop can spare.
+        # A long expression on a large fleet would block the event loop for too long.
         report = await asyncio.to_thread(evaluate, wanted.expression, found, gates, wanted.most)
         return CelAnswer.model_validate(report, from_attributes=True)
 

@@ -1,4 +1,4 @@
-"""The objects that requests bring, and the answers with objects."""
+"""Read the objects of requests, and send responses with objects."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from dra_apiserver.target import Target
 JsonObject = dict[str, Any]
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
-"""The answer to what makes no object."""
+"""The response to a request that creates no object."""
 
 
 async def write_body(request: Request, target: Target) -> bytes:
-    """The body of a write, as its kind wants it read."""
+    """Return the body of a write."""
     body = await request.body()
     rewrite = target.kind.rewrite_body
     return body if rewrite is None else rewrite(body)
 
 
 def decoded(api: Api, request: Request, target: Target, options: WriteOptions, body: bytes) -> JsonObject:
-    """The object in a body, in the request's version.
+    """Decode the object in a body, in the request's version.
 
     Raises:
-        DecodeError: it is none of its kind.
+        DecodeError: the body is not an object of the target's kind.
     """
     found = decode(
         api.registry,
@@ -58,14 +58,14 @@ def decoded(api: Api, request: Request, target: Target, options: WriteOptions, b
 
 
 async def answer(api: Api, request: Request, presenter: Presenter, code: int, record: Record) -> None:
-    """Answer with a stored object."""
+    """Respond with a stored object."""
     await request.respond(code, await api.one(presenter, record), presenter.accepted.media_type)
 
 
 async def read_body(
     api: Api, request: Request, group: str, version: str, kind: str, options: WriteOptions
 ) -> JsonObject:
-    """The request's body, of a kind that is no resource's."""
+    """Decode the request's body, of a kind that is not the resource's."""
     body = await request.body()
     decoded = decode_as(
         api.registry,
@@ -89,7 +89,7 @@ async def read_body(
 
 
 async def reply(request: Request, code: int, document: JsonObject) -> None:
-    """Answer with an object."""
+    """Respond with an object."""
     api_version, kind = document["apiVersion"], document["kind"]
     name = f"{protobuf.META}.Status"
     if kind != "Status":
@@ -104,10 +104,10 @@ async def reply(request: Request, code: int, document: JsonObject) -> None:
 
 
 async def read_review(api: Api, request: Request, target: Target) -> JsonObject:
-    """The body of a kind that is answered and not stored, with the request's namespace.
+    """Decode the body of a kind that is not stored, with the request's namespace.
 
     Raises:
-        StatusError: the body is no such object.
+        StatusError: the body is not such an object.
     """
     options = write_options(request, "CreateOptions")
     kind = target.kind

@@ -26,7 +26,7 @@ _DELETE_TOGETHER = 32
 
 
 async def delete(api: Api, request: Request, target: Target) -> None:
-    """Delete one object, or mark it to be deleted."""
+    """Delete one object, or mark it for deletion."""
     presenter = api.presenter(target, request)
     options = await delete_options(request)
     if target.name in target.kind.undeletable:
@@ -59,7 +59,7 @@ async def _answer(
 
 
 async def delete_collection(api: Api, request: Request, target: Target) -> None:
-    """Delete the selected objects one by one; the answer lists them."""
+    """Delete the selected objects one by one. The response lists them."""
     presenter = api.presenter(target, request)
     listing = list_options(request, target.kind, watch=False, version=target.version)
     options = await delete_options(request)
@@ -72,14 +72,14 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         namespace, _, name = record.key.rpartition("/")
         item = Target(target.kind, target.version, namespace, name)
         try:
-            # A request for many names none of them.
+            # The request is for many objects, so it has no name.
             chain = api.chain(request, item, options.shown, named=False)
             await remove(api, request, item, options, chain)
         except StatusError as error:
             if error.code != 404:
                 raise
         else:
-            # Upstream shows them as they were listed.
+            # Upstream responds with the objects as they were listed.
             done.append(record)
 
     for start in range(0, len(records), _DELETE_TOGETHER):
@@ -87,6 +87,6 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
     done.sort(key=lambda record: record.key)
     metadata["resourceVersion"] = str(api.store.revision)
     listed = partial(presenter.listing, done, metadata)
-    # Each node's kubelet deletes its slices when it starts, of which there are few or none.
+    # Each node's kubelet deletes its slices at its start. Most often there are few or none.
     body = await api.offload.run(listed) if len(done) > _DELETE_TOGETHER else listed()
     await request.respond(200, body, presenter.accepted.media_type)

@@ -22,7 +22,7 @@ JsonObject = dict[str, Any]
 
 
 async def delete_options(request: Request) -> DeleteOptions:
-    """The options in the body, or without a body in the query.
+    """Return the options in the body, or in the query if there is no body.
 
     Raises:
         StatusError: 400 or 422.
@@ -54,7 +54,7 @@ async def delete_options(request: Request) -> DeleteOptions:
 
 
 def _in_query(request: Request) -> JsonObject:
-    """The options in the query (apimachinery's ``Convert_url_Values_To_v1_DeleteOptions``)."""
+    """Return the options in the query (apimachinery's ``Convert_url_Values_To_v1_DeleteOptions``)."""
     query = request.query
     values: JsonObject = {key: query[key] for key in ("propagationPolicy",) if key in query}
     if "gracePeriodSeconds" in query:

@@ -1,4 +1,4 @@
-"""Which served versions are on their way out; a request for one is answered with a warning."""
+"""Warnings for requests of deprecated versions."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from dra_apiserver.kindkit.kind import Kind
 
 
 def deprecation(kind: Kind, version: str) -> str | None:
-    """The warning for a request that uses the kind in this version."""
+    """Return the warning for a request that uses the kind in this version, or None."""
     return kind.deprecated.get(version)

@@ -82,7 +82,7 @@ class Register:
 
     async def working(self) -> list[Entry]:
         """What is at work, oldest first."""
-        found = [*await self._cases.working(), *await self._supervisor.working()]
+        found = [*await self._cases.list_active(), *await self._supervisor.working()]
         return sorted(found, key=lambda one: one.id)
 
     async def get(self, number: int) -> Entry | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import orjson
-from dra_shared.yamltext import Document, YamlError, copied, load
+from dra_shared.yamltext import Document, YamlError, copy_deep, load
 
 
 class _Read(bytes):
@@ -44,4 +44,4 @@ def document(body: bytes) -> Document:
         return load(body)
     if isinstance(body.found, YamlError):
         raise body.found
-    return Document(copied(body.found.value), body.found.repeated)
+    return Document(copy_deep(body.found.value), body.found.repeated)

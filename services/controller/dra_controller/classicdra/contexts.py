@@ -70,7 +70,7 @@ class Contexts:
         elif existing.spec != wanted["spec"]:
             body = {"metadata": {"uid": existing.metadata.uid}, "spec": wanted["spec"]}
             await _ignoring_absence(
-                self._client.patch(CONTEXTS.unread, pod.metadata.name, body, pod.metadata.namespace)
+                self._client.patch(CONTEXTS.skip_decoding, pod.metadata.name, body, pod.metadata.namespace)
             )
         elif existing.status != wanted["status"]:
             await write_status(self._client, CONTEXTS, existing, wanted["status"])
@@ -120,7 +120,9 @@ async def write_status(client: Client, kind: Resource[Any], obj: Object, status:
     """Write an object's status, unless another has its name by now."""
     meta = obj.metadata
     body = {"metadata": {"uid": meta.uid}, "status": status}
-    await _ignoring_absence(client.patch(kind.unread, meta.name, body, meta.namespace, subresource="status"))
+    await _ignoring_absence(
+        client.patch(kind.skip_decoding, meta.name, body, meta.namespace, subresource="status")
+    )
 
 
 async def _ignoring_absence(write: Awaitable[Any]) -> None:

@@ -22,7 +22,7 @@ from dra_shared.api.resources import (
     Resource,
 )
 from dra_shared.claims import IMMEDIATE_ANNOTATION
-from dra_shared.classic.convert import converted
+from dra_shared.classic.convert import convert_object
 from dra_shared.classic.notes import Notes
 from dra_shared.classic.status import old_status
 from dra_shared.classic.world import World
@@ -129,7 +129,7 @@ class Translator:
         """Translate until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._informers.run())
-            await self._informers.synced()
+            await self._informers.wait_for_sync()
             for prefix, backing in self._backings.items():
                 for key in backing.keys():  # noqa: SIM118 - it is no mapping
                     self.queue.add(f"{prefix} {key}")
@@ -160,7 +160,7 @@ class Translator:
         self, key: str, kind: Resource[ClassicObject], backing: Backing, origin: ClassicObject
     ) -> None:
         world = World(self._finder.find, self._finder.generated)
-        made = converted(as_json(kind, origin), world, Notes(""))
+        made = convert_object(as_json(kind, origin), world, Notes(""))
         if world.missing and self._is_new(origin) and backing.get(origin.key) is None:
             # Manifests often have the parameters after what names them.
             self.queue.add_after(key, _GRACE.total_seconds())

@@ -27,7 +27,7 @@ from dra_shared.clock import parse_rfc3339, rfc3339
 from dra_shared.log import logger
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
-from dra_shared.taintrules import have_status, select_by_class, taint_rules
+from dra_shared.taintrules import can_select_by_class, have_status, taint_rules
 from msgspec.structs import replace
 from prometheus_client import Counter, Histogram
 
@@ -81,7 +81,7 @@ class DeviceTaintEvictionController(Controller):
             rules = context.informers.informer(self._rule_resource)
             self._watched.append(rules)
             self._rules = rules.store
-            if tracked := select_by_class(self._kubernetes):
+            if tracked := can_select_by_class(self._kubernetes):
                 self._track(self._rule_resource)
             else:
                 changed = self.state.rule_changed
@@ -139,7 +139,7 @@ class DeviceTaintEvictionController(Controller):
             lambda _, new: tracker.set_rule(new),
             lambda old: tracker.delete_rule(old.metadata.name),
         )
-        classes.add_handler(lambda _: tracker.class_changed(), lambda _, __: tracker.class_changed())
+        classes.add_handler(lambda _: tracker.update_class(), lambda _, __: tracker.update_class())
         tracker.add_listener(self.state.slice_changed)
         context.informers.informer(RESOURCE_SLICES).add_handler(
             tracker.set_slice,
@@ -149,7 +149,7 @@ class DeviceTaintEvictionController(Controller):
 
     async def run(self) -> None:
         for informer in self._watched:
-            await informer.synced()
+            await informer.wait_for_sync()
         await run_workers(self.queue, self.reconcile, workers=_WORKERS, name=self.name)
 
     async def reconcile(self, work: Work) -> None:

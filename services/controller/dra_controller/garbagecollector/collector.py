@@ -73,7 +73,7 @@ class GarbageCollector(Controller):
             while not await self._resync(tasks):
                 await self._clock.sleep(1.0)
             for informer, _ in list(self._monitors.values()):
-                await informer.synced()
+                await informer.wait_for_sync()
             tasks.create_task(
                 run_workers(self._delete_queue, self._examine, workers=_WORKERS, name=f"{self.name}:delete")
             )
@@ -113,7 +113,7 @@ class GarbageCollector(Controller):
                 self._graph.remove(obj.metadata.uid)
         for key in wanted.keys() - self._monitors.keys():
             # What other controllers watch already needs no second watch: controller-manager/pkg/informerfactory.
-            shared = self._context.informers.known(wanted[key])
+            shared = self._context.informers.find(wanted[key])
             informer = shared or Informer(
                 self._client, wanted[key], clock=self._clock, relist_seconds=self._context.relist_seconds
             )

@@ -63,7 +63,7 @@ class NodeLifecycleController(Controller):
 
     async def run(self) -> None:
         for informer in (self._nodes, self._pods, self._leases):
-            await informer.synced()
+            await informer.wait_for_sync()
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(run_workers(self._queue, self._mark, workers=4, name=self.name))
             while True:

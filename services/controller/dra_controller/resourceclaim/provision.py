@@ -228,7 +228,7 @@ class Provisioner:
         for attempt in itertools.count(1):
             try:
                 await self._views.client.patch(
-                    resource.unread,
+                    resource.skip_decoding,
                     meta.name,
                     _status_patch(resource, consumer, made),
                     meta.namespace,

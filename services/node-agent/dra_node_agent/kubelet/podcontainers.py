@@ -169,7 +169,7 @@ class PodContainers:
         key, meta = container.name, self._current().metadata
         ended = latest.finished_at or self._clock.now()
         failed_at = now - max((self._clock.now() - ended).total_seconds(), 0.0)
-        left = self._backoff.remaining(key, failed_at, now)
+        left = self._backoff.remaining_delay(key, failed_at, now)
         if left <= 0:
             self._backoff.next(key, failed_at, now)
             return 0.0

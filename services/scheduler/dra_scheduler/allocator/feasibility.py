@@ -7,7 +7,7 @@ solution and the search ends.
 
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 
-from dra_shared.taints import untolerated
+from dra_shared.taints import find_untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, shortage
 from dra_scheduler.allocator.capacityrange import CapacityError
@@ -114,7 +114,7 @@ class _Look:
             return False
         if (
             features.device_taints
-            and untolerated(spec.taints, request.tolerations, any_effect=features.any_taint_prevents)
+            and find_untolerated(spec.taints, request.tolerations, any_effect=features.any_taint_prevents)
             is not None
         ):
             return False

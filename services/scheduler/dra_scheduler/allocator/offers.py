@@ -10,7 +10,7 @@ from dra_shared.api.resource import (
     ResourceClaim,
     ResourceClaimSpec,
 )
-from dra_shared.taints import untolerated
+from dra_shared.taints import find_untolerated
 
 from dra_scheduler.allocator.features import Features
 from dra_scheduler.allocator.picks import Picks
@@ -80,7 +80,7 @@ def offers(
         if features.device_taints and device.spec.taints:
             # Check the taint first. Otherwise the search would keep the device's counters reserved for the
             # rest of the attempt.
-            taint = untolerated(
+            taint = find_untolerated(
                 device.spec.taints, request.tolerations, any_effect=features.any_taint_prevents
             )
             if taint is not None:

@@ -9,7 +9,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Protocol
 
 from dra_shared.api.resource import DeviceAttribute, ResourceClaim
-from dra_shared.taints import untolerated
+from dra_shared.taints import find_untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, Shortage, consumption, shortage
 from dra_scheduler.allocator.capacityrange import CapacityError
@@ -265,7 +265,7 @@ class Picks:
         if not self._features.device_taints or not device.spec.taints:
             return True
         any_effect = self._features.any_taint_prevents
-        taint = untolerated(device.spec.taints, request.tolerations, any_effect=any_effect)
+        taint = find_untolerated(device.spec.taints, request.tolerations, any_effect=any_effect)
         if taint is not None:
             self._record(request, pool, device, Tainted(taint))
         return taint is None

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from dra_shared.api.resource import DeviceToleration
-from dra_shared.taints import untolerated
+from dra_shared.taints import find_untolerated
 
 from dra_scheduler.allocator.capacity import NOTHING, shortage
 from dra_scheduler.allocator.capacityrange import CapacityError
@@ -76,7 +76,7 @@ class Need:
             return not (
                 features.device_taints
                 and spec.taints
-                and untolerated(spec.taints, self._tolerations, any_effect=features.any_taint_prevents)
+                and find_untolerated(spec.taints, self._tolerations, any_effect=features.any_taint_prevents)
                 is not None
             )
         if left is None or (device.allow_multiple and features.consumable_capacity):

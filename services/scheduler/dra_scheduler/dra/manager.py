@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dra_shared.api.resource import DeviceClass, ResourceSlice
 from dra_shared.slicetracker import SliceTracker
 from dra_shared.taintcriteria import TaintCriteria
-from dra_shared.taintrules import select_by_class
+from dra_shared.taintrules import can_select_by_class
 
 from dra_scheduler.allocator import Allocator, Features, Snapshot
 from dra_scheduler.allocator.contention import contender
@@ -47,7 +47,7 @@ class DRAManager:
         )
         self.classes = ClassResolver()
         self.snapshot = Snapshot(features)
-        by_class = select_by_class(features.kubernetes)
+        by_class = can_select_by_class(features.kubernetes)
         compile_ = functools.partial(compile_selector, features=features)
         criteria = TaintCriteria(self.classes.get, compile_) if by_class else None
         self.slices = SliceTracker(rules_enabled=taint_rules, criteria=criteria)
@@ -71,7 +71,7 @@ class DRAManager:
     def set_class(self, device_class: DeviceClass) -> None:
         """Add or update a class."""
         self.classes.set_class(device_class)
-        self.slices.class_changed()
+        self.slices.update_class()
         self._on_nodes(None)
 
     def delete_class(self, name: str) -> None:

@@ -27,7 +27,7 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
     found: dict[Resource[Any], Iterable[Object]] = {}
     refused = []
     for resource in RESOURCES:
-        if informers.known(resource) is None:
+        if informers.find(resource) is None:
             try:
                 found[resource] = await _list_all(client, resource)
             except ApiError as error:
@@ -37,7 +37,7 @@ async def cluster_world(informers: InformerFactory, client: Client) -> tuple[Obj
                     raise
     # Read all stores without an await: a pod that is bound in between would not match its claims.
     for resource in RESOURCES:
-        if (informer := informers.known(resource)) is not None:
+        if (informer := informers.find(resource)) is not None:
             found[resource] = list(informer.store.list())
     objects = await asyncio.to_thread(_objects, found)
     if not refused:

@@ -65,7 +65,7 @@ class MemoryInformers(InformerFactory):
             found = self._of[key] = MemoryInformer(self._source, resource)
         return found
 
-    async def synced(self) -> None:
+    async def wait_for_sync(self) -> None:
         """Return at once: the informers are always in sync."""
 
     async def run(self) -> None:

@@ -22,7 +22,7 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
 )
 from dra_shared.claims import controller_of
-from dra_shared.taints import untolerated as untolerated_device
+from dra_shared.taints import find_untolerated as untolerated_device
 
 from dra_scheduler.plan.simulation import Simulation, Stopped
 from dra_scheduler.plan.tables import table

@@ -31,7 +31,7 @@ class Quotas:
         """Compare the status of each new quota with the world's initial objects."""
         for quota in self._client.objects(RESOURCE_QUOTAS):
             if _identity(quota) not in self._unseen:
-                counted = self._usage(quota.metadata.namespace).used(quota, quota.spec.hard)
+                counted = self._usage(quota.metadata.namespace).sum_usage(quota, quota.spec.hard)
                 used = {
                     name: Quantity.parse(text)
                     for name, text in quota.status.used.items()
@@ -109,7 +109,7 @@ def _count_usage(quota: ResourceQuota, objects: Objects) -> Usage:
         objects.of(RESOURCE_CLAIMS).values,
         objects.of(DEVICE_CLASSES).values,
     )
-    return counted.used(quota, quota.spec.hard)
+    return counted.sum_usage(quota, quota.spec.hard)
 
 
 def _identity(quota: ResourceQuota) -> str:

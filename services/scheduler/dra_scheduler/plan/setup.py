@@ -102,7 +102,7 @@ def keep_accepted(now: Mapping[str, bool], version: Version) -> dict[str, bool]:
         if name in known and not (known[name].locked and known[name].default != on)
     }
     # A gate is refused if its dependencies are gone. Drop it, or switch it off if it is on by default.
-    while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).unmet()]:
+    while unmet := [text.partition(" ")[0] for text in FeatureGates(version, **kept).find_unmet()]:
         for name in unmet:
             if kept.pop(name, None) is None:
                 kept[name] = False

@@ -17,8 +17,8 @@ from dra_shared.cel.authorization import (
 )
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import LIST, STRING, STRUCT, known, size
-from dra_shared.cel.ranges import Range, add, factor, fixed
+from dra_shared.cel.library.costs import LIST, STRING, STRUCT, size, size_range
+from dra_shared.cel.ranges import Range, add, exactly, factor
 from dra_shared.names import dns_label_name, dns_subdomain_name
 
 #: What asking the authorizer costs.
@@ -68,13 +68,13 @@ def _check(args: Sequence[Any], result: Any) -> int:
 
 
 def _estimate_check(target: Node | None, args: list[Node]) -> Estimate:
-    return Estimate(fixed(_CHECK))
+    return Estimate(exactly(_CHECK))
 
 
 def _selector_cost(length: Range) -> Range:
-    """What it costs to parse the text of a selector: a requirement may be as short as two characters."""
+    """Return the cost of parsing a selector of that length. A requirement may be as short as two characters."""
     requirements = factor(factor(length, 0.5), LIST + STRUCT)
-    return add(add(fixed(LIST), factor(length, STRING)), requirements)
+    return add(add(exactly(LIST), factor(length, STRING)), requirements)
 
 
 def _selector(args: Sequence[Any], result: Any) -> int:
@@ -82,11 +82,11 @@ def _selector(args: Sequence[Any], result: Any) -> int:
 
 
 def _estimate_selector(target: Node | None, args: list[Node]) -> Estimate | None:
-    return Estimate(_selector_cost(known(args[0]))) if len(args) == 1 else None
+    return Estimate(_selector_cost(size_range(args[0]))) if len(args) == 1 else None
 
 
-def _unselected(check: ResourceCheck, selector: str) -> ResourceCheck:
-    """Authorizers without selectors, as role-based ones are, ignore them."""
+def _ignore_selector(check: ResourceCheck, selector: str) -> ResourceCheck:
+    """Return the check unchanged. Authorizers without support for selectors, such as RBAC, ignore them."""
     return check
 
 
@@ -103,14 +103,14 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("error", overload(".decision_error(Decision) string", lambda decision: decision.error)),
     function(
         "fieldSelector",
-        overload(".authorizer_fieldselector(ResourceCheck, string) ResourceCheck", _unselected),
+        overload(".authorizer_fieldselector(ResourceCheck, string) ResourceCheck", _ignore_selector),
         cost=_selector,
         estimate=_estimate_selector,
     ),
     function("group", overload(".authorizer_group(Authorizer, string) GroupCheck", GroupCheck)),
     function(
         "labelSelector",
-        overload(".authorizer_labelselector(ResourceCheck, string) ResourceCheck", _unselected),
+        overload(".authorizer_labelselector(ResourceCheck, string) ResourceCheck", _ignore_selector),
         cost=_selector,
         estimate=_estimate_selector,
     ),

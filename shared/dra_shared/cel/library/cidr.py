@@ -20,7 +20,7 @@ from dra_shared.cel.declarations import (
     overload,
 )
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import STRING, estimate_scan, known, scan, size
+from dra_shared.cel.library.costs import STRING, estimate_scan, scan, size, size_range
 from dra_shared.cel.network import AddressError, Cidr, Ip
 from dra_shared.cel.ranges import ONE, Range, add, factor
 from dra_shared.cel.values import NO_OVERLOAD
@@ -45,14 +45,15 @@ def is_cidr(text: str) -> bool:
 
 
 def _contains_ip_text(network: Cidr, text: str) -> bool:
-    # An unparsable address surfaces as a missing overload: upstream asks for the type of the error value.
+    # An address that cannot be parsed appears as a missing overload, because upstream reads the type of the
+    # error value.
     try:
         return network.contains_ip(Ip.parse(text))
     except AddressError:
         raise EvaluationError(NO_OVERLOAD) from None
 
 
-def _containing(*, parsed: bool = False, masking: bool = False) -> CallCost:
+def _containment_cost(*, parsed: bool = False, masking: bool = False) -> CallCost:
     def cost(args: Sequence[Any], result: Any) -> int:
         network = size(args[0])
         total = math.ceil(float(network + network) * STRING)
@@ -71,7 +72,7 @@ def _estimate_containing(*, parsed: bool = False, masking: bool = False) -> Esti
         if masking:
             cost = add(add(cost, factor(_ADDRESS, STRING)), ONE)
         if parsed:
-            cost = add(cost, factor(known(args[0]), STRING))
+            cost = add(cost, factor(size_range(args[0]), STRING))
         return Estimate(cost)
 
     return estimate
@@ -94,11 +95,11 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         overload(
             ".cidr_contains_ip_string(CIDR, string) bool",
             _contains_ip_text,
-            cost=_containing(parsed=True),
+            cost=_containment_cost(parsed=True),
             estimate=_estimate_containing(parsed=True),
         ),
         overload(".cidr_contains_ip_ip(CIDR, IP) bool", Cidr.contains_ip),
-        cost=_containing(),
+        cost=_containment_cost(),
         estimate=_estimate_containing(),
     ),
     function(
@@ -106,14 +107,14 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         overload(
             ".cidr_contains_cidr_string(CIDR, string) bool",
             lambda network, text: network.contains_cidr(cidr(text)),
-            cost=_containing(parsed=True, masking=True),
+            cost=_containment_cost(parsed=True, masking=True),
             estimate=_estimate_containing(parsed=True, masking=True),
         ),
         overload(".cidr_contains_cidr(CIDR, CIDR) bool", Cidr.contains_cidr),
-        cost=_containing(masking=True),
+        cost=_containment_cost(masking=True),
         estimate=_estimate_containing(masking=True),
     ),
     function("prefixLength", overload(".cidr_prefix_length(CIDR) int", attrgetter("prefix"))),
-    function("masked", overload(".cidr_masked(CIDR) CIDR", Cidr.masked)),
+    function("masked", overload(".cidr_masked(CIDR) CIDR", Cidr.mask)),
     function("isCIDR", overload("is_cidr(string) bool", is_cidr), cost=scan(), estimate=estimate_scan()),
 )

@@ -1,6 +1,6 @@
-"""Equality and order: operators that dispatch on their values, whatever overload was found.
+"""Equality and order: operators that dispatch on their values, regardless of the overload that was found.
 
-Mirrors cel-go's common/stdlib/standard.go; Kubernetes adds what comparing the values of its own types costs
+Mirrors cel-go's common/stdlib/standard.go. Kubernetes adds the cost of comparing its own types
 (k8s.io/apiserver/pkg/cel/library/cost.go).
 """
 
@@ -42,30 +42,30 @@ _ORDERED: Final = (
 )
 
 
-def _ordered(left: Any, right: Any, operator: str) -> int:
+def _compare_ordered(left: Any, right: Any, operator: str) -> int:
     if not comparable(left):
         raise no_operator(left, operator)
     return compare(left, right)
 
 
 def less(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_<_") < 0
+    return _compare_ordered(left, right, "_<_") < 0
 
 
 def less_equals(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_<=_") <= 0
+    return _compare_ordered(left, right, "_<=_") <= 0
 
 
 def greater(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_>_") > 0
+    return _compare_ordered(left, right, "_>_") > 0
 
 
 def greater_equals(left: Any, right: Any) -> bool:
-    return _ordered(left, right, "_>=_") >= 0
+    return _compare_ordered(left, right, "_>=_") >= 0
 
 
 def not_equal(left: Any, right: Any) -> bool:
-    """An error of equality makes the two different."""
+    """True if the values differ or cannot be compared."""
     try:
         return not equal(left, right)
     except EvaluationError:

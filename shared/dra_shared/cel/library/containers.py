@@ -1,6 +1,6 @@
 """Indices, membership and sizes of lists, maps, strings and bytes.
 
-Mirrors cel-go's common/stdlib/standard.go. The compiler itself makes the code of indices.
+Mirrors cel-go's common/stdlib/standard.go. The compiler generates the code of indices.
 """
 
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.equality import contains
-from dra_shared.cel.library.costs import cel_size, known
+from dra_shared.cel.library.costs import cel_size, size_range
 from dra_shared.cel.ranges import factor
 from dra_shared.cel.values import no_operator, size, type_name
 
@@ -29,7 +29,7 @@ def _whole_list(args: Sequence[Any], result: Any) -> int:
 
 
 def _estimate_whole_list(target: Node | None, args: list[Node]) -> Estimate:
-    return Estimate(factor(known(args[1]), 1))
+    return Estimate(factor(size_range(args[1]), 1))
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import STRING, known, scan_cel
+from dra_shared.cel.library.costs import STRING, scan_cel, size_range
 from dra_shared.cel.library.operators import checked_int, checked_uint, conversion_error, identity
 from dra_shared.cel.library.times import duration_text, seconds, timestamp_text
 from dra_shared.cel.ranges import MAX, factor
@@ -85,14 +85,14 @@ def type_of(value: Any) -> TypeValue:
 
 
 def _estimate_encoding(target: Node | None, args: list[Node]) -> Estimate:
-    """A character takes up to four bytes. Where the size is unbounded, Go's product wraps around."""
-    low, high = known(args[0])
+    """Estimate an encoding: a character takes up to four bytes. For an unbounded size, Go's product wraps around."""
+    low, high = size_range(args[0])
     most = min(high * 4, MAX) if high < MAX else high * 4 & MAX
     return Estimate(factor((low, high), STRING), (low, most))
 
 
 def _estimate_decoding(target: Node | None, args: list[Node]) -> Estimate:
-    low, high = known(args[0])
+    low, high = size_range(args[0])
     return Estimate(factor((low, high), STRING), (low // 4, high))
 
 

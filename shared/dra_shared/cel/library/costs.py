@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import FAILED, CallCost, Estimate, Estimator, Node
 from dra_shared.cel.device_sizes import path_size
-from dra_shared.cel.ranges import MAX, ONE, UNKNOWN, Range, add, factor, fixed, multiply
+from dra_shared.cel.ranges import MAX, ONE, UNKNOWN, Range, add, exactly, factor, multiply
 from dra_shared.cel.syntax import Literal
 from dra_shared.cel.types import Kind
 from dra_shared.cel.values import cost_size, is_list, is_map
@@ -27,7 +27,7 @@ STRUCT: Final = 40
 
 
 def size(value: Any) -> int:
-    """The size that Kubernetes' costs count with."""
+    """Return the size that Kubernetes' costs are based on."""
     if value is FAILED:
         return 1
     known = size_of_value(value)
@@ -35,12 +35,12 @@ def size(value: Any) -> int:
 
 
 def cel_size(value: Any) -> int:
-    """The size that cel-go's costs count with."""
+    """Return the size that cel-go's costs are based on."""
     return 1 if value is FAILED else cost_size(value)
 
 
 def scan(by: float = STRING) -> CallCost:
-    """Reading the whole first argument."""
+    """Return the cost of reading the whole first argument."""
 
     def cost(args: Sequence[Any], result: Any) -> int:
         return math.ceil(float(size(args[0])) * by)
@@ -49,17 +49,17 @@ def scan(by: float = STRING) -> CallCost:
 
 
 def scan_cel(args: Sequence[Any], result: Any) -> int:
-    """The same, as cel-go's own functions cost."""
+    """Return the same cost as cel-go's own functions compute it."""
     return math.ceil(float(cel_size(args[0])) * STRING)
 
 
 def smaller(args: Sequence[Any], result: Any) -> int:
-    """Reading the smaller argument, to compare the two."""
+    """Return the cost of comparing two arguments: that of reading the smaller one."""
     return math.ceil(float(min(cel_size(args[0]), cel_size(args[1]))) * STRING)
 
 
 def traversal(args: Sequence[Any], result: Any) -> int:
-    """Reading the first argument and all that it contains."""
+    """Return the cost of reading the first argument and all that it contains."""
     return _traverse(args[0])
 
 
@@ -76,17 +76,17 @@ def _traverse(value: Any) -> int:
 
 
 def search(args: Sequence[Any], result: Any) -> int:
-    """Running a regular expression over a text."""
+    """Return the cost of running a regular expression over a text."""
     text = math.ceil((1.0 + float(size(args[0]))) * STRING)
     return text * math.ceil(float(size(args[1])) * REGEX)
 
 
-def known(node: Node) -> Range:
+def size_range(node: Node) -> Range:
     return node.size if node.size is not None else UNKNOWN
 
 
 def element(node: Node) -> Node | None:
-    """The elements of a list, for their type and size."""
+    """Return the elements of a list, with their type and size."""
     if not node.type.params:
         return None
     path = (*node.path, "@items") if node.path else ()
@@ -94,65 +94,65 @@ def element(node: Node) -> Node | None:
 
 
 def literal(node: Node, default: int) -> int:
-    """The number that is written there, not below zero."""
+    """Return the number of a literal, at least zero."""
     if isinstance(node.expr, Literal) and type(node.expr.value) is int:
         return max(node.expr.value, 0)
     return default
 
 
 def estimate_scan(by: float = STRING) -> Estimator:
-    """Reading the whole first argument."""
+    """Estimate reading the whole first argument."""
 
     def estimate(target: Node | None, args: list[Node]) -> Estimate | None:
-        return Estimate(factor(known(args[0]), by)) if args else None
+        return Estimate(factor(size_range(args[0]), by)) if args else None
 
     return estimate
 
 
 def estimate_transform(target: Node | None, args: list[Node]) -> Estimate | None:
-    """Reading the receiver; the result has its size."""
+    """Estimate reading the receiver. The result has its size."""
     if target is None:
         return None
-    return Estimate(factor(known(target), STRING), known(target))
+    return Estimate(factor(size_range(target), STRING), size_range(target))
 
 
 def estimate_smaller(target: Node | None, args: list[Node]) -> Estimate:
-    """Reading the smaller argument, to compare the two."""
-    smallest = min(known(args[0])[1], known(args[1])[1])
+    """Estimate comparing two arguments: reading the smaller one."""
+    smallest = min(size_range(args[0])[1], size_range(args[1])[1])
     return Estimate(factor((1 if smallest > 0 else 0, smallest), STRING))
 
 
 def estimate_traversal(target: Node | None, args: list[Node]) -> Estimate | None:
-    """Reading the elements of the receiver."""
+    """Estimate reading the elements of the receiver."""
     if target is None:
         return None
     item = element(target)
     if item is None:
-        return Estimate(factor(known(target), STRING))
+        return Estimate(factor(size_range(target), STRING))
     cost = ONE
     if item.type.kind in (Kind.STRING, Kind.BYTES):
-        cost = add(cost, factor(known(item), STRING))
-    return Estimate(multiply(known(target), cost))
+        cost = add(cost, factor(size_range(item), STRING))
+    return Estimate(multiply(size_range(target), cost))
 
 
 def estimate_search(target: Node | None, args: list[Node]) -> Range | None:
-    """Running a regular expression over the receiver."""
+    """Estimate running a regular expression over the receiver."""
     if target is None or not args:
         return None
-    text = factor(add(known(target), ONE), STRING)
-    return multiply(text, factor(known(args[0]), REGEX))
+    text = factor(add(size_range(target), ONE), STRING)
+    return multiply(text, factor(size_range(args[0]), REGEX))
 
 
-def allocating(by: float, count: int) -> int:
-    """Reading ``count`` elements ``by`` times, and making a list."""
-    return _unsigned(float(count) * by) + 1 + LIST & MAX
+def allocation_cost(by: float, count: int) -> int:
+    """Return the cost of reading ``count`` elements ``by`` times, and creating a list."""
+    return _to_unsigned(float(count) * by) + 1 + LIST & MAX
 
 
-def _unsigned(value: float) -> int:
-    """As Go on amd64 makes an unsigned integer of a number."""
+def _to_unsigned(value: float) -> int:
+    """Convert a number to an unsigned integer as Go does on amd64."""
     return int(value) & MAX if -(1 << 63) <= value < 1 << 64 else 1 << 63
 
 
 def estimate_allocating(by: float, size: Range) -> Estimate:
-    """Reading ``size`` elements ``by`` times, and making a list of that size."""
-    return Estimate(add(add(factor(size, by), ONE), fixed(LIST)), size)
+    """Estimate reading ``size`` elements ``by`` times, and creating a list of that size."""
+    return Estimate(add(add(factor(size, by), ONE), exactly(LIST)), size)

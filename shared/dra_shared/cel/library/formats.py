@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Implementation, Node, function, overload
-from dra_shared.cel.library.costs import REGEX, STRING, known, size
+from dra_shared.cel.library.costs import REGEX, STRING, size, size_range
 from dra_shared.cel.ranges import factor
 from dra_shared.cel.url import Url, UrlError
 from dra_shared.cel.values import NONE, NamedFormat, OptionalValue
@@ -54,12 +54,12 @@ _LABEL_VALUE_MESSAGE: Final = (
 Validate = Callable[[str], list[str]]
 
 
-def _named(
+def _name_rule(
     pattern: re.Pattern[str], longest: int, message: str, *, prefix: bool = False, unit: str = "characters"
 ) -> Validate:
     def validate(text: str) -> list[str]:
         if prefix and text.endswith("-") and len(text) > 1:
-            # Upstream cuts bytes.
+            # Upstream removes bytes, not characters.
             text = text.encode()[:-2].decode(errors="replace") + "a"
         found = [f"must be no more than {longest} {unit}"] if len(text.encode()) > longest else []
         if not pattern.fullmatch(text):
@@ -84,7 +84,7 @@ def _qualified_name(text: str) -> list[str]:
         if not parts[0]:
             found.append("prefix part must be non-empty")
         else:
-            domain = _named(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, unit="bytes")(parts[0])
+            domain = _name_rule(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, unit="bytes")(parts[0])
             found += [f"prefix part {message}" for message in domain]
     name = parts[-1]
     if not name:
@@ -119,7 +119,7 @@ def _when(valid: Callable[[str], bool], message: str) -> Validate:
 
 
 def _is_base64(text: str) -> bool:
-    # Upstream rejects the empty text.
+    # Upstream rejects the empty string.
     return _BASE64.fullmatch(text) is not None
 
 
@@ -149,21 +149,21 @@ def _is_datetime(text: str) -> bool:
 _FORMATS: Final = {
     name: NamedFormat(shown, validate, size)
     for name, shown, validate, size in (
-        ("dns1123Label", "DNS1123Label", _named(_LABEL, 63, _LABEL_MESSAGE), 30),
-        ("dns1123Subdomain", "DNS1123Subdomain", _named(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE), 60),
-        ("dns1035Label", "DNS1035Label", _named(_LABEL_1035, 63, _LABEL_1035_MESSAGE), 30),
+        ("dns1123Label", "DNS1123Label", _name_rule(_LABEL, 63, _LABEL_MESSAGE), 30),
+        ("dns1123Subdomain", "DNS1123Subdomain", _name_rule(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE), 60),
+        ("dns1035Label", "DNS1035Label", _name_rule(_LABEL_1035, 63, _LABEL_1035_MESSAGE), 30),
         ("qualifiedName", "QualifiedName", _qualified_name, 60),
-        ("dns1123LabelPrefix", "DNS1123LabelPrefix", _named(_LABEL, 63, _LABEL_MESSAGE, prefix=True), 30),
+        ("dns1123LabelPrefix", "DNS1123LabelPrefix", _name_rule(_LABEL, 63, _LABEL_MESSAGE, prefix=True), 30),
         (
             "dns1123SubdomainPrefix",
             "DNS1123SubdomainPrefix",
-            _named(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, prefix=True),
+            _name_rule(_SUBDOMAIN, 253, _SUBDOMAIN_MESSAGE, prefix=True),
             60,
         ),
         (
             "dns1035LabelPrefix",
             "DNS1035LabelPrefix",
-            _named(_LABEL_1035, 63, _LABEL_1035_MESSAGE, prefix=True),
+            _name_rule(_LABEL_1035, 63, _LABEL_1035_MESSAGE, prefix=True),
             30,
         ),
         ("labelValue", "LabelValue", _label_value, 40),
@@ -204,7 +204,7 @@ def _validation(args: Sequence[Any], result: Any) -> int:
 
 
 def _estimate_validation(target: Node | None, args: list[Node]) -> Estimate:
-    return Estimate(factor(factor(known(args[0]), STRING), _REGEX_SIZE * REGEX))
+    return Estimate(factor(factor(size_range(args[0]), STRING), _REGEX_SIZE * REGEX))
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

@@ -62,7 +62,7 @@ _SPECIAL: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf
 
 
 class FormatError(ValueError):
-    """A format string or its arguments are wrong; ``index`` is the argument's, if one is to blame."""
+    """A format string or its arguments are invalid. ``index`` is that of the argument, if one is at fault."""
 
     def __init__(self, message: str, index: int | None = None) -> None:
         super().__init__(message)
@@ -70,12 +70,15 @@ class FormatError(ValueError):
 
 
 def refuse(clause: str, name: str, index: int | None = None) -> FormatError:
-    """A clause that can't show a value of a type."""
+    """Return the error of a clause that does not support the type of a value."""
     return FormatError(f"error during formatting: {_MESSAGES[clause.lower()].format(name)}", index)
 
 
 def expand(template: str, count: int, show: Callable[[int, str, int | None], str]) -> tuple[str, int]:
-    """The template with each clause replaced by ``show(index, clause, precision)``, and the number of clauses."""
+    """Replace each clause of the template by ``show(index, clause, precision)``.
+
+    Return the text and the number of clauses.
+    """
     built: list[str] = []
     at = index = 0
     while at < len(template):
@@ -117,7 +120,7 @@ def _clause(
             )
         precision = min(int(digits[:9]), _MAX_PRECISION)
     if letter not in tuple("sdfebxXo"):
-        # Upstream looks at bytes.
+        # Upstream reads bytes, not characters.
         shown = chr(letter.encode()[0]) if letter else ""
         raise FormatError(f'could not parse formatting clause: unrecognized formatting clause "{shown}"')
     built.append(show(index, letter, precision))
@@ -125,7 +128,7 @@ def _clause(
 
 
 def format_string(template: str, args: list[Any]) -> str:
-    """The ``format`` function."""
+    """Evaluate the ``format`` function."""
 
     def show(index: int, clause: str, precision: int | None) -> str:
         return _show(args[index], clause, precision)
@@ -147,7 +150,7 @@ def _show(value: Any, clause: str, precision: int | None) -> str:
         if number is None:
             raise refuse(clause, name)
         digits = _DEFAULT_PRECISION if precision is None else precision
-        return _fixed(number, digits) if clause == "f" else _scientific(number, digits)
+        return _format_fixed(number, digits) if clause == "f" else _scientific(number, digits)
     if clause == "d":
         return str(int(value))
     if clause == "b":
@@ -160,19 +163,19 @@ def _show(value: Any, clause: str, precision: int | None) -> str:
     return format(int(value), clause)
 
 
-def _fixed(number: float, digits: int) -> str:
+def _format_fixed(number: float, digits: int) -> str:
     if math.isnan(number):
         return "NaN"
     if math.isinf(number):
         return "∞" if number > 0 else "-∞"
-    # Zero has no sign.
+    # Zero is printed without a sign.
     return f"{number or 0.0:,.{digits}f}"
 
 
 def _scientific(number: float, width: int) -> str:
-    """Upstream takes the precision for the width; there are always six digits."""
+    """Format a number with an exponent. Upstream uses the precision as the width, so there are always six digits."""
     if math.isnan(number) or math.isinf(number):
-        return _fixed(number, 0).rjust(width)
+        return _format_fixed(number, 0).rjust(width)
     mantissa, _, exponent = f"{number or 0.0:.6e}".partition("e")
     power = int(exponent)
     shown = f"{'-' if power < 0 else ''}{abs(power):02d}"
@@ -182,9 +185,9 @@ def _scientific(number: float, width: int) -> str:
 def _text(value: Any) -> str:
     kind = type(value)
     if is_list(value):
-        return "[" + ", ".join(map(_nested, value)) + "]"
+        return "[" + ", ".join(map(_format_nested, value)) + "]"
     if is_map(value):
-        pairs = sorted((_key(key), _nested(item)) for key, item in value.items())
+        pairs = sorted((_key(key), _format_nested(item)) for key, item in value.items())
         return "{" + ", ".join(f"{key}:{item}" for key, item in pairs) + "}"
     if kind is str or kind is TypeValue:
         return str(value)
@@ -213,8 +216,8 @@ def _key(key: Any) -> str:
     raise FormatError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
 
 
-def _nested(value: Any) -> str:
-    """A value inside a list or map."""
+def _format_nested(value: Any) -> str:
+    """Format a value inside a list or map."""
     kind = type(value)
     if kind is str:
         return go_quote(value)

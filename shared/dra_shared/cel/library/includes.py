@@ -1,7 +1,7 @@
-"""``includes``: whether a value is another, or a list has it.
+"""``includes``: true if a value equals another, or a list contains it.
 
-Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go of 1.36 and k8s.io/apiserver/pkg/cel/library/lists.go of 1.37.
-On with the gate DRAListTypeAttributes.
+Mirrors k8s.io/dynamic-resource-allocation/cel/compile.go of 1.36 and
+k8s.io/apiserver/pkg/cel/library/lists.go of 1.37. Available with the gate DRAListTypeAttributes.
 """
 
 from typing import Any, Final
@@ -9,7 +9,7 @@ from typing import Any, Final
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.equality import same
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import element, estimate_traversal, known, traversal
+from dra_shared.cel.library.costs import element, estimate_traversal, size_range, traversal
 from dra_shared.cel.values import is_list
 from dra_shared.version import V1_36, V1_37, Version
 
@@ -40,7 +40,7 @@ def _estimate_few(target: Node | None, args: list[Node]) -> Estimate:
 def _estimate_target(target: Node | None, args: list[Node]) -> Estimate | None:
     # A target of an unknown type may be a list as long as its size.
     if target is not None and element(target) is None:
-        return Estimate(known(target))
+        return Estimate(size_range(target))
     return estimate_traversal(target, args)
 
 

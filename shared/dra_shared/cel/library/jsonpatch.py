@@ -1,4 +1,4 @@
-"""``jsonpatch.escapeKey``, which mutating admission policies have.
+"""``jsonpatch.escapeKey`` for mutating admission policies.
 
 Mirrors k8s.io/apiserver/pkg/cel/library/jsonpatch.go.
 """
@@ -9,7 +9,7 @@ from dra_shared.cel.declarations import Function, function, overload
 
 
 def escape_key(key: str) -> str:
-    """A key as a JSON pointer has it (RFC 6901)."""
+    """Escape a key for a JSON pointer (RFC 6901)."""
     return key.replace("~", "~0").replace("/", "~1")
 
 

@@ -24,23 +24,23 @@ from dra_shared.cel.equality import comparable, compare, same
 from dra_shared.cel.errors import CostLimitExceeded, EvaluationError, Panic
 from dra_shared.cel.library.costs import (
     STRING,
-    allocating,
+    allocation_cost,
     estimate_allocating,
     estimate_traversal,
-    known,
     literal,
     size,
+    size_range,
     traversal,
 )
 from dra_shared.cel.library.operators import add
-from dra_shared.cel.ranges import MAX, fixed, multiply
+from dra_shared.cel.ranges import MAX, exactly, multiply
 from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, go_type, is_list, type_text
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 #: The types of numbers, and their zeros.
 _ZEROS: Final = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
 
-# Upstream would build the list first and find the cost limit exceeded afterwards.
+# Upstream would build the list first and then find that the cost limit is exceeded.
 _RANGE_LIMIT: Final = 1_000_000
 _SUMMABLE: Final = frozenset((int, Uint, float, str, bytes, Duration, Timestamp))
 
@@ -112,13 +112,13 @@ def _no_lister(name: str, summable: bool) -> Panic:
 
 
 def needs_list(value: Any) -> None:
-    """What accounts for comparing a list's elements with each other panics if it gets anything else."""
+    """Raise a panic unless the value is a list: upstream's cost accounting panics for other values."""
     if not is_list(value):
         raise _no_lister(go_type(value), type(value) in _SUMMABLE)
 
 
 def failed_list() -> Panic:
-    """The same where the list could not be worked out."""
+    """Return the panic of upstream's cost accounting for a list whose evaluation failed."""
     return _no_lister("*types.Err", False)
 
 
@@ -161,12 +161,12 @@ def sort_by_keys(values: list[Any], keys: list[Any]) -> list[Any]:
         return compare(keys[first], keys[second])
 
     if any(key != key for key in keys):
-        return [values[index] for index in _inserted(keys)]
+        return [values[index] for index in _insertion_order(keys)]
     return [values[index] for index in sorted(range(len(keys)), key=functools.cmp_to_key(by_key))]
 
 
-def _inserted(keys: list[float]) -> list[int]:
-    """Indices in the order that Go's sort leaves them in where no number is less than NaN, nor NaN than any."""
+def _insertion_order(keys: list[float]) -> list[int]:
+    """Return indices in the order of Go's sort, for which NaN is neither less nor greater than any number."""
     order: list[int] = []
     for index, key in enumerate(keys):
         at = index
@@ -178,7 +178,7 @@ def _inserted(keys: list[float]) -> list[int]:
 
 def sort(values: Any) -> list[Any]:
     if not is_list(values):
-        # Values that receive calls give the shorter error.
+        # Types that can receive calls get the shorter error.
         receives = type(values) in (str, Duration, Timestamp)
         raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: sort")
     return sort_by_keys(values, values)
@@ -200,45 +200,45 @@ def distinct(values: list[Any]) -> list[Any]:
 
 
 def _new_list(args: Sequence[Any], result: Any) -> int:
-    return allocating(1, size(result))
+    return allocation_cost(1, size(result))
 
 
-def _flattened(args: Sequence[Any], result: Any) -> int:
+def _flatten_cost(args: Sequence[Any], result: Any) -> int:
     depth = float(args[1]) if len(args) == 2 and isinstance(args[1], int) else 1.0
-    return allocating(depth, size(args[0]))
+    return allocation_cost(depth, size(args[0]))
 
 
 def _pairs(at: int) -> CallCost:
-    """Comparing the elements of an argument with each other."""
+    """Return the cost of comparing the elements of an argument with each other."""
 
     def cost(args: Sequence[Any], result: Any) -> int:
         values = args[at]
         if not values or values is FAILED:
-            return allocating(2, 0)
+            return allocation_cost(2, 0)
         by = 2 + (STRING if isinstance(values[0], str | bytes) else 0)
-        return allocating(by, len(values) ** 2)
+        return allocation_cost(by, len(values) ** 2)
 
     return cost
 
 
 def _estimate_range(target: Node | None, args: list[Node]) -> Estimate:
-    return estimate_allocating(1, fixed(literal(args[0], MAX)))
+    return estimate_allocating(1, exactly(literal(args[0], MAX)))
 
 
 def _estimate_slice(target: Node | None, args: list[Node]) -> Estimate | None:
     if target is None:
         return None
-    most = known(target)[1]
-    return estimate_allocating(1, fixed((literal(args[1], most) - literal(args[0], 0)) & MAX))
+    most = size_range(target)[1]
+    return estimate_allocating(1, exactly((literal(args[1], most) - literal(args[0], 0)) & MAX))
 
 
 def _estimate_reverse(target: Node | None, args: list[Node]) -> Estimate | None:
-    return None if target is None else estimate_allocating(1, known(target))
+    return None if target is None else estimate_allocating(1, size_range(target))
 
 
 def _estimate_flatten(target: Node | None, args: list[Node]) -> Estimate | None:
     depth = literal(args[0], MAX) if args else 1
-    return None if target is None else estimate_allocating(float(depth), known(target))
+    return None if target is None else estimate_allocating(float(depth), size_range(target))
 
 
 def _estimate_pairs(name: str, *, keys: bool = False) -> Estimator:
@@ -247,7 +247,7 @@ def _estimate_pairs(name: str, *, keys: bool = False) -> Estimator:
     def estimate(target: Node | None, args: list[Node]) -> Estimate | None:
         if target is None:
             return None
-        count = known(args[0] if keys else target)
+        count = size_range(args[0] if keys else target)
         return estimate_allocating(by, multiply(count, count))
 
     return estimate
@@ -308,12 +308,12 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function(
         "flatten",
         overload(
-            ".list_flatten(list<list<T>>) list<T>", flatten, cost=_flattened, estimate=_estimate_flatten
+            ".list_flatten(list<list<T>>) list<T>", flatten, cost=_flatten_cost, estimate=_estimate_flatten
         ),
         overload(
             ".list_flatten_int(list<dyn>, int) list<dyn>",
             flatten,
-            cost=_flattened,
+            cost=_flatten_cost,
             estimate=_estimate_flatten,
         ),
         checks_arguments=True,

@@ -1,4 +1,4 @@
-"""Insertion into maps, which the macros that transform maps expand to.
+"""Insertion into maps. The macros that transform maps expand to it.
 
 Mirrors cel-go's ext/comprehensions.go.
 """

@@ -1,7 +1,8 @@
-"""Logic and arithmetic: operators that dispatch on their values, whatever overload was found.
+"""Logic and arithmetic: operators that dispatch on their values, regardless of the overload that was found.
 
-Mirrors cel-go's common/stdlib/standard.go. The compiler itself makes the code of ``&&``, ``||`` and ``?:``, and the
-cost estimator knows that they do not evaluate all their operands.
+Mirrors cel-go's common/stdlib/standard.go. The compiler generates the code of ``&&``, ``
+
+`` and ``?:``. The cost estimator knows that they may skip operands.
 """
 
 import math
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import STRING, cel_size, known
+from dra_shared.cel.library.costs import STRING, cel_size, size_range
 from dra_shared.cel.ranges import ONE, factor
 from dra_shared.cel.ranges import add as add_ranges
 from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, is_list, no_operator
@@ -44,7 +45,7 @@ def checked_duration(value: int) -> Duration:
 def checked_timestamp(nanos: int, offset: int = 0) -> Timestamp:
     if _FIRST_SECOND <= nanos // _NANOS <= _LAST_SECOND:
         when = Timestamp(nanos)
-        return when.shown_at(offset) if offset else when
+        return when.at_offset(offset) if offset else when
     raise EvaluationError("timestamp overflow")
 
 
@@ -188,12 +189,12 @@ def _concatenate(args: Sequence[Any], result: Any) -> int:
 
 
 def _estimate_concatenation(target: Node | None, args: list[Node]) -> Estimate:
-    size = add_ranges(known(args[0]), known(args[1]))
+    size = add_ranges(size_range(args[0]), size_range(args[1]))
     return Estimate(factor(size, STRING), size)
 
 
 def _estimate_joined_lists(target: Node | None, args: list[Node]) -> Estimate:
-    return Estimate(ONE, add_ranges(known(args[0]), known(args[1])))
+    return Estimate(ONE, add_ranges(size_range(args[0]), size_range(args[1])))
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

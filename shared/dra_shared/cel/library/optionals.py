@@ -1,7 +1,7 @@
 """Optional values.
 
-Mirrors cel-go's cel/library.go (optionalLib, version 2). The compiler itself makes the code of ``or``, ``orValue`` and
-of optional selections and indices.
+Mirrors cel-go's cel/library.go (optionalLib, version 2). The compiler generates the code of ``or``,
+``orValue`` and of optional selections and indices.
 """
 
 from typing import Any, Final
@@ -20,12 +20,12 @@ from dra_shared.cel.values import (
     type_name,
 )
 
-# The beginning of the year 1, which is Go's zero of times.
+# The start of the year 1, which is the zero value of Go's time.
 _FIRST_MOMENT: Final = -62_135_596_800_000_000_000
 
 
 def is_zero(value: Any) -> bool:
-    """Whether optional.ofNonZeroValue drops the value."""
+    """True if optional.ofNonZeroValue drops the value."""
     if value is None:
         return True
     if is_list(value) or is_map(value) or isinstance(value, str | bytes):

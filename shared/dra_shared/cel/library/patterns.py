@@ -1,4 +1,4 @@
-"""Regular expressions as Go's regexp package reads them."""
+"""Regular expressions with the syntax of Go's regexp package."""
 
 import functools
 import re
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 
 class RegexError(ValueError):
-    """The pattern is no regular expression; the message is Go's."""
+    """The pattern is not a valid regular expression. The message is Go's."""
 
 
 _GO_WORDS: Final = {
@@ -33,13 +33,14 @@ _CATEGORIES: Final = {
 }  # fmt: skip
 _SHORT: Final = frozenset(_CATEGORIES.values())
 
-# What C++ reads otherwise than Go: any byte, lookbehind, names of groups beyond ASCII, counts beyond all integers.
+# Syntax that RE2 in C++ reads differently than Go: any byte, lookbehind, group names beyond ASCII, huge
+# counts.
 _STRANGE: Final = re.compile(
     r"\\Q.*?(?:\\E|\Z)|\\[pP](?:\{\^?(?P<class>[^}]*)\}|(?P<letter>[a-z]))|\\(?P<escape>.)|\(\?(?P<look><[=!])|\(\?P?<(?P<name>[^>]*)>"
     r"|(?P<count>\{(?:[1-9][0-9]{9,}(?:,[0-9]*)?|[0-9]+,[1-9][0-9]{9,})\})",
     re.DOTALL,
 )
-# What takes their place is an error in C++ as they are in Go, at the same place.
+# Replacements that are errors in C++ at the position where Go reports an error.
 _ANY_BYTE: Final = "\\y"
 _LOOKBEHIND: Final = {"(?<=": "(?<\x01", "(?<!": "(?<\x02"}
 _BAD_NAME: Final = "\x03"
@@ -48,19 +49,19 @@ _COUNT: Final = "{7654321}"
 
 @functools.lru_cache(maxsize=1024)
 def compile_regex(pattern: str) -> Any:
-    """An RE2 expression. Raises RegexError."""
+    """Compile an RE2 expression. Raises RegexError."""
     named = _STRANGE.sub(_class_of_go, pattern)
-    refused = _STRANGE.sub(_refused, named)
+    refused = _STRANGE.sub(_replace_refused, named)
     try:
         if refused != named:
             _compile(refused)
         return _compile(named)
     except RegexError as error:
-        raise RegexError(_restored(str(error), pattern)) from None
+        raise RegexError(_restore(str(error), pattern)) from None
 
 
 def _class_of_go(found: re.Match[str]) -> str:
-    """Go looks for names of classes without regard to case, and knows the long ones."""
+    """Return a character class in RE2's spelling. Go ignores the case of class names and accepts the long ones."""
     text, name = found[0], found["class"]
     if found["letter"]:
         return text[:2] + text[2:].upper()
@@ -71,7 +72,7 @@ def _class_of_go(found: re.Match[str]) -> str:
     return text if name in _SHORT else text.replace(name, known)
 
 
-def _refused(found: re.Match[str]) -> str:
+def _replace_refused(found: re.Match[str]) -> str:
     text = found[0]
     if found["escape"] == "C":
         return _ANY_BYTE
@@ -82,11 +83,11 @@ def _refused(found: re.Match[str]) -> str:
     return _COUNT if found["count"] else text
 
 
-def _restored(text: str, pattern: str) -> str:
+def _restore(text: str, pattern: str) -> str:
     text = text.replace(_BAD_NAME, "")
     for found in _STRANGE.finditer(pattern):
         of_class = found["class"] is not None or found["letter"]
-        other = _class_of_go(found) if of_class else _refused(found)
+        other = _class_of_go(found) if of_class else _replace_refused(found)
         if other != found[0] and not found["name"]:
             text = text.replace(other, found[0])
     return text

@@ -27,7 +27,7 @@ def is_quantity(text: str) -> bool:
     return True
 
 
-def _derived(value: Quantity) -> DerivedQuantity:
+def _derive(value: Quantity) -> DerivedQuantity:
     return DerivedQuantity(value.number, value.exponent, value.format, decimal=value.decimal)
 
 
@@ -55,7 +55,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         cost=scan(),
         estimate=estimate_scan(),
     ),
-    # Upstream declares no member.
+    # Upstream does not declare it as a member function.
     function("sign", overload("quantity_sign(Quantity) int", Quantity.sign)),
     function(
         "isGreaterThan",
@@ -76,12 +76,12 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     ),
     function(
         "add",
-        overload(".quantity_add(Quantity, Quantity) Quantity", lambda a, b: _derived(a.add(b))),
-        overload(".quantity_add_int(Quantity, int) Quantity", lambda a, b: _derived(a.add(_whole(b)))),
+        overload(".quantity_add(Quantity, Quantity) Quantity", lambda a, b: _derive(a.add(b))),
+        overload(".quantity_add_int(Quantity, int) Quantity", lambda a, b: _derive(a.add(_whole(b)))),
     ),
     function(
         "sub",
-        overload(".quantity_sub(Quantity, Quantity) Quantity", lambda a, b: _derived(a.sub(b))),
-        overload(".quantity_sub_int(Quantity, int) Quantity", lambda a, b: _derived(a.sub(_whole(b)))),
+        overload(".quantity_sub(Quantity, Quantity) Quantity", lambda a, b: _derive(a.sub(b))),
+        overload(".quantity_sub_int(Quantity, int) Quantity", lambda a, b: _derive(a.sub(_whole(b)))),
     ),
 )

@@ -1,4 +1,4 @@
-"""Functions of regular expressions; ``patterns`` has the expressions themselves.
+"""Functions of regular expressions. ``patterns`` compiles the expressions.
 
 Mirrors cel-go's common/stdlib/standard.go (``matches``) and k8s.io/apiserver/pkg/cel/library/regex.go.
 """
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import estimate_search, known, search
+from dra_shared.cel.library.costs import estimate_search, search, size_range
 from dra_shared.cel.library.patterns import RegexError, compile_regex
 from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp
 
 
 def matches(text: Any, pattern: Any) -> bool:
     if type(text) is not str:
-        # Values that receive calls give the shorter error.
+        # Types that can receive calls get the shorter error.
         receives = type(text) in (Duration, Timestamp)
         raise EvaluationError(NO_OVERLOAD if receives else f"{NO_OVERLOAD}: matches")
     if type(pattern) is not str:
@@ -33,7 +33,7 @@ def _regex(pattern: str) -> Any:
         raise EvaluationError(f"Illegal regex: {error}") from None
 
 
-# A loop asks the same of each of its elements, and a selector the same of each of a node's devices.
+# A loop searches the same text for each element, and a selector for each device of a node.
 @functools.lru_cache(maxsize=256)
 def find(text: str, pattern: str) -> str:
     found = _regex(pattern).search(text)
@@ -52,7 +52,7 @@ def find_all(text: str, pattern: str, count: int = -1) -> list[str]:
 
 
 def _go_matches(regex: Any, text: str) -> list[str]:
-    """Go drops an empty match right behind the match before it."""
+    """Return all matches. Like Go, drop an empty match directly after the previous match."""
     matches: list[str] = []
     end = -1
     for match in regex.finditer(text):
@@ -71,7 +71,7 @@ def _estimate_matches(target: Node | None, args: list[Node]) -> Estimate | None:
 
 def _estimate_find(target: Node | None, args: list[Node]) -> Estimate | None:
     cost = estimate_search(target, args)
-    return None if cost is None or target is None else Estimate(cost, (0, known(target)[1]))
+    return None if cost is None or target is None else Estimate(cost, (0, size_range(target)[1]))
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

@@ -28,7 +28,7 @@ def is_semver(text: str, normalize: bool = False) -> bool:
     return True
 
 
-def _signed(number: int) -> int:
+def _to_signed(number: int) -> int:
     return number if number <= _MAX_INT else number - (1 << 64)
 
 
@@ -56,7 +56,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         cost=scan(),
         estimate=estimate_scan(),
     ),
-    function("major", overload(".semver_major(Semver) int", lambda value: _signed(value.major))),
-    function("minor", overload(".semver_minor(Semver) int", lambda value: _signed(value.minor))),
-    function("patch", overload(".semver_patch(Semver) int", lambda value: _signed(value.patch))),
+    function("major", overload(".semver_major(Semver) int", lambda value: _to_signed(value.major))),
+    function("minor", overload(".semver_minor(Semver) int", lambda value: _to_signed(value.minor))),
+    function("patch", overload(".semver_patch(Semver) int", lambda value: _to_signed(value.patch))),
 )

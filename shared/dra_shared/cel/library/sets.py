@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from dra_shared.cel.declarations import CallCost, Estimate, Estimator, Function, Node, function, overload
 from dra_shared.cel.equality import contains
-from dra_shared.cel.library.costs import known, size
+from dra_shared.cel.library.costs import size, size_range
 from dra_shared.cel.ranges import ONE, add, factor, multiply
 
 
@@ -25,7 +25,7 @@ def sets_intersect(first: list[Any], second: list[Any]) -> bool:
 
 
 def _pairs(by: int) -> CallCost:
-    """Comparing each element of one with each of the other."""
+    """Return the cost of comparing each element of one list with each of the other."""
 
     def cost(args: Sequence[Any], result: Any) -> int:
         return 1 + size(args[0]) * size(args[1]) * by
@@ -35,7 +35,7 @@ def _pairs(by: int) -> CallCost:
 
 def _estimate_pairs(by: int) -> Estimator:
     def estimate(target: Node | None, args: list[Node]) -> Estimate:
-        return Estimate(add(factor(multiply(known(args[0]), known(args[1])), by), ONE))
+        return Estimate(add(factor(multiply(size_range(args[0]), size_range(args[1])), by), ONE))
 
     return estimate
 

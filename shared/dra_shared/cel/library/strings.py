@@ -1,6 +1,7 @@
 """Strings.
 
-Mirrors cel-go's common/stdlib/standard.go and ext/strings.go (version 2); ``formatting`` does ``format``.
+Mirrors cel-go's common/stdlib/standard.go and ext/strings.go (version 2). ``formatting`` implements
+``format``.
 """
 
 import math
@@ -15,10 +16,10 @@ from dra_shared.cel.library.costs import (
     element,
     estimate_transform,
     estimate_traversal,
-    known,
     scan,
     scan_cel,
     size,
+    size_range,
     traversal,
 )
 from dra_shared.cel.library.formatting import format_string
@@ -143,37 +144,37 @@ def trim(text: str) -> str:
     return text.strip(_SPACES_MORE)
 
 
-def _joined(args: Sequence[Any], result: Any) -> int:
+def _join_cost(args: Sequence[Any], result: Any) -> int:
     return math.ceil(float(size(result)) * 2 * STRING)
 
 
-def _containing(args: Sequence[Any], result: Any) -> int:
+def _containment_cost(args: Sequence[Any], result: Any) -> int:
     return math.ceil(float(cel_size(args[0])) * STRING) * math.ceil(float(cel_size(args[1])) * STRING)
 
 
 def _estimate_containing(target: Node | None, args: list[Node]) -> Estimate | None:
     if target is None:
         return None
-    return Estimate(multiply(factor(known(target), STRING), factor(known(args[0]), STRING)))
+    return Estimate(multiply(factor(size_range(target), STRING), factor(size_range(args[0]), STRING)))
 
 
 def _estimate_affix(target: Node | None, args: list[Node]) -> Estimate:
-    return Estimate(factor(known(args[0]), STRING))
+    return Estimate(factor(size_range(args[0]), STRING))
 
 
 def _estimate_format(target: Node | None, args: list[Node]) -> Estimate | None:
-    return None if target is None else Estimate(factor(known(target), STRING))
+    return None if target is None else Estimate(factor(size_range(target), STRING))
 
 
 def _estimate_quote(target: Node | None, args: list[Node]) -> Estimate:
-    low, high = known(args[0])
+    low, high = size_range(args[0])
     return Estimate(factor((low, high), STRING), (low + 2 & MAX, high * 2 + 2 & MAX))
 
 
 def _estimate_replace(target: Node | None, args: list[Node]) -> Estimate | None:
     if target is None or len(args) < 2:
         return None
-    whole, old, new = known(target), known(args[0]), known(args[1])
+    whole, old, new = size_range(target), size_range(args[0]), size_range(args[1])
     most = kept_most = least = kept_least = 0
     if old[0] == 0:
         most = min(whole[1] + 1, MAX)
@@ -196,23 +197,23 @@ def _estimate_replace(target: Node | None, args: list[Node]) -> Estimate | None:
 def _estimate_split(target: Node | None, args: list[Node]) -> Estimate | None:
     if target is None:
         return None
-    most = known(target)[1]
+    most = size_range(target)[1]
     if len(args) > 1 and isinstance(args[1].expr, Literal) and type(args[1].expr.value) is int:
         most = args[1].expr.value & MAX
-    return Estimate(factor(known(target), 2 * STRING), (0, most))
+    return Estimate(factor(size_range(target), 2 * STRING), (0, most))
 
 
 def _estimate_join(target: Node | None, args: list[Node]) -> Estimate | None:
     if target is None:
         return None
-    count = known(target)
+    count = size_range(target)
     whole: Range = (0, 0)
     item = element(target)
     if item is not None:
-        whole = multiply(count, known(item))
+        whole = multiply(count, size_range(item))
     if args:
         separators = (max(count[0] - 1, 0), max(count[1] - 1, 0))
-        whole = add(whole, multiply(known(args[0]), separators))
+        whole = add(whole, multiply(size_range(args[0]), separators))
     return Estimate(factor(whole, STRING), whole)
 
 
@@ -222,7 +223,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         overload(
             ".contains_string(string, string) bool",
             contains,
-            cost=_containing,
+            cost=_containment_cost,
             estimate=_estimate_containing,
         ),
         checks_arguments=True,
@@ -307,7 +308,7 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         "join",
         overload(".list_join(list<string>) string", join),
         overload(".list_join_string(list<string>, string) string", join),
-        cost=_joined,
+        cost=_join_cost,
         estimate=_estimate_join,
     ),
 )

@@ -1,4 +1,4 @@
-"""Durations and timestamps: reading them, their text and their parts.
+"""Durations and timestamps: parse them, format them and read their parts.
 
 Mirrors cel-go's common/stdlib/standard.go, common/types/duration.go and timestamp.go.
 """
@@ -25,7 +25,7 @@ _UNITS: Final = {
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))"
 )
-# The calendar repeats itself every 400 years.
+# The calendar repeats every 400 years.
 _CYCLE: Final = 146_097 * 86_400
 _FIRST_WEEK: Final = -62_135_596_800 + 7 * 86_400
 _LAST_WEEK: Final = 253_402_300_799 - 7 * 86_400
@@ -50,7 +50,7 @@ def string_to_duration(text: str) -> Duration:
 
 
 def _int_to_duration(value: int) -> Duration:
-    """Declared, but no integer converts."""
+    """Raise an error: the conversion is declared, but integers are never converted."""
     raise EvaluationError("type conversion error from 'int' to 'google.protobuf.Duration'")
 
 
@@ -80,12 +80,12 @@ def int_to_timestamp(value: int) -> Timestamp:
 
 
 def seconds(value: Timestamp) -> int:
-    """Since 1970, rounded down."""
+    """Return the seconds since 1970, rounded down."""
     return int(value) // _NANOS
 
 
 def duration_text(value: Duration) -> str:
-    """Seconds with as many digits as it takes."""
+    """Format a duration as seconds, with as many digits as needed."""
     seconds = int(value) // _NANOS if value >= 0 else -(-int(value) // _NANOS)
     rest = int(value) - seconds * _NANOS
     number = float(seconds) + rest / 1e9
@@ -96,7 +96,7 @@ def duration_text(value: Duration) -> str:
 
 
 def timestamp_text(value: Timestamp) -> str:
-    """RFC 3339 in the zone that it was given in, without trailing zeros."""
+    """Format a timestamp as RFC 3339 in its own zone, without trailing zeros."""
     sign = "-" if value.offset < 0 else "+"
     hours, minutes = divmod(abs(value.offset) // 60, 60)
     zone = f"{sign}{hours:02d}:{minutes:02d}" if value.offset else "Z"
@@ -107,18 +107,21 @@ def timestamp_text(value: Timestamp) -> str:
 
 
 def _in_zone(value: Timestamp, zone: str) -> tuple[datetime.datetime, int]:
-    """The time there, and by how many years that is off: near the ends the calendar is used of 400 years away."""
+    """Return the time in a zone, and the years by which it is off.
+
+    Near the limits of Python's dates, a year 400 years away is used, which has the same calendar.
+    """
     seconds = int(value) // _NANOS
     if ":" in zone:
         seconds, zone = seconds + _offset(zone), ""
     if seconds < _FIRST_WEEK:
-        return _shown(seconds + _CYCLE, zone), -400
+        return _convert_zone(seconds + _CYCLE, zone), -400
     if seconds > _LAST_WEEK:
-        return _shown(seconds - _CYCLE, zone), 400
-    return _shown(seconds, zone), 0
+        return _convert_zone(seconds - _CYCLE, zone), 400
+    return _convert_zone(seconds, zone), 0
 
 
-def _shown(seconds: int, zone: str) -> datetime.datetime:
+def _convert_zone(seconds: int, zone: str) -> datetime.datetime:
     when = _EPOCH + datetime.timedelta(seconds=seconds)
     if zone in ("UTC", "", "Local"):
         return when
@@ -132,7 +135,7 @@ def _shown(seconds: int, zone: str) -> datetime.datetime:
 
 
 def _zone_problem(zone: str) -> str | None:
-    """Why Go does not even look for the zone's file."""
+    """Return Go's error for a zone name that it rejects without looking for a file, or None."""
     if ".." in zone or zone.startswith(("/", "\\")):
         return "time: invalid location name"
     if "\0" in zone:
@@ -141,7 +144,7 @@ def _zone_problem(zone: str) -> str | None:
 
 
 def _unknown_zone(zone: str) -> str:
-    """Go's error where there is no such file."""
+    """Return Go's error for a zone file that does not exist."""
     path = posixpath.normpath(zone)
     if any(known.startswith(f"{path}/") for known in _zones()):
         return "is a directory"
@@ -156,7 +159,7 @@ def _zones() -> frozenset[str]:
 
 
 def _offset(zone: str) -> int:
-    """Seconds east of UTC; too many go round, as in Go."""
+    """Return the seconds east of UTC. Large offsets wrap around, as in Go."""
     hours, _, minutes = zone.partition(":")
     whole, part = _atoi(hours), _atoi(minutes)
     total = whole * 60 + (-part if zone.startswith("-") else part)
@@ -211,7 +214,7 @@ def _milliseconds(value: Duration) -> int:
 
 
 def _getter(name: str, part: str, *more: Overload, with_zone: str = "") -> Function:
-    """A part of a timestamp, in UTC or the zone that an argument names."""
+    """Declare a part of a timestamp, in UTC or in the zone that an argument names."""
     run = _part(part)
     return function(
         name,

@@ -8,7 +8,7 @@ from typing import Final
 
 from dra_shared.cel.declarations import Estimate, Function, Node, function, overload
 from dra_shared.cel.errors import EvaluationError
-from dra_shared.cel.library.costs import STRING, known, scan
+from dra_shared.cel.library.costs import STRING, scan, size_range
 from dra_shared.cel.ranges import factor
 from dra_shared.cel.url import Url, UrlError
 
@@ -29,7 +29,7 @@ def is_url(text: str) -> bool:
 
 
 def _estimate_url(target: Node | None, args: list[Node]) -> Estimate:
-    size = known(args[0])
+    size = size_range(args[0])
     return Estimate(factor(size, STRING), size)
 
 

@@ -269,7 +269,7 @@ class TestBindingConditions:
             setter = BindingConditionSetter(client, clock, _GPU, ["node-0"], rules)
             running = asyncio.create_task(setter.run())
             if rules.after_seconds:
-                await until(lambda: clock.sleepers > 0)
+                await until(lambda: clock.count_sleepers > 0)
                 assert "devices" not in api.of("resourceclaims")[0]["status"]
                 await clock.advance(rules.after_seconds)
             await until(lambda: "devices" in api.of("resourceclaims")[0]["status"])

@@ -68,7 +68,7 @@ class Keeper:
                     return None
             else:
                 _remember(connection, retention)
-            if not retention.lasting:
+            if not retention.is_lasting:
                 _drop(connection)
                 return None
             if reading.floor(connection) is None:

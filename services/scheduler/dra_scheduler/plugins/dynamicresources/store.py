@@ -251,7 +251,7 @@ class ClaimStore:
         body = {"metadata": {"uid": meta.uid}, "status": {"nodeAllocatableResourceClaimStatuses": []}}
         try:
             await self._client.patch(
-                PODS.unread,
+                PODS.skip_decoding,
                 meta.name,
                 body,
                 meta.namespace,
@@ -264,7 +264,7 @@ class ClaimStore:
     async def _patch_pod(self, pod: Pod, body: object) -> None:
         meta = pod.metadata
         await self._client.patch(
-            PODS.unread,
+            PODS.skip_decoding,
             meta.name,
             body,
             meta.namespace,

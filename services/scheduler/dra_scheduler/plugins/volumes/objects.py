@@ -137,7 +137,7 @@ class VolumeObjects:
         if not self._started:
             self._started = True
             spawn(self._informers.run())
-        await self._informers.synced()
+        await self._informers.wait_for_sync()
         self._synced = True
 
     async def wait_for_change(self) -> None:

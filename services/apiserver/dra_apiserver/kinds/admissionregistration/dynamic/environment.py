@@ -154,9 +154,11 @@ class Environment:
         except CompileError as error:
             return Expression(text, problem=error.text, internal=error.kind == "InternalError")
         if accepted and rule.output_type not in accepted:
-            wanted = " ".join(kind.declared for kind in accepted)
+            wanted = " ".join(kind.declared_name for kind in accepted)
             wanted = wanted if len(accepted) == 1 else f"one of [{wanted}]"
-            return Expression(text, problem=f"must evaluate to {wanted} but got {rule.output_type.declared}")
+            return Expression(
+                text, problem=f"must evaluate to {wanted} but got {rule.output_type.declared_name}"
+            )
         return Expression(text, tuple(declared), rule)
 
     def _declared(self, asks: bool) -> Iterator[tuple[str, Type]]:

@@ -68,7 +68,7 @@ class ComputeDomainController:
             for informer in self._watched:
                 tasks.create_task(informer.run())
             for informer in self._watched:
-                await informer.synced()
+                await informer.wait_for_sync()
             await run_workers(self._queue, self.reconcile, workers=_WORKERS, name="compute-domain-controller")
 
     def _watch(self, resource: Resource[T], namespace: str | None = None) -> Informer[T]:

@@ -101,7 +101,7 @@ class ComputeDomainDaemon:
         self._changed.set()
 
     async def _work(self) -> None:
-        await self._cliques.synced()
+        await self._cliques.wait_for_sync()
         self._changed.set()
         while True:
             await self._changed.wait()

@@ -108,7 +108,7 @@ class ComputeDomainDriver:
 
     async def published(self) -> None:
         """Wait until the slices are in the API server, and the kinds are served."""
-        await self._domains.synced()
+        await self._domains.wait_for_sync()
         await self.server.published()
 
     async def prepare(self, claim: ResourceClaim) -> Sequence[PreparedDevice]:
