@@ -10,6 +10,9 @@ MODULES := $(wildcard shared/dra_shared services/*/dra_* toolkit/dra_* cli/dra_c
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
 
+# Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers lint format types layers bench dist try-dist docs lock schemas tables assets recorded clean
 
 help: ## Show this help

@@ -6,6 +6,7 @@
 import gc
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -14,7 +15,10 @@ from xdist.remote import Producer
 from tests.support import failures, leftovers, sampling
 from tests.support.delays import delay_clients
 from tests.support.quick import Quick
-from tests.support.spreading import Spreading, slow_first
+from tests.support.spreading import Spreading, folders_from, slow_first
+from tests.support.tlscontexts import share_default_context
+
+_TESTS = Path(__file__).parent
 
 settings.register_profile("same", derandomize=True, deadline=None)
 settings.register_profile("search", deadline=None)
@@ -33,9 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Quick())
     failures.register(config)
     leftovers.register(config)
+    patch = pytest.MonkeyPatch()
+    config.add_cleanup(patch.undo)
+    share_default_context(patch)
     if (seed := config.getoption("--delays")) is not None:
-        patch = pytest.MonkeyPatch()
-        config.add_cleanup(patch.undo)
         delay_clients(patch, seed)
 
 
@@ -44,8 +49,9 @@ def pytest_report_header() -> str:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """Keep what was collected from the garbage collector: it is never garbage, and it is a million objects."""
+    _begin_elsewhere(session.config)
     gc.disable()
     try:
         return (yield)
@@ -62,3 +68,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Spreading:
     return Spreading(config, log)
+
+
+def _begin_elsewhere(config: pytest.Config) -> None:
+    """Let each of xdist's workers collect the folders in another order, if it collects them all."""
+    worker = getattr(config, "workerinput", None)
+    if worker is not None and config.args in (["tests"], [str(_TESTS)]):
+        number = int(worker["workerid"].removeprefix("gw"))
+        config.args = [str(path) for path in folders_from(_TESTS, number, worker["workercount"])]

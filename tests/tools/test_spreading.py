@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.reference import REPOSITORY
-from tests.support.spreading import group
+from tests.support.spreading import folders_from, group
 
 _CONFTEST = """
 from tests.conftest import pytest_collection_modifyitems, pytest_xdist_make_scheduler
@@ -38,8 +38,19 @@ _MODULES = {
         ),
     ],
 )
-def test_what_a_test_is_one_of(nodeid: str, wanted: str) -> None:
+def test_tests_are_grouped_by_module_unless_their_folder_shares_fixtures(nodeid: str, wanted: str) -> None:
     assert group(nodeid) == wanted
+
+
+def test_each_worker_begins_with_another_quarter_of_the_modules(tmp_path: Path) -> None:
+    for folder, modules in {"a": 3, "b": 2, "c": 3, "d": 4, "without_tests": 0}.items():
+        (tmp_path / folder).mkdir()
+        for number in range(modules):
+            (tmp_path / folder / f"test_{number}.py").touch()
+
+    orders = [folders_from(tmp_path, worker, 4) for worker in range(4)]
+
+    assert ["".join(path.name for path in order) for order in orders] == ["abcd", "bcda", "cdab", "dabc"]
 
 
 @pytest.mark.system
