@@ -81,8 +81,8 @@ docs: install-dev ## Build the documentation as a site in site/, without network
 dist: install-dev ## Build the wheel and the sdist, and gather all wheels that an installation without network needs (DIST=dist)
 	@tools/dist $(BIN)/python $(DIST)
 
-try-dist: dist ## Install from that folder alone, without network, and run the demo
-	@tools/try-dist $(BIN)/python $(DIST)
+try-dist: dist ## Install from that folder alone, on each installed Python, and run the demo (PYTHONS="python3.12 python3.13")
+	@tools/try-dist $(DIST) $(or $(PYTHONS),$(shell tools/pythons))
 
 assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml pins (needs npm)
 	@$(BIN)/python -m tools.assets

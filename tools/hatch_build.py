@@ -1,6 +1,11 @@
-"""What hatchling asks when it builds the distribution: its parts' requirements, the examples, the documentation."""
+"""Hooks with which hatchling builds the distribution: its parts' requirements, the examples, the documentation.
 
-import tomllib
+They also run on a Python that is too old for dralab, because pip builds the metadata before it compares versions.
+"""
+
+from __future__ import annotations
+
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +17,16 @@ class Gather(MetadataHookInterface):
     """Fills in ``dependencies`` and ``optional-dependencies``; pyproject.toml names the parts."""
 
     def update(self, metadata: dict[str, Any]) -> None:
+        """Set the dependencies.
+
+        A Python that is too old gets none: pip would look for them before it reports the version.
+        """
+        metadata["dependencies"] = []
+        metadata["optional-dependencies"] = {}
+        if sys.version_info < (3, 11):  # noqa: UP036
+            return
+        import tomllib
+
         needs: set[str] = set(self.config["command"])
         extras: dict[str, set[str]] = {}
         for part in self.config["parts"]:

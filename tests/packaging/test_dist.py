@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from dra_shared import __version__
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from tests.packaging.conftest import WHEEL, run
 from tests.support.reference import REPOSITORY
@@ -103,14 +104,73 @@ def _write_empty_wheel(folder: Path, installed: metadata.Distribution) -> None:
         wheel.writestr(f"{info}/RECORD", "")
 
 
-def test_locked_wheels_are_all_that_an_installation_needs(dist: Path, tmp_path: Path) -> None:
-    """`make dist` downloads what the lock names; `make try-dist` tries that."""
-    shutil.copy(dist / WHEEL, tmp_path)
+@pytest.fixture(scope="session")
+def locked(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with our wheel, and an empty one for each line of the lock."""
+    folder = tmp_path_factory.mktemp("locked")
+    shutil.copy(dist / WHEEL, folder)
     for installed in _locked():
-        _write_empty_wheel(tmp_path, installed)
+        _write_empty_wheel(folder, installed)
+    return folder
+
+
+_INTERPRETERS = run("tools/pythons").split()
+
+
+def _version(python: Path | str) -> str:
+    return run(python, "-c", "import platform; print(platform.python_version())").strip()
+
+
+@pytest.mark.parametrize("interpreter", _INTERPRETERS, ids=_version)
+def test_the_wheel_installs_on_each_installed_python(interpreter: str, locked: Path, tmp_path: Path) -> None:
+    """`make dist` downloads what the lock names for each version; `make try-dist` installs that and runs the demo."""
     environment = tmp_path / "environment"
-    run(sys.executable, "-m", "venv", "--without-pip", environment)
-    pip = (sys.executable, "-m", "pip", "--isolated", "--python", environment / "bin" / "python")
+    run(interpreter, "-m", "venv", "--without-pip", environment)
+    python = environment / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--isolated", "--python", python, "install", "--no-index")
     wanted = "dralab[docker,console,postgresql]"
-    found = run(*pip, "install", "--dry-run", "--no-index", "--find-links", tmp_path, wanted)
+    found = run(*pip, "--dry-run", "--find-links", locked, wanted)
     assert f" dralab-{__version__} " in found.splitlines()[-1]
+    run(*pip, "-q", "--no-deps", locked / WHEEL)
+    assert run(environment / "bin" / "dralab", "--version", cwd=tmp_path) == f"dralab {__version__}\n"
+
+
+def test_every_supported_python_is_at_least_the_required_one() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    prefix = "Programming Language :: Python :: "
+    versions = [line.removeprefix(prefix) for line in project["classifiers"] if line.startswith(prefix)]
+    assert versions
+    assert project["requires-python"] == f">={versions[0]}"
+    assert all(SpecifierSet(project["requires-python"]).contains(version) for version in versions)
+
+
+def test_the_lock_is_the_same_for_each_python() -> None:
+    """`make dist` downloads for several versions with one pip, which evaluates markers for its own."""
+    markers = [
+        requirement.marker
+        for line in (REPOSITORY / "requirements.lock").read_text().splitlines()
+        if line[:1].isalnum() and (requirement := Requirement(line.rstrip("\\ "))).marker
+    ]
+    assert not [
+        marker for marker in markers if "python_version" in str(marker) or "python_full" in str(marker)
+    ]
+
+
+_OLD = next(map(str, Path.home().glob(".pyenv/versions/3.10.*/bin/python")), shutil.which("python3.10"))
+
+
+@pytest.mark.skipif(_OLD is None, reason="needs Python 3.10")
+def test_an_older_python_is_refused_in_one_line(tmp_path: Path) -> None:
+    """The metadata hook works there, and asks for nothing: pip looks for dependencies before it compares versions."""
+    script = (
+        "import sys; sys.modules['hatchling'] = sys\n"
+        "class Interface: root = '.'; config = {'command': ['a'], 'parts': ['shared']}\n"
+        "Interface.__class_getitem__ = classmethod(lambda cls, item: cls)\n"
+        "for kind in ('builders.hooks', 'metadata'):\n"
+        "    module = type(sys)(kind); module.BuildHookInterface = module.MetadataHookInterface = Interface\n"
+        "    sys.modules[f'hatchling.{kind}.plugin.interface'] = module\n"
+        "import runpy; hooks = runpy.run_path(sys.argv[1])\n"
+        "metadata = {}; hooks['Gather']().update(metadata); print(metadata)\n"
+    )
+    shown = run(str(_OLD), "-c", script, REPOSITORY / "tools/hatch_build.py", cwd=tmp_path)
+    assert shown == "{'dependencies': [], 'optional-dependencies': {}}\n"
