@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_cli.cluster import Cluster, Record
+from dra_kube.cluster import Cluster, Record
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dra_shared.client.rest import Client

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim

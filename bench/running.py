@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_cli.cluster import Cluster, Record
+from dra_kube.cluster import Cluster, Record
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object, Struct
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, Resource

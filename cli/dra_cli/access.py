@@ -1,33 +1,13 @@
-"""Which cluster a command means, and how to reach it: ``--data``, ``--kubeconfig``, ``--context``, ``--server``.
+"""The options that say which cluster a command means: ``--data``, ``--kubeconfig``, ``--context``, ``--server``.
 
 Commands that work with any Kubernetes cluster take all four (:func:`cluster_options`); those about a cluster's own
 processes take ``--data`` alone (:func:`data_option`).
 """
 
 import argparse
-import os
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from dra_shared.client.retry import MAX_RETRIES
-
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
-
-if TYPE_CHECKING:
-    from dra_shared.client.kubeconfig import Access
-    from dra_shared.client.rest import Client
-
-    from dra_cli.reader import Reader
-
-_DATA = ".dralab"
-_HOME = Path("~/.kube/config")
-
-
-def default_data() -> Path:
-    """The cluster's directory, where no option names one."""
-    return Path(os.environ.get("DRALAB_DATA") or _DATA)
+from dra_kube.access import ChosenCluster, choose_cluster, default_data
 
 
 def data_option(parser: argparse.ArgumentParser) -> None:
@@ -60,125 +40,12 @@ def moment_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-@dataclass(frozen=True)
-class ChosenCluster:
-    """The cluster that a command's options mean."""
-
-    data: Path | None = None
-    """The directory of a cluster of ours; None for any other."""
-    kubeconfig: Path | None = None
-    context: str | None = None
-    server: str | None = None
-    at: str = ""
-    """The moment that is meant; empty for now."""
-
-    def access(self) -> "Access":
-        """The API server's address and the credentials for it; of a moment, the address of that.
-
-        Raises:
-            CommandError: no cluster runs in the directory, the kubeconfig is of no use, or there is no such moment.
-        """
-        present = self._present()
-        return _moved(present, f"{present.server}/at/{_revision(present, self.at)}") if self.at else present
-
-    def _present(self) -> "Access":
-        from dra_shared.client.kubeconfig import Access, KubeconfigError, load
-
-        try:
-            if self.data is not None:
-                cluster = Cluster(self.data)
-                cluster.record()
-                return load(cluster.kubeconfig)
-            if self.kubeconfig is not None:
-                known = load(self.kubeconfig, self.context)
-                return known if self.server is None else _moved(known, self.server)
-        except KubeconfigError as error:
-            raise CommandError(str(error)) from error
-        assert self.server is not None
-        return Access(self.server.rstrip("/"))
-
-    def reader(self) -> "Reader":
-        """A client for commands that only read.
-
-        Raises:
-            CommandError: as for :meth:`access`.
-        """
-        from dra_cli.reader import Reader
-
-        if self.data is not None and not self.at:
-            # Most often: a cluster of ours that needs no token, so that its kubeconfig says no more than this.
-            server = Cluster(self.data).record().server
-            if server.startswith("http://"):
-                return Reader(server)
-        return _reader(self.access())
-
-    def client(self, user_agent: str = "dralab", retries: int = MAX_RETRIES) -> "Client":
-        """A client of its API server.
-
-        Raises:
-            CommandError: as for :meth:`access`.
-        """
-        return self.access().client(user_agent, retries=retries)
-
-
 def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
-    """The cluster that the options mean, at the moment that they mean.
-
-    An option decides. Without one it is the cluster that runs in ``DRALAB_DATA`` or ``.dralab``, else that of
-    ``KUBECONFIG``.
+    """Return the cluster that the options name, at the moment that they name.
 
     Raises:
-        CommandError: the options contradict each other.
+        UserError: the options contradict each other.
     """
-    at = getattr(chosen, "at", "")
-    named = [flag for flag in ("kubeconfig", "context", "server") if getattr(chosen, flag)]
-    if chosen.data is not None and named:
-        raise CommandError(f"--data and --{named[0]} name two clusters: choose one", 2)
-    if chosen.server and not (chosen.kubeconfig or chosen.context):
-        return ChosenCluster(server=chosen.server, at=at)
-    if named:
-        file = chosen.kubeconfig or current_kubeconfig()
-        return ChosenCluster(kubeconfig=file, context=chosen.context, server=chosen.server, at=at)
-    if chosen.data is not None:
-        return ChosenCluster(data=chosen.data, at=at)
-    data = Path(os.environ.get("DRALAB_DATA") or _DATA)
-    known = _known_kubeconfig()
-    if known is not None and not Cluster(data).running():
-        return ChosenCluster(kubeconfig=known, at=at)
-    return ChosenCluster(data=data, at=at)
-
-
-def current_kubeconfig() -> Path:
-    """The file that kubectl would take."""
-    return _known_kubeconfig() or _HOME.expanduser()
-
-
-def _known_kubeconfig() -> Path | None:
-    files = [Path(name) for name in os.environ.get("KUBECONFIG", "").split(os.pathsep) if name]
-    return next((file for file in files if file.exists()), files[0] if files else None)
-
-
-def _reader(access: "Access") -> "Reader":
-    from dra_cli.reader import Reader
-
-    return Reader(access.server, access.token, access.ssl_context, access.server_name)
-
-
-def _revision(access: "Access", at: str) -> str:
-    """The revision of a moment, so that all that a command reads is of the same one."""
-    from dra_shared.client.errors import ApiError
-
-    with _reader(access) as reader:
-        try:
-            found: str = reader.json("/history", {"at": at})["at"]["revision"]
-        except ApiError as error:
-            if error.code == 404:
-                raise CommandError(f"{access.server} keeps no history that --at could show") from error
-            raise
-    return found
-
-
-def _moved(access: "Access", server: str) -> "Access":
-    import dataclasses
-
-    return dataclasses.replace(access, server=server.rstrip("/"))
+    return choose_cluster(
+        chosen.data, chosen.kubeconfig, chosen.context, chosen.server, getattr(chosen, "at", "")
+    )

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer, fork_servers
 from dra_cli.services import ClusterServices
 
@@ -24,7 +25,7 @@ def around(options: ClusterOptions, data: Path | None, command: Sequence[str]) -
     The cluster's directory goes with it, unless ``data`` names one.
 
     Raises:
-        CommandError: the cluster does not start, or the command is not there.
+        UserError: the cluster does not start, or the command is not there.
     """
     with contextlib.ExitStack() as stack:
         folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-run-")))
@@ -48,14 +49,14 @@ async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command with these variables set besides; gives its exit code, 128 and more for a signal.
 
     Raises:
-        CommandError: it is not there, or cannot be run.
+        UserError: it is not there, or cannot be run.
     """
     try:
         process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
     except FileNotFoundError as error:
-        raise CommandError(f"{command[0]}: command not found", _NOT_FOUND) from error
+        raise UserError(f"{command[0]}: command not found", _NOT_FOUND) from error
     except OSError as error:
-        raise CommandError(f"{command[0]}: {error.strerror}", _NOT_RUN) from error
+        raise UserError(f"{command[0]}: {error.strerror}", _NOT_RUN) from error
     loop = asyncio.get_running_loop()
     # Ctrl-C reaches the command by itself: it is in the terminal's group, and decides how to end.
     loop.add_signal_handler(signal.SIGINT, lambda: None)

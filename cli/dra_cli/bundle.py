@@ -13,15 +13,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dra_kube.changes import stored
+from dra_kube.discovery import ServedResource
+from dra_kube.reader import Reader
+from dra_kube.wholefile import whole_file
 from dra_shared import __version__
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 
-from dra_cli.changes import stored
-from dra_cli.discovery import ServedResource
-from dra_cli.errors import CommandError
-from dra_cli.reader import Reader
 from dra_cli.redaction import redacted, redacted_change
-from dra_cli.wholefile import whole_file
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ def write(reader: Reader, data: Path | None, file: Path, at: str = "", secrets: 
     which others are not to read, ``secrets`` packs the ``keys`` with empty values, the ``values`` too, or ``none``.
 
     Raises:
-        CommandError: the file cannot be written, or the API server not reached.
+        UserError: the file cannot be written, or the API server not reached.
         ApiError: the API server refuses to say what it serves.
     """
     problems: list[str] = []
@@ -125,7 +125,7 @@ def _moment(reader: Reader, at: str) -> dict[str, str] | None:
     """The revision of the bundle's end, and the oldest that is kept; None where no history is.
 
     Raises:
-        CommandError: a moment is wanted, and the API server keeps no history.
+        UserError: a moment is wanted, and the API server keeps no history.
     """
     try:
         found = reader.json("/history", {"at": at or "now"})
@@ -133,7 +133,7 @@ def _moment(reader: Reader, at: str) -> dict[str, str] | None:
         if error.code not in _UNREADABLE:
             raise
         if at:
-            raise CommandError(f"{reader.server} keeps no history that --at could show") from error
+            raise UserError(f"{reader.server} keeps no history that --at could show") from error
         return None
     return {"revision": found["at"]["revision"], "oldest": found["oldest"]["revision"]}
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dra_kube.cluster import replace
+from dra_shared.errors import UserError
 from dra_shared.files import private_folder
-
-from dra_cli.cluster import replace
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -63,7 +62,7 @@ class Authority:
         """The one whose files are ``ca.crt`` and ``ca.key`` in the folder; made there if they are not.
 
         Raises:
-            CommandError: the files are of no use.
+            UserError: the files are of no use.
         """
         from cryptography import x509
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
@@ -75,13 +74,13 @@ class Authority:
             certificate = x509.load_pem_x509_certificate(files[0].read_bytes())
             key = load_pem_private_key(files[1].read_bytes(), None)
         except OSError as error:
-            raise CommandError(f"cannot use {folder}: {error.strerror}") from error
+            raise UserError(f"cannot use {folder}: {error.strerror}") from error
         except (ValueError, TypeError) as error:
-            raise CommandError(f"cannot use the certificate authority in {folder}: {error}") from error
+            raise UserError(f"cannot use the certificate authority in {folder}: {error}") from error
         if certificate.public_key() != key.public_key():
-            raise CommandError(f"{files[1]} is not the key of {files[0]}")
+            raise UserError(f"{files[1]} is not the key of {files[0]}")
         if certificate.not_valid_after_utc < now:
-            raise CommandError(f"{files[0]} has expired: remove it and its key to have new ones")
+            raise UserError(f"{files[0]} has expired: remove it and its key to have new ones")
         return cls(certificate, key, now)  # type: ignore[arg-type]  # of the kinds of keys, those that agree cannot sign
 
     @property
@@ -139,7 +138,7 @@ def service_account_keys(folder: Path) -> tuple[bytes, bytes]:
     """The private and the public key of service accounts' tokens, kept as ``sa.key`` and ``sa.pub`` as kubeadm does.
 
     Raises:
-        CommandError: the file is of no use.
+        UserError: the file is of no use.
     """
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
@@ -152,7 +151,7 @@ def service_account_keys(folder: Path) -> tuple[bytes, bytes]:
         private = file.read_bytes()
         public = load_pem_private_key(private, None).public_key()
     except (OSError, ValueError, TypeError) as error:
-        raise CommandError(f"cannot use the key of service accounts in {folder}: {error}") from error
+        raise UserError(f"cannot use the key of service accounts in {folder}: {error}") from error
     return private, public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
 
 

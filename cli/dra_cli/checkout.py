@@ -7,7 +7,7 @@ import importlib
 import sys
 from pathlib import Path
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _ROOT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parent
@@ -17,14 +17,14 @@ def folder(*parts: str) -> Path:
     """A folder of the checkout.
 
     Raises:
-        CommandError: the command was not installed from a checkout.
+        UserError: the command was not installed from a checkout.
     """
     path = _ROOT.joinpath(*parts)
     installed = _INSTALLED.joinpath(*parts)
     if installed.is_dir():
         return installed
     if not path.is_dir():
-        raise CommandError(f"{path} is missing: run this from a checkout of the repository")
+        raise UserError(f"{path} is missing: run this from a checkout of the repository")
     return path
 
 
@@ -32,10 +32,10 @@ def run_benchmark(name: str, arguments: list[str]) -> None:
     """Run ``bench/<name>.py`` with its own arguments.
 
     Raises:
-        CommandError: there is none of that name.
+        UserError: there is none of that name.
     """
     known = sorted(path.stem for path in folder("bench").glob("*.py") if not path.stem.startswith("_"))
     if name not in known:
-        raise CommandError(f"unknown benchmark {name!r}: choose {', '.join(known)}", 2)
+        raise UserError(f"unknown benchmark {name!r}: choose {', '.join(known)}", 2)
     sys.path.insert(0, str(_ROOT))
     importlib.import_module(f"bench.{name}").main(arguments)

@@ -32,7 +32,7 @@ class ClusterOptions:
     history: str = ""
     """What the API server keeps of the past, as its ``--history`` takes it; empty for as it was last."""
     kubernetes_version: str = ""
-    """Which Kubernetes to follow, as :mod:`dra_cli.versions` reads it; empty for the default."""
+    """Which Kubernetes to follow, as :mod:`dra_shared.serviceversions` reads it; empty for the default."""
     feature_gates: str = ""
     runtime_config: str = ""
     authorization_mode: str = ""

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
+from dra_shared.errors import UserError
+
 from dra_cli import PROGRAM
-from dra_cli.errors import CommandError
 
 # difflib's ratio: lern is suggested learn, and a word that resembles no command gets no suggestion.
 _SIMILAR = 0.7
@@ -83,7 +84,7 @@ class Parser(argparse.ArgumentParser):
         super().__init__(prog=f"{program} {name}", description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message}; see {self.prog} --help", 2)
+        raise UserError(f"{message}; see {self.prog} --help", 2)
 
     def switch(self, *flags: str, default: bool | None = False, help: str) -> None:
         """Add an option that is on or off: ``--wait``, ``--no-wait``, and ``--wait=false`` as kubectl has it."""
@@ -115,18 +116,18 @@ def _joined(words: Sequence[str]) -> list[str]:
     return found
 
 
-def unknown_command(name: str, commands: Sequence[str], program: str = PROGRAM) -> CommandError:
+def unknown_command(name: str, commands: Sequence[str], program: str = PROGRAM) -> UserError:
     """Return the error for a command that does not exist. It suggests one of ``commands`` with a similar name."""
     similar = difflib.get_close_matches(name, commands, n=1, cutoff=_SIMILAR)
     suggestion = f": did you mean {similar[0]}?" if similar else ";"
-    return CommandError(f"unknown command {name!r}{suggestion} see {program} --help", 2)
+    return UserError(f"unknown command {name!r}{suggestion} see {program} --help", 2)
 
 
 def command(name: str) -> ModuleType:
     """The module of a command.
 
     Raises:
-        CommandError: there is none of that name.
+        UserError: there is none of that name.
     """
     if name not in COMMANDS:
         raise unknown_command(name, list(COMMANDS))
@@ -144,7 +145,7 @@ def run(name: str, words: list[str], program: str = PROGRAM) -> int:
     """Run a command with these words; gives the exit code.
 
     Raises:
-        CommandError: there is no such command, or it does not take the words.
+        UserError: there is no such command, or it does not take the words.
     """
     module = command(name)
     reader = parser(name, module, program)

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dra_kube.cluster import kubeconfig
+
 from dra_cli.certificates import Authority, Certificate, service_account_keys
-from dra_cli.cluster import kubeconfig
 from dra_cli.identities import ADMINISTRATOR, COMPONENTS, certified, groups_of, users_of_agent
 
 _API_SERVER = "dralab-apiserver"
@@ -20,7 +21,7 @@ def secrets(folder: Path, namespace: str, nodes: Sequence[str], hosts: Sequence[
     The API server is also reached by ``hosts``; each of the ``nodes`` gets a kubeconfig of its own.
 
     Raises:
-        CommandError: the folder's authority is of no use.
+        UserError: the folder's authority is of no use.
     """
     authority = Authority.kept(folder, datetime.datetime.now(datetime.UTC))
     home = f"{_API_SERVER}.{namespace}"

@@ -27,7 +27,7 @@ class World:
 
 def rows(world: World, only_node: str = "") -> list[list[str]]:
     """The rows, by node and device."""
-    from dra_cli.tables import natural
+    from dra_kube.tables import natural
 
     holders, health = _holders(world.claims), _health(world.claims, world.pods)
     found = []

@@ -14,7 +14,7 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _INSTALLED = Path(__file__).resolve().parent / "site"
 _CHECKOUT = Path(__file__).resolve().parents[2]
@@ -26,20 +26,20 @@ def find() -> Path:
     """The folder of the site, which is built first where that is missing and possible.
 
     Raises:
-        CommandError: it is not there, or cannot be built.
+        UserError: it is not there, or cannot be built.
     """
     built = _CHECKOUT / "site"
     for folder in (_INSTALLED, built):
         if (folder / "index.html").is_file():
             return folder
     if not (_CHECKOUT / "tools" / "site").is_dir():
-        raise CommandError(
+        raise UserError(
             f"{_INSTALLED} is missing: this dralab was built without its documentation; wheels of `make dist` have it"
         )
     if importlib.util.find_spec("mkdocs") is None:
-        raise CommandError("the documentation is not built yet: run `make docs`")
+        raise UserError("the documentation is not built yet: run `make docs`")
     if subprocess.run([sys.executable, "-m", "tools.site"], cwd=_CHECKOUT, check=False).returncode:
-        raise CommandError("the documentation cannot be built; see above")
+        raise UserError("the documentation cannot be built; see above")
     return built
 
 
@@ -62,12 +62,12 @@ def serve(folder: Callable[[], Path], port: int, listen: str = "127.0.0.1") -> I
     ``folder`` is called once the port is ours: :func:`find` may build the site, which takes half a minute.
 
     Raises:
-        CommandError: it cannot listen there, as where another program has the port.
+        UserError: it cannot listen there, as where another program has the port.
     """
     try:
         listening = ThreadingHTTPServer((listen, port), _Files)
     except OSError as error:
-        raise CommandError(f"cannot listen on {listen}:{port}: {error.strerror or error}") from error
+        raise UserError(f"cannot listen on {listen}:{port}: {error.strerror or error}") from error
     with listening as server:
         server.RequestHandlerClass = partial(_Files, directory=str(folder()))
         thread = threading.Thread(target=server.serve_forever, args=(0.1,), daemon=True)

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_cli.errors import CommandError
-from dra_cli.yamlfile import read_yaml
+from dra_kube.yamlfile import read_yaml
+from dra_shared.errors import UserError
 
 SCHEMA = Path(__file__).with_name("fleet.schema.json")
 #: The pool that ``dralab up --nodes`` makes: its nodes are node-0, node-1, …
@@ -105,7 +105,7 @@ def pools_of(groups: Sequence[Group], gpus: str, drivers: tuple[str, ...]) -> li
     """The pools of the command line's groups: one alone is the default pool, several are named after their GPUs.
 
     Raises:
-        CommandError: a group's GPUs make no name.
+        UserError: a group's GPUs make no name.
     """
     if len(groups) == 1:
         one = groups[0]
@@ -128,7 +128,7 @@ def _pool_name(gpus: str) -> str:
     model = gpus.partition(",")[0].partition(":")[0].rpartition("x")[2]
     name = re.sub("[^a-z0-9]+", "-", model.lower()).strip("-")[:40]
     if not name:
-        raise CommandError(f"--nodes: {gpus!r} names no GPUs", 2)
+        raise UserError(f"--nodes: {gpus!r} names no GPUs", 2)
     return name
 
 
@@ -141,16 +141,16 @@ def read(path: Path) -> list[Pool]:
     """The pools of a fleet's file.
 
     Raises:
-        CommandError: it cannot be read, or is no fleet; the message names the file and the pool.
+        UserError: it cannot be read, or is no fleet; the message names the file and the pool.
     """
     document = read_yaml(path)
     given = document.get("pools") if isinstance(document, dict) else None
     if not isinstance(given, list) or not given or set(document) != {"pools"}:
-        raise CommandError(f"{path}: a fleet is a list of pools: see {SCHEMA}")
+        raise UserError(f"{path}: a fleet is a list of pools: see {SCHEMA}")
     pools = [pool(entry, f"{path}: pools[{number}]") for number, entry in enumerate(given)]
     names = [one.name for one in pools]
     if len(set(names)) < len(names):
-        raise CommandError(f"{path}: pools need names of their own")
+        raise UserError(f"{path}: pools need names of their own")
     return pools
 
 
@@ -158,15 +158,15 @@ def pool(given: Any, where: str) -> Pool:
     """A pool as a file has it.
 
     Raises:
-        CommandError: a field is unknown, missing or of the wrong kind.
+        UserError: a field is unknown, missing or of the wrong kind.
     """
     if not isinstance(given, dict) or "name" not in given:
-        raise CommandError(f"{where}: a pool needs a name")
+        raise UserError(f"{where}: a pool needs a name")
     for name, value in given.items():
         if name not in _FIELDS:
-            raise CommandError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
+            raise UserError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
         if problem := _FIELDS[name](value):
-            raise CommandError(f"{where}.{name}: {problem}")
+            raise UserError(f"{where}.{name}: {problem}")
     values = dict(given)
     for name in ("cpu", "memory"):
         if name in values:
@@ -276,12 +276,12 @@ class Pools:
             try:
                 found[file.stem] = pool(json.loads(file.read_bytes()), str(file))
             except (OSError, ValueError) as error:
-                raise CommandError(f"{file}: {error}") from error
+                raise UserError(f"{file}: {error}") from error
         return found
 
     def write(self, pool: Pool) -> None:
         """Add the pool, or change it."""
-        from dra_cli.cluster import replace
+        from dra_kube.cluster import replace
 
         self._folder.mkdir(exist_ok=True)
         replace(self._folder / f"{pool.name}.json", pool.text().encode())

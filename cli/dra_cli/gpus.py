@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
+
 from dra_cli.fleet import DEFAULT_GPUS
 
 # They are the machine's own: its node agent looks whether there are any.
@@ -14,7 +15,7 @@ def check_gpus(wanted: Iterable[str], folders: Sequence[str] = ()) -> None:
     """Refuse GPUs that no node can have; ``folders`` are those with models besides the known ones.
 
     Raises:
-        CommandError: the text is malformed, or there is no such model or layout; the message says what there is.
+        UserError: the text is malformed, or there is no such model or layout; the message says what there is.
     """
     texts = set(wanted) - {_HOST}
     if texts <= {DEFAULT_GPUS} and not folders:
@@ -26,4 +27,4 @@ def check_gpus(wanted: Iterable[str], folders: Sequence[str] = ()) -> None:
         try:
             parse_gpus(text, "", tuple(map(Path, folders)))
         except ValueError as error:
-            raise CommandError(str(error), 2) from error
+            raise UserError(str(error), 2) from error

@@ -7,10 +7,10 @@ import secrets
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dra_kube.cluster import kubeconfig, replace
 from dra_shared.files import private_folder
 
 from dra_cli.certificates import Authority
-from dra_cli.cluster import kubeconfig, replace
 from dra_cli.rights import AGENT, DRIVERS, driver_user, is_driver
 
 _MASTERS, _NODES = "system:masters", "system:nodes"

@@ -5,10 +5,10 @@ from typing import Any
 
 import httpx
 import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
 
-from dra_cli.access import ChosenCluster
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.plan.snapshot import Snapshot
 from dra_cli.surroundings import lines, surroundings
 
@@ -46,14 +46,14 @@ async def explain(
     """Print the explanation of ``pod/NAME``, ``claim/NAME`` or ``class/NAME``.
 
     Raises:
-        CommandError: the target is none of them, or does not exist.
+        UserError: the target is none of them, or does not exist.
     """
     _check(output)
     kind, slash, name = target.partition("/")
     if not slash:
         kind, name = "pod", target
     if kind not in _KINDS:
-        raise CommandError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
+        raise UserError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
     asked = await _asked(cluster, source)
     if isinstance(asked, Snapshot):
         answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
@@ -77,7 +77,7 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None) -
     """Print what is free and what is used.
 
     Raises:
-        CommandError: no cluster runs there.
+        UserError: no cluster runs there.
     """
     _check(output)
     asked = await _asked(cluster, source)
@@ -92,7 +92,7 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
     """The explanation of a pod, as :func:`explain` prints it, without the pod's events.
 
     Raises:
-        CommandError: it does not exist, or no cluster runs there.
+        UserError: it does not exist, or no cluster runs there.
     """
     asked = await _asked(cluster, None)
     if isinstance(asked, Snapshot):
@@ -102,7 +102,7 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
 
 def _check(output: str) -> None:
     if output not in ("", "json"):
-        raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
+        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
 
 
 async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapshot:
@@ -121,7 +121,7 @@ async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
         async with service.cluster.service_client("scheduler", "dralab") as client:
             response = await client.raw("GET", path, params=params)
     except httpx.HTTPError as error:
-        raise CommandError(f"the scheduler does not answer ({error}); see `dralab status`") from error
+        raise UserError(f"the scheduler does not answer ({error}); see `dralab status`") from error
     if response.status_code != 200:
-        raise CommandError(response.text.strip() or f"the scheduler answers {response.status_code}")
+        raise UserError(response.text.strip() or f"the scheduler answers {response.status_code}")
     return response.text

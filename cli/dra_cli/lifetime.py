@@ -3,7 +3,7 @@
 import asyncio
 import os
 
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 
 PARENT = "DRALAB_PARENT"
 """The environment variable with the pid of the process that a cluster must not outlive."""

@@ -7,8 +7,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
+from dra_shared.errors import UserError
+
 from dra_cli import PROGRAM
-from dra_cli.errors import CommandError
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -49,7 +50,7 @@ def _code(work: Callable[[], int], program: str) -> int:
     try:
         code = work()
         sys.stdout.flush()
-    except CommandError as error:
+    except UserError as error:
         return _fail(program, str(error), error.code)
     except BrokenPipeError:
         raise

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster
+from dra_kube.progress import Progress
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.errors import UserError
 
-from dra_cli.access import ChosenCluster
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool, Pools, pool
-from dra_cli.progress import Progress
 
 _POLL = 0.1
 _RETRY = 0.5
@@ -42,12 +42,12 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
     """Add a pool to a running cluster of ours, and wait until its nodes are ready.
 
     Raises:
-        CommandError: there is such a pool, or the nodes do not become ready.
+        UserError: there is such a pool, or the nodes do not become ready.
     """
     assert cluster.data is not None
     home = Cluster(cluster.data)
     if home.record().token or (home.data / "auth" / "tokens.csv").exists():
-        raise CommandError(
+        raise UserError(
             "the nodes' tokens of this cluster are made when it starts: name all pools in `up -f`"
         )
     pools = Pools(home.data)
@@ -59,14 +59,14 @@ async def add(cluster: ChosenCluster, given: dict[str, object], timeout: float) 
         )
     made = pool(given, "dralab node add")
     if made.name in known or taken & set(made.nodes):
-        raise CommandError(f"there is a pool {made.name} already: choose another name")
+        raise UserError(f"there is a pool {made.name} already: choose another name")
     pools.write(made)
     try:
         async with cluster.client() as client:
             await _ready(client, home, made, timeout)
     except BaseException as error:
         pools.remove(made.name)
-        if isinstance(error, CommandError):
+        if isinstance(error, UserError):
             # The same node may be added again, with other options: it must not find what this one left.
             await _gone(home, made.nodes[0], made, timeout)
         raise
@@ -88,10 +88,10 @@ async def _ready(client: Client, home: Cluster, made: Pool, timeout: float) -> N
                 return
             service = home.record().services.get(agent)
             if service is not None and service.refusal:
-                raise CommandError(f"{agent} does not start: {service.refusal}")
+                raise UserError(f"{agent} does not start: {service.refusal}")
             if time.monotonic() > deadline:
                 missing = ", ".join(sorted(wanted - ready))
-                raise CommandError(f"not ready after {timeout:.0f} s: {missing}; see {home.logs}/{agent}.log")
+                raise UserError(f"not ready after {timeout:.0f} s: {missing}; see {home.logs}/{agent}.log")
             await asyncio.sleep(_POLL)
 
 
@@ -104,7 +104,7 @@ async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -
     """Take nodes out of a running cluster of ours: their machines are gone, and then their objects.
 
     Raises:
-        CommandError: there is no such node, or it does not go.
+        UserError: there is no such node, or it does not go.
     """
     assert cluster.data is not None
     home = Cluster(cluster.data)
@@ -113,7 +113,7 @@ async def remove(cluster: ChosenCluster, names: Sequence[str], timeout: float) -
     for name in names:
         owner = next((one for one in pools.read().values() if name in one.nodes), None)
         if owner is None:
-            raise CommandError(f"no pool of this cluster has a node {name}")
+            raise UserError(f"no pool of this cluster has a node {name}")
         left = dataclasses.replace(owner, removed=(*owner.removed, name))
         if left.nodes:
             pools.write(left)
@@ -138,7 +138,7 @@ async def _gone(home: Cluster, name: str, owner: Pool, timeout: float) -> None:
         if now is None or now.pid != before.pid:
             return
         if time.monotonic() > deadline:
-            raise CommandError(f"node {name} does not stop; see {home.logs}")
+            raise UserError(f"node {name} does not stop; see {home.logs}")
         await asyncio.sleep(_POLL)
 
 
@@ -163,7 +163,7 @@ async def drain(cluster: ChosenCluster, names: Sequence[str], how: Eviction) -> 
     """Cordon the nodes and move their pods off.
 
     Raises:
-        CommandError: pods are in the way that the options do not let go, or some do not go in time.
+        UserError: pods are in the way that the options do not let go, or some do not go in time.
     """
     async with cluster.client() as client:
         for given in names:
@@ -200,7 +200,7 @@ def _evictable(pods: Sequence[dict[str, Any]], how: Eviction) -> list[dict[str, 
         listed = ", ".join(owned_by_daemonset)
         problems.append(f"cannot delete DaemonSet-managed Pods (use --ignore-daemonsets to ignore): {listed}")
     if problems:
-        raise CommandError("; ".join(problems))
+        raise UserError("; ".join(problems))
     return going
 
 
@@ -228,7 +228,7 @@ async def _evict(client: Client, pod: dict[str, Any], how: Eviction, progress: P
         # A budget allows no disruption now.
         if time.monotonic() > deadline:
             refusal: ApiError = from_response(response.status_code, response.content)
-            raise CommandError(f"pod {meta['namespace']}/{meta['name']} is not evicted: {refusal}")
+            raise UserError(f"pod {meta['namespace']}/{meta['name']} is not evicted: {refusal}")
         await asyncio.sleep(_RETRY)
     progress.print(f"pod/{meta['name']} evicted")
     while time.monotonic() < deadline:
@@ -237,4 +237,4 @@ async def _evict(client: Client, pod: dict[str, Any], how: Eviction, progress: P
             progress.step()
             return
         await asyncio.sleep(_POLL)
-    raise CommandError(f"pod {meta['namespace']}/{meta['name']} is still there after {how.timeout:.0f} s")
+    raise UserError(f"pod {meta['namespace']}/{meta['name']} is still there after {how.timeout:.0f} s")

@@ -8,12 +8,11 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dra_kube.jsonpath import PathError, Template, path
+from dra_kube.jsonpath.golang import printed
+from dra_kube.tables import Table
 from dra_shared.boundedfiles import read_text
-
-from dra_cli.errors import CommandError
-from dra_cli.jsonpath import PathError, Template, path
-from dra_cli.jsonpath.golang import printed
-from dra_cli.tables import Table
+from dra_shared.errors import UserError
 
 JsonObject = dict[str, Any]
 #: An object with what ``-o name`` calls it.
@@ -33,7 +32,7 @@ def show(output: str, *, headers: bool = True, managed_fields: bool = False) -> 
     As with kubectl, templates see them all the same (cli-runtime/pkg/printers/managedfields.go).
 
     Raises:
-        CommandError: the output's template is none, or cannot be read.
+        UserError: the output's template is none, or cannot be read.
     """
     kind, _, template = output.partition("=")
     if kind in _PLAIN:
@@ -94,12 +93,12 @@ _PLAIN: dict[str, Callable[[], Show]] = {"json": _json, "yaml": _yaml, "name": _
 
 def _jsonpath(kind: str, given: str) -> Show:
     if not given:
-        raise CommandError(_NO_TEMPLATE, 2)
+        raise UserError(_NO_TEMPLATE, 2)
     text = _read(given, "error reading --template") if kind == "jsonpath-file" else given
     try:
         template = Template(text)
     except PathError as error:
-        raise CommandError(f"error parsing jsonpath {text}, {error}", 2) from error
+        raise UserError(f"error parsing jsonpath {text}, {error}", 2) from error
 
     def shown(objects: Sequence[Named], single: bool) -> str:
         document = _document(objects, single)
@@ -109,7 +108,7 @@ def _jsonpath(kind: str, given: str) -> Show:
                 return "".join(json.dumps(each, indent=4, ensure_ascii=False) + "\n" for each in results)
             return template.text(document)
         except PathError as error:
-            raise CommandError(f"error executing jsonpath {json.dumps(text)}: {error}") from error
+            raise UserError(f"error executing jsonpath {json.dumps(text)}: {error}") from error
 
     return shown
 
@@ -119,28 +118,26 @@ Column = tuple[str, Template]
 
 def _columns(spec: str) -> list[Column]:
     if not spec:
-        raise CommandError("custom-columns format specified but no custom columns given", 2)
+        raise UserError("custom-columns format specified but no custom columns given", 2)
     found = []
     for part in spec.split(","):
         header, colon, expression = part.partition(":")
         if not colon:
-            raise CommandError(
-                f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>", 2
-            )
+            raise UserError(f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>", 2)
         found.append((header, _column(expression)))
     return found
 
 
 def _columns_of_file(name: str) -> list[Column]:
     if not name:
-        raise CommandError("custom-columns format specified but no custom columns given", 2)
+        raise UserError("custom-columns format specified but no custom columns given", 2)
     lines = [line.split() for line in _read(name, "error reading template").splitlines()]
     for place, part in enumerate(("header", "spec")):
         if len(lines) <= place or not lines[place]:
-            raise CommandError(f"invalid template, missing {part} line. {_TWO_LINES}", 2)
+            raise UserError(f"invalid template, missing {part} line. {_TWO_LINES}", 2)
     headers, specs = lines[:2]
     if len(headers) != len(specs):
-        raise CommandError(
+        raise UserError(
             f"number of headers ({len(headers)}) and field specifications ({len(specs)}) don't match", 2
         )
     return [(header, _column(spec)) for header, spec in zip(headers, specs, strict=True)]
@@ -152,7 +149,7 @@ def _column(expression: str) -> Template:
     try:
         return path(expression)
     except PathError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
 
 
 def _custom_columns(columns: Sequence[Column], headers: bool) -> Show:
@@ -170,11 +167,11 @@ def _cell(template: Template, obj: JsonObject) -> str:
     try:
         return ",".join(map(printed, template.values(obj))) or "<none>"
     except PathError as error:
-        raise CommandError(str(error)) from error
+        raise UserError(str(error)) from error
 
 
 def _read(name: str, what: str) -> str:
     try:
         return read_text(name)
     except (OSError, UnicodeDecodeError) as error:
-        raise CommandError(f"{what} {name}, {error}", 2) from error
+        raise UserError(f"{what} {name}, {error}", 2) from error

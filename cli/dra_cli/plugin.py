@@ -27,8 +27,9 @@ def commands() -> list[str]:
 
 
 def _run(words: list[str]) -> int:
+    from dra_kube.access import current_kubeconfig
+
     from dra_cli import commandline
-    from dra_cli.access import current_kubeconfig
 
     if not words or words[0] in ("--help", "-h"):
         print(commandline.usage(PROGRAM, commands()))

@@ -5,12 +5,12 @@ import socket
 from types import TracebackType
 from typing import Self
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _HOST = "127.0.0.1"
 
 
-class PortTaken(CommandError):
+class PortTaken(UserError):
     """The port that a user chose is in use."""
 
     def __init__(self, number: int) -> None:
@@ -25,7 +25,7 @@ class Port:
 
     Raises:
         PortTaken: something listens on that port.
-        CommandError: it cannot be bound for another reason.
+        UserError: it cannot be bound for another reason.
     """
 
     def __init__(self, number: int = 0, scheme: str = "http") -> None:
@@ -76,5 +76,5 @@ def _bound(number: int) -> socket.socket:
         bound.close()
         if error.errno == errno.EADDRINUSE and number:
             raise PortTaken(number) from error
-        raise CommandError(f"cannot use port {number}: {error.strerror}") from error
+        raise UserError(f"cannot use port {number}: {error.strerror}") from error
     return bound

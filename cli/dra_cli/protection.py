@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from dra_kube.cluster import Cluster, kubeconfig, replace
 from dra_shared.client.kubeconfig import load, load_chain
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
 from dra_cli.certificates import Authority, Certificate
-from dra_cli.cluster import Cluster, kubeconfig, replace
-from dra_cli.errors import CommandError
 from dra_cli.identities import Identities, certified, groups_of, node_user, users_of_agent
 from dra_cli.rights import grant
 
@@ -46,7 +46,7 @@ class Protection:
     """The credentials of one cluster, in files below ``folder``; made for ``nodes``.
 
     Raises:
-        CommandError: the certificate authority that the folder has is of no use.
+        UserError: the certificate authority that the folder has is of no use.
     """
 
     def __init__(self, folder: Path, wanted: Wanted, nodes: Sequence[str]) -> None:
@@ -166,7 +166,7 @@ def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: 
     """A kubeconfig with a new certificate of a user in groups.
 
     Raises:
-        CommandError: the cluster was not started with certificates, or its authority is of no use.
+        UserError: the cluster was not started with certificates, or its authority is of no use.
     """
     authority = _authority(cluster)
     entry = certified(authority, user, [*groups_of(user), *groups])
@@ -177,12 +177,12 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
     """Write what a node's agent on another machine needs; gives the command that runs it there.
 
     Raises:
-        CommandError: as for :func:`user_kubeconfig`, or no node can have that name.
+        UserError: as for :func:`user_kubeconfig`, or no node can have that name.
     """
     from dra_shared.names import dns_subdomain
 
     if problems := dns_subdomain(node):
-        raise CommandError(f"{node!r} is no name of a node: {problems[0]}", 2)
+        raise UserError(f"{node!r} is no name of a node: {problems[0]}", 2)
     authority = _authority(cluster)
     users = {name: certified(authority, name, groups_of(name)) for name in users_of_agent([node])}
     reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)
@@ -199,5 +199,5 @@ def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: 
 def _authority(cluster: Cluster) -> Authority:
     folder = cluster.data / "auth"
     if not (folder / "ca.key").exists():
-        raise CommandError(f"{cluster.data} has no certificate authority: start it with `dralab up --tls`")
+        raise UserError(f"{cluster.data} has no certificate authority: start it with `dralab up --tls`")
     return Authority.kept(folder, datetime.datetime.now(datetime.UTC))

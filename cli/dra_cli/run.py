@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
+from dra_kube.cluster import Cluster, own_console
+from dra_kube.progress import Progress
+from dra_shared.errors import UserError
 
-from dra_cli.cluster import Cluster, own_console
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer
 from dra_cli.lifetime import reason_to_stop, take_parent
-from dra_cli.progress import Progress
 from dra_cli.services import ClusterServices, Reporter
 
 T = TypeVar("T")
@@ -84,7 +84,7 @@ async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
     """Count the nodes that are ready, as they come."""
     while progress.wanted:
         await asyncio.sleep(_show_every(progress.total))
-        with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
+        with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
             progress.step(min(await _ready_nodes(cluster), progress.total))
 
 
@@ -124,7 +124,7 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
     It ends by itself where it does not become ready.
 
     Raises:
-        CommandError: it ended before that.
+        UserError: it ended before that.
     """
     cluster = Cluster(data)
     with cluster.locked():
@@ -141,16 +141,16 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
     progress, shown = Progress(_PROGRESS, nodes), time.monotonic()
     while True:
         if progress.wanted and time.monotonic() - shown > _show_every(nodes):
-            with contextlib.suppress(CommandError, httpx.HTTPError, OSError, ValueError, KeyError):
+            with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
                 progress.step(min(asyncio.run(_ready_nodes(cluster)), progress.total))
             shown = time.monotonic()
         if process.poll() is not None:
             words = log.read_text(errors="replace").strip().splitlines()
-            raise CommandError(
+            raise UserError(
                 words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}",
                 max(process.returncode, 1),
             )
-        with contextlib.suppress(CommandError):
+        with contextlib.suppress(UserError):
             # It reports what to do next just after the record says that it is ready.
             if cluster.record().ready and (text := log.read_text().strip()):
                 progress.clear()
@@ -169,7 +169,7 @@ def down(data: Path) -> None:
     It is found while it starts or stops, too, and when its directory was removed.
 
     Raises:
-        CommandError: none runs there, or it does not stop.
+        UserError: none runs there, or it does not stop.
     """
     cluster = Cluster(data)
     pid = cluster.holder() or cluster.record().pid
@@ -178,7 +178,7 @@ def down(data: Path) -> None:
     deadline = time.monotonic() + _STOP_TIMEOUT
     while cluster.running() or cluster.holder() == pid:
         if time.monotonic() > deadline:
-            raise CommandError(f"process {pid} does not stop; see {cluster.logs}")
+            raise UserError(f"process {pid} does not stop; see {cluster.logs}")
         time.sleep(_POLL)
 
 
@@ -192,15 +192,15 @@ async def status(data: Path) -> None:
     """Print what runs and whether it is ready.
 
     Raises:
-        CommandError: no cluster runs there, or a service is not ready.
+        UserError: no cluster runs there, or a service is not ready.
     """
     cluster = Cluster(data)
     try:
         record = cluster.record()
-    except CommandError as error:
+    except UserError as error:
         if pid := cluster.holder():
             why = "is not ready" if cluster.running() else "has lost its directory and stops"
-            raise CommandError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
+            raise UserError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
         raise
     print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
     failing = []
@@ -227,4 +227,4 @@ async def status(data: Path) -> None:
     if "apiserver" not in failing:
         print(f"{'nodes':{widest}} {await _counted(cluster)}")
     if failing:
-        raise CommandError(f"not ready: {', '.join(failing)}")
+        raise UserError(f"not ready: {', '.join(failing)}")

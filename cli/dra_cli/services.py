@@ -6,12 +6,13 @@ import os
 from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
+from dra_kube.cluster import Cluster, Record, ServiceRecord
+from dra_kube.tables import count
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
+from dra_shared.errors import UserError
 
 from dra_cli import snapshots
-from dra_cli.cluster import Cluster, Record, ServiceRecord
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.faults.listener import FaultListener
 from dra_cli.fleet import Pools
 from dra_cli.forkserver import ForkServer
@@ -21,7 +22,6 @@ from dra_cli.readiness import wait_for_schedulable_nodes
 from dra_cli.restore.writer import Writer
 from dra_cli.servicespecs import ServiceSpecs, agent_name
 from dra_cli.supervisor import ServiceSpec, Supervisor
-from dra_cli.tables import count
 
 # How often a start is tried where another program takes a port that was chosen here.
 _ATTEMPTS = 5
@@ -33,7 +33,7 @@ class ClusterServices:
     """The processes of one cluster: API server, scheduler, controller and node agent.
 
     Raises:
-        CommandError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
+        UserError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ClusterServices:
 
         Raises:
             PortTaken: something else has the port that the options name.
-            CommandError: a process is not ready in time, or keeps dying.
+            UserError: a process is not ready in time, or keeps dying.
         """
         async with contextlib.AsyncExitStack() as stack:
             for attempt in range(1, _ATTEMPTS + 1):
@@ -155,7 +155,7 @@ class ClusterServices:
                     wanted = {
                         name: pool for name, pool in Pools(self.cluster.data).read().items() if pool.nodes
                     }
-                except CommandError as error:
+                except UserError as error:
                     self._report(str(error))
                     continue
                 for name in [name for name in known if wanted.get(name) != known[name]]:

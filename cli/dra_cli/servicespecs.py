@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dra_shared.clock import SPEED
+from dra_shared.errors import UserError
+from dra_shared.serviceversions import Versions
 
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_POOL, Pool, with_sockets
 from dra_cli.gpus import check_gpus
 from dra_cli.ports import Port
 from dra_cli.protection import Protection
 from dra_cli.supervisor import ServiceSpec
-from dra_cli.versions import Versions
 
 # Every version, as what the gates above need must be served. --runtime-config has the last word.
 _DEFAULT_VERSIONS = "api/all=true"
@@ -43,7 +43,7 @@ class ServiceSpecs:
     ``data`` is the cluster's directory, and ``protection`` has the credentials that services are given.
 
     Raises:
-        CommandError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
+        UserError: the options leave out what cannot be left out, or name versions, gates or GPUs that do not exist.
     """
 
     def __init__(self, data: Path, options: ClusterOptions, protection: Protection) -> None:
@@ -162,7 +162,7 @@ class ServiceSpecs:
         }
         for name in self._options.without:
             if name != "node-agent" and clients.pop(name, None) is None:
-                raise CommandError(f"--without {name}: choose {', '.join([*clients, 'node-agent'])}", 2)
+                raise UserError(f"--without {name}: choose {', '.join([*clients, 'node-agent'])}", 2)
         if "node-agent" not in self._options.without:
             for pool in self._options.pools:
                 clients[agent_name(pool.name)] = ("dra_node_agent.main", self._agent(pool))
@@ -206,12 +206,12 @@ def _versions(options: ClusterOptions, services: Sequence[str]) -> Versions:
     """The versions that the options ask for, with which the feature gates have to go.
 
     Raises:
-        CommandError: there is no such version or gate, or they don't go together.
+        UserError: there is no such version or gate, or they don't go together.
     """
     try:
         versions = Versions.parse(options.kubernetes_version)
         for name in services:
             versions.gates(name, options.feature_gates)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
     return versions

@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 import msgspec
+from dra_kube.cluster import Cluster, replace
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.boundedfiles import read_all
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
-from dra_cli.cluster import Cluster, replace
-from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool, Pools, pool
 
 _SUFFIX = ".json.gz"
@@ -114,22 +114,22 @@ class Snapshots:
         """The file of a snapshot, which may not be there.
 
         Raises:
-            CommandError: it cannot be a snapshot's name.
+            UserError: it cannot be a snapshot's name.
         """
         if not _NAME.fullmatch(name):
-            raise CommandError(f"{name!r} cannot be a snapshot's name: letters, digits, '-', '_' and '.'", 2)
+            raise UserError(f"{name!r} cannot be a snapshot's name: letters, digits, '-', '_' and '.'", 2)
         return self._folder / f"{name}{_SUFFIX}"
 
     def save(self, name: str, at: str = "", *, force: bool = False) -> int:
         """Save the cluster, as it is or as it was ``at`` a moment; gives how many objects it has.
 
         Raises:
-            CommandError: there is one of that name, or the file cannot be written.
+            UserError: there is one of that name, or the file cannot be written.
             ApiError: there is no such moment.
         """
         file = self.file(name)
         if file.exists() and not force:
-            raise CommandError(f"there is a snapshot {name} already: choose another name, or say --force")
+            raise UserError(f"there is a snapshot {name} already: choose another name, or say --force")
         body = asyncio.run(self._read(f"/at/{at}{_PATH}" if at else _PATH))
         pools = json.dumps([json.loads(one.text()) for one in Pools(self._cluster.data).read().values()])
         body = body.replace(_ITEMS, b'"pools":%b,%b' % (pools.encode(), _ITEMS), 1)
@@ -137,7 +137,7 @@ class Snapshots:
             file.parent.mkdir(exist_ok=True)
             replace(file, gzip.compress(body, 1))
         except OSError as error:
-            raise CommandError(f"cannot write {file}: {error.strerror or error}") from error
+            raise UserError(f"cannot write {file}: {error.strerror or error}") from error
         return len(_saved(body).items)
 
     async def _read(self, path: str) -> bytes:
@@ -162,23 +162,23 @@ class Snapshots:
         """Delete one.
 
         Raises:
-            CommandError: there is none of that name.
+            UserError: there is none of that name.
         """
         try:
             self.file(name).unlink()
         except FileNotFoundError:
-            raise CommandError(self._unknown(name)) from None
+            raise UserError(self._unknown(name)) from None
 
     def restore(self, name: str, timeout: float) -> Restored:
         """Make the running cluster as it was, and wait until pods run that ran then.
 
         Raises:
-            CommandError: there is no such snapshot, the cluster has other nodes, or pods do not run again.
+            UserError: there is no such snapshot, the cluster has other nodes, or pods do not run again.
             ApiError: the API server refuses.
         """
         file = self.file(name)
         if not file.exists():
-            raise CommandError(self._unknown(name))
+            raise UserError(self._unknown(name))
         began = time.monotonic()
         body = content(file)
         return asyncio.run(self._restore(name, body, began, timeout))
@@ -209,11 +209,11 @@ class Snapshots:
             f"or start a cluster from it: dralab up --from {shlex.quote(str(self.file(name)))} --data ANOTHER"
         )
         if come := sorted(agents - then):
-            raise CommandError(
+            raise UserError(
                 f"the snapshot has no node {', '.join(come)}: `dralab node remove {' '.join(come)}` first, {hint}"
             )
         if gone := sorted(then - now):
-            raise CommandError(f"this cluster has no node {', '.join(gone)}: add it first, {hint}")
+            raise UserError(f"this cluster has no node {', '.join(gone)}: add it first, {hint}")
 
 
 async def put(client: Client, body: bytes) -> Mapping[str, Any]:
@@ -233,14 +233,14 @@ def content(file: Path) -> bytes:
     """What the API server takes of a snapshot's file.
 
     Raises:
-        CommandError: it cannot be read, or is none.
+        UserError: it cannot be read, or is none.
     """
     try:
         with gzip.open(file) as packed:
             body = read_all(cast("IO[bytes]", packed), _MOST)
         _saved(body)
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise CommandError(f"cannot read the snapshot {file}: {error}") from error
+        raise UserError(f"cannot read the snapshot {file}: {error}") from error
     return body
 
 
@@ -276,7 +276,7 @@ def pools_of(file: Path) -> list[Pool]:
     """The pools of nodes that a snapshot's cluster had.
 
     Raises:
-        CommandError: it cannot be read.
+        UserError: it cannot be read.
     """
     return [pool(given, str(file)) for given in _saved(content(file)).pools]
 
@@ -302,7 +302,7 @@ async def _running(client: Client, wanted: Mapping[str, tuple[str, bool]], deadl
         if not late:
             return
         if time.monotonic() > deadline:
-            raise CommandError(f"restored, but these pods are not as far as they were: {', '.join(late)}")
+            raise UserError(f"restored, but these pods are not as far as they were: {', '.join(late)}")
         await asyncio.sleep(_POLL)
 
 

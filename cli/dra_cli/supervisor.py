@@ -21,9 +21,9 @@ import httpx
 import msgspec
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.errors import UserError
 from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, REPORT
 
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import Forked, ForkServer
 from dra_cli.ports import Port, PortTaken
 
@@ -130,14 +130,14 @@ class Supervisor:
         """Send a signal (0: none) to a service's process; gives its id.
 
         Raises:
-            CommandError: there is no such service, or it does not run now.
+            UserError: there is no such service, or it does not run now.
         """
         service = next((service for service in self._services if service.spec.name == name), None)
         if service is None:
             names = ", ".join(service.spec.name for service in self._services)
-            raise CommandError(f"there is no service {name!r}: choose {names}", 2)
+            raise UserError(f"there is no service {name!r}: choose {names}", 2)
         if not service.runs:
-            raise CommandError(f"{name} does not run just now")
+            raise UserError(f"{name} does not run just now")
         with contextlib.suppress(ProcessLookupError):
             os.kill(service.pid, number)
         return service.pid
@@ -167,7 +167,7 @@ class Supervisor:
 
         Raises:
             PortTaken: another program has the port of a service that cannot move.
-            CommandError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
+            UserError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
         """
         waiting = [service for service in self._services if not only or service.spec.name in only]
         looked = changed = self._clock.monotonic()
@@ -188,7 +188,7 @@ class Supervisor:
                         seen = await progress()
                 changed = now if seen != before else changed
             if now - changed > timeout:
-                raise CommandError(
+                raise UserError(
                     f"{waiting[0].spec.name} is not ready after {timeout:.0f} s"
                     f"{' without progress' if progress else ''}: {waiting[0].last_words()}"
                 )
@@ -240,7 +240,7 @@ class Supervisor:
         taken = port.number
         try:
             port.move()
-        except CommandError as error:
+        except UserError as error:
             self._report(f"{name}: {error}")
         else:
             self._report(f"{name}: port {taken} is in use; it gets {port.number}")
@@ -370,7 +370,7 @@ def _check(waiting: Sequence[_Service]) -> None:
         if service.port_taken and service.spec.known:
             raise PortTaken(service.spec.port.number)
         if service.refused or service.restarts >= 3:
-            raise CommandError(
+            raise UserError(
                 f"{service.spec.name} does not start: {service.last_words()}", _USAGE if service.usage else 1
             )
 

@@ -4,16 +4,17 @@ import argparse
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dra_kube.objects import Target, target
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster
-from dra_cli.errors import CommandError
-from dra_cli.objects import Target, target
 
 if TYPE_CHECKING:
+    from dra_kube.reader import Reader
+    from dra_kube.selection import Selected
     from dra_shared.client.rest import Client
 
     from dra_cli.commandline import Parser
-    from dra_cli.reader import Reader
-    from dra_cli.selection import Selected
 
 
 def target_options(parser: "Parser", verb: str) -> None:
@@ -33,15 +34,15 @@ def manifests_of(chosen: argparse.Namespace, verb: str) -> list[dict[str, Any]]:
     """The objects of the manifests; none where objects are named.
 
     Raises:
-        CommandError: neither names nor manifests are given, or both; or the manifests are of no use.
+        UserError: neither names nor manifests are given, or both; or the manifests are of no use.
     """
-    from dra_cli import manifests
-    from dra_cli.kustomization import build
+    from dra_kube import manifests
+    from dra_kube.kustomization import build
 
     loaded: list[dict[str, Any]] = [*manifests.load(chosen.filename)] if chosen.filename else []
     loaded += build(chosen.kustomize) if chosen.kustomize else []
     if bool(loaded) == bool(chosen.what):
-        raise CommandError(f"say what to {verb}: either KIND NAME… or --filename", 2)
+        raise UserError(f"say what to {verb}: either KIND NAME… or --filename", 2)
     return loaded
 
 
@@ -49,12 +50,12 @@ async def targets(
     chosen: argparse.Namespace, client: "Client", loaded: list[dict[str, Any]], verb: str
 ) -> list[Target]:
     """The objects: those of the manifests, else those that are named or selected."""
-    from dra_cli.discovery import Discovery
+    from dra_kube.discovery import Discovery
 
     if loaded:
         discovery = await Discovery.read(client)
         return [target(discovery, obj, chosen.namespace) for obj in loaded]
-    from dra_cli.selection import known, select
+    from dra_kube.selection import known, select
 
     with chosen_cluster(chosen).reader() as reader:
         return [
@@ -71,7 +72,7 @@ def _of(chosen: argparse.Namespace, reader: "Reader", one: "Selected", verb: str
     if one.names:
         return
     if not (chosen.all or chosen.selector):
-        raise CommandError(f"say which to {verb}: KIND NAME…, --all or --selector", 2)
+        raise UserError(f"say which to {verb}: KIND NAME…, --all or --selector", 2)
     for item in reader.json(one.resource.path(space), {"labelSelector": chosen.selector})["items"]:
         meta = item["metadata"]
         yield Target(one.resource, meta.get("namespace"), meta["name"])

@@ -3,12 +3,11 @@
 from dataclasses import asdict
 
 import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.tables import Table
 from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.cel.workbench import Finding, Report, candidates, evaluate
-
-from dra_cli.access import ChosenCluster
-from dra_cli.errors import CommandError
-from dra_cli.tables import Table
+from dra_shared.errors import UserError
 
 _MOST = 100_000
 
@@ -17,17 +16,17 @@ async def cel(cluster: ChosenCluster, expression: str, output: str, source: str 
     """Print the report; gives 1 where no device matches.
 
     Raises:
-        CommandError: the expression does not compile, or the cluster can't be read.
+        UserError: the expression does not compile, or the cluster can't be read.
     """
     if output not in ("", "json"):
-        raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
+        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
     from dra_cli.plan.snapshot import Snapshot
 
     snapshot = await Snapshot.read(source, cluster)
     devices = candidates(snapshot.objects.of(RESOURCE_SLICES).values())
     report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:
-        raise CommandError(problems(expression, report))
+        raise UserError(problems(expression, report))
     print(orjson.dumps(asdict(report)).decode() if output == "json" else text(report))
     return 0 if report.matches else 1
 

@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import orjson
-from dra_cli.access import ChosenCluster, current_kubeconfig
-from dra_cli.errors import CommandError
 from dra_cli.plan.catalog import catalog as read_catalog
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document, documents
@@ -29,6 +27,7 @@ from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.sources import from_cluster
 from dra_cli.plan.timeline import timeline
 from dra_cli.plan.working import Settings
+from dra_kube.access import ChosenCluster, current_kubeconfig
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.explain.reported import as_reported
@@ -49,6 +48,7 @@ from dra_scheduler.plan.setup import Setup
 from dra_scheduler.plan.tables import table
 from dra_scheduler.plan.wanted import of
 from dra_shared.api.resources import PODS
+from dra_shared.errors import UserError
 
 _T = TypeVar("_T")
 Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
@@ -94,7 +94,7 @@ class World:
         problems: list[str] = []
         try:
             objects = read(str(path), problems)
-        except CommandError as error:
+        except UserError as error:
             raise WorldError(str(error)) from error
         return cls(objects, problems, engine=_engine(seed, config, of_objects(objects, problems)))
 
@@ -116,7 +116,7 @@ class World:
         cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
         try:
             objects, running = _awaited(from_cluster(cluster, problems))
-        except CommandError as error:
+        except UserError as error:
             raise WorldError(str(error)) from error
         return cls(objects, problems, engine=_engine(seed, config, running))
 
@@ -307,14 +307,14 @@ def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOW
 def _answered(ask: Callable[[], _T]) -> _T:
     try:
         return ask()
-    except (CommandError, PlanError) as error:
+    except (UserError, PlanError) as error:
         raise WorldError(str(error)) from error
 
 
 def _described(nodes: int, gpus: str, prefix: str) -> Objects:
     try:
         return described(nodes, gpus, prefix=prefix)
-    except CommandError as error:
+    except UserError as error:
         raise WorldError(str(error)) from error
 
 
@@ -337,7 +337,7 @@ def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
         try:
             for where, content in texts(text, problems):
                 yield from documents(where, content, problems)
-        except CommandError as error:
+        except UserError as error:
             raise WorldError(str(error)) from error
         return
     for each in given:

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from dra_cli import forkserver
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import ForkServer, connect
 from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_shared.errors import UserError
 
 from tests.support.waiting import until
 
@@ -59,7 +59,7 @@ async def refuses(supervisor: Supervisor, lines: list[str], server: ForkServer) 
     """A service does not take its options."""
     try:
         await supervisor.ready()
-    except CommandError as error:
+    except UserError as error:
         return {"error": str(error), "code": error.code, "restarts": supervisor.restarts()}
     return {}
 

@@ -15,11 +15,11 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import bundle
-from dra_cli.errors import CommandError
-from dra_cli.reader import Reader
 from dra_cli.restore.past import past
+from dra_kube.reader import Reader
 from dra_shared.api.meta import Status
 from dra_shared.client.errors import Expired
+from dra_shared.errors import UserError
 from dra_shared.retention import parse_retention
 from dra_shared.service import CannotRun
 
@@ -129,7 +129,7 @@ def test_what_is_no_bundle_has_no_past(tmp_path: Path) -> None:
     begin.write_text("{}")
     with tarfile.open(broken, "w") as archive:
         archive.add(begin, "dralab-bundle/begin.json")
-    with pytest.raises(CommandError, match="cannot read the history in"):
+    with pytest.raises(UserError, match="cannot read the history in"):
         past(str(broken), tmp_path)
 
 
@@ -222,7 +222,7 @@ async def test_a_bundle_begins_later_where_history_is_deleted_meanwhile(tmp_path
 
 
 def test_a_folder_is_no_place_for_a_bundle_and_nothing_is_asked(tmp_path: Path) -> None:
-    with Reader("http://127.0.0.1:1") as reader, pytest.raises(CommandError, match="it is a folder"):
+    with Reader("http://127.0.0.1:1") as reader, pytest.raises(UserError, match="it is a folder"):
         bundle.write(reader, None, tmp_path)
 
 

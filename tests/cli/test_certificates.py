@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 from dra_cli.certificates import Authority
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _NOW = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
@@ -34,16 +34,16 @@ def test_the_authority_is_kept_and_may_be_the_users_own(tmp_path: Path) -> None:
     first = Authority.kept(tmp_path, _NOW)
     assert stat.S_IMODE((tmp_path / "ca.key").stat().st_mode) == 0o600
     assert Authority.kept(tmp_path, _NOW).pem == first.pem == (tmp_path / "ca.crt").read_text()
-    with pytest.raises(CommandError, match="has expired: remove it"):
+    with pytest.raises(UserError, match="has expired: remove it"):
         Authority.kept(tmp_path, _NOW + datetime.timedelta(days=3651))
     other = Authority.kept(tmp_path / "other", _NOW)
     (tmp_path / "ca.crt").write_text(other.pem)
-    with pytest.raises(CommandError, match=r"ca\.key is not the key of .*ca\.crt"):
+    with pytest.raises(UserError, match=r"ca\.key is not the key of .*ca\.crt"):
         Authority.kept(tmp_path, _NOW)
     (tmp_path / "ca.crt").write_text("nothing")
-    with pytest.raises(CommandError, match="cannot use the certificate authority"):
+    with pytest.raises(UserError, match="cannot use the certificate authority"):
         Authority.kept(tmp_path, _NOW)
-    with pytest.raises(CommandError, match=r"cannot use .*ca\.crt: Not a directory"):
+    with pytest.raises(UserError, match=r"cannot use .*ca\.crt: Not a directory"):
         Authority.kept(tmp_path / "ca.crt", _NOW)
 
 

@@ -1,6 +1,6 @@
 import pytest
 from dra_cli import checkout, commandline
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.support.reference import REPOSITORY
 
@@ -10,13 +10,13 @@ def test_finds_the_quickstart() -> None:
 
 
 def test_names_what_is_missing() -> None:
-    with pytest.raises(CommandError, match="nowhere is missing: run this from a checkout"):
+    with pytest.raises(UserError, match="nowhere is missing: run this from a checkout"):
         checkout.folder("nowhere")
 
 
 def test_lists_benchmarks_when_one_is_unknown() -> None:
     with pytest.raises(
-        CommandError,
+        UserError,
         match=r"unknown benchmark 'speed': choose allocator, apiserver, cluster, console, dump, everyday, hints, "
         "history, nodes, plan, podstart, running, scaling, scheduling, servers",
     ) as refused:

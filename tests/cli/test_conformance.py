@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 from dra_cli.conformance.recorded import SUBJECTS, answers, compare
-from dra_cli.errors import CommandError
-from dra_cli.progress import Progress
+from dra_kube.progress import Progress
+from dra_shared.errors import UserError
 
 from tests.support.reference import reference_path
 
@@ -109,7 +109,7 @@ def test_the_summary_names_each_version_that_was_used(tmp_path: Path) -> None:
 def test_an_unknown_version_is_refused(tmp_path: Path, named: str, asked: str) -> None:
     file = tmp_path / "case.jsonl"
     file.write_bytes(orjson.dumps({"in": {**CASE, "kubernetesVersion": named}, "out": {}}))
-    with pytest.raises(CommandError, match=r"unknown Kubernetes version '1\.99'") as caught:
+    with pytest.raises(UserError, match=r"unknown Kubernetes version '1\.99'") as caught:
         compare("cel", file, asked)
     assert caught.value.code == 2
     # Another version can be asked for.
@@ -182,7 +182,7 @@ def test_a_table_says_what_each_implementation_answered(tmp_path: Path) -> None:
 def test_refuses_what_is_no_case(tmp_path: Path, content: bytes, message: str) -> None:
     file = tmp_path / "bad.jsonl"
     file.write_bytes(content)
-    with pytest.raises(CommandError, match=message) as caught:
+    with pytest.raises(UserError, match=message) as caught:
         compare("cel", file)
     assert caught.value.code == 2
 
@@ -215,7 +215,7 @@ def test_a_case_that_makes_no_sense_is_one_of_disagreement(
 
 
 def test_refuses_an_unknown_subject(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=f"choose {', '.join(SUBJECTS)}"):
+    with pytest.raises(UserError, match=f"choose {', '.join(SUBJECTS)}"):
         compare("taste", tmp_path / "any")
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from dra_cli import commandline
 from dra_cli.conformance.driver import _directory, _parameters, _rules, until_terminated
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 
 def _run(*words: str) -> int:
@@ -48,7 +48,7 @@ def test_a_check_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     ],
 )
 def test_mistakes_are_one_line(words: tuple[str, ...], message: str) -> None:
-    with pytest.raises(CommandError, match=message) as error:
+    with pytest.raises(UserError, match=message) as error:
         _run(*words)
     assert error.value.code == 2
 
@@ -56,7 +56,7 @@ def test_mistakes_are_one_line(words: tuple[str, ...], message: str) -> None:
 def test_the_folder_of_an_earlier_run_is_not_used_again(tmp_path: Path) -> None:
     """The message was that the node exists already."""
     (tmp_path / "apiserver").mkdir()
-    with pytest.raises(CommandError, match="has an earlier run: delete it, or give another folder"):
+    with pytest.raises(UserError, match="has an earlier run: delete it, or give another folder"):
         _directory(tmp_path)
     assert _directory(None) is None
 
@@ -68,7 +68,7 @@ def test_a_role_is_read_from_manifests(tmp_path: Path) -> None:
     file.write_text(json.dumps({**role, "rules": [rule]}))
     assert _rules(file) == [rule]
     file.write_text(json.dumps(role))
-    with pytest.raises(CommandError, match="has no ClusterRole with rules"):
+    with pytest.raises(UserError, match="has no ClusterRole with rules"):
         _rules(file)
 
 
@@ -77,7 +77,7 @@ def test_parameters_are_an_object(tmp_path: Path) -> None:
     file.write_text("apiVersion: x/v1\nkind: Paint\n")
     assert _parameters(file) == {"apiVersion": "x/v1", "kind": "Paint"}
     file.write_text("- x\n")
-    with pytest.raises(CommandError, match="is no object"):
+    with pytest.raises(UserError, match="is no object"):
         _parameters(file)
 
 

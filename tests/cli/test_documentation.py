@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 from dra_cli import documentation
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def _site(folder: Path) -> Path:
 
 
 def test_the_distribution_brings_it_along(installed: Path) -> None:
-    with pytest.raises(CommandError, match="this dralab was built without its documentation"):
+    with pytest.raises(UserError, match="this dralab was built without its documentation"):
         documentation.find()
     site = _site(installed / "dra_cli" / "site")
     assert documentation.find() == site
@@ -36,7 +36,7 @@ def test_a_checkout_builds_it_when_it_is_first_asked_for(
 ) -> None:
     (installed / "tools" / "site").mkdir(parents=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CommandError, match="run `make docs`"):
+    with pytest.raises(UserError, match="run `make docs`"):
         documentation.find()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     built: list[Path] = []
@@ -54,7 +54,7 @@ def test_a_site_that_cannot_be_built_is_an_error(installed: Path, monkeypatch: p
     (installed / "tools" / "site").mkdir(parents=True)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(subprocess, "run", lambda command, **more: subprocess.CompletedProcess(command, 1))
-    with pytest.raises(CommandError, match="cannot be built"):
+    with pytest.raises(UserError, match="cannot be built"):
         documentation.find()
 
 
@@ -74,7 +74,7 @@ def test_a_port_in_use_is_an_error(installed: Path) -> None:
     with documentation.serve(lambda: _site(installed / "site"), 0) as server:
         port = int(server.url.rstrip("/").rpartition(":")[2])
         with (
-            pytest.raises(CommandError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"),
+            pytest.raises(UserError, match=f"cannot listen on 127.0.0.1:{port}: Address already in use"),
             documentation.serve(build, port),
         ):
             pass

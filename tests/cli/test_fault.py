@@ -10,16 +10,16 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import commandline
-from dra_cli.cluster import Cluster, Record, ServiceRecord
-from dra_cli.errors import CommandError
 from dra_cli.faults.rest import Rest
 from dra_cli.faults.script import Step
 from dra_cli.faults.storm import Storm
 from dra_cli.faults.striking import Striker
+from dra_kube.cluster import Cluster, Record, ServiceRecord
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, PODS
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import KINDS
 from dra_shared.service import HealthServer
 
@@ -91,11 +91,11 @@ async def test_a_cluster_is_not_at_rest_without_one_of_its_services(tmp_path: Pa
 
 async def test_what_the_api_server_refuses_is_shown(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
-        with pytest.raises(CommandError, match="delay: must be above 0 and at most seconds"):
+        with pytest.raises(UserError, match="delay: must be above 0 and at most seconds"):
             await Striker(cluster).strike("latency", {"seconds": 1, "delay": 2})
-        with pytest.raises(CommandError, match="there is no service 'kubelet': choose scheduler, controller"):
+        with pytest.raises(UserError, match="there is no service 'kubelet': choose scheduler, controller"):
             await Striker(cluster).strike("loss", {"seconds": 1, "service": "kubelet"})
-        with pytest.raises(CommandError, match="the cluster has no supervisor"):
+        with pytest.raises(UserError, match="the cluster has no supervisor"):
             await Striker(cluster).strike("stop", {"service": "scheduler", "seconds": 1})
 
 
@@ -118,7 +118,7 @@ async def test_a_fault_of_a_node_goes_to_the_agent_that_has_it(tmp_path: Path) -
         for services in (record.services, dict(reversed(record.services.items()))):
             record.services = services
             cluster.write(record)
-            with pytest.raises(CommandError, match="there is no fault 'xid': choose driver-slow"):
+            with pytest.raises(UserError, match="there is no fault 'xid': choose driver-slow"):
                 await striker.strike("xid", {"seconds": 1, "node": "node-1"})
 
 
@@ -136,7 +136,7 @@ async def test_a_storm_counts_the_faults_that_did_not_happen(tmp_path: Path) -> 
 
 async def test_a_storm_without_its_class_is_no_good_news(tmp_path: Path) -> None:
     async with _cluster(tmp_path) as cluster:
-        with pytest.raises(CommandError, match="there is no deviceclass 'nope'"):
+        with pytest.raises(UserError, match="there is no deviceclass 'nope'"):
             await Storm(cluster, "nope", lambda line: None).run([])
 
 
@@ -162,7 +162,7 @@ def test_without_a_name_all_are_shown(capsys: pytest.CaptureFixture[str]) -> Non
     ],
 )
 def test_mistakes_are_one_line(tmp_path: Path, words: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         commandline.run("fault", [*words, "--data", str(tmp_path)])
 
 
@@ -170,9 +170,9 @@ def test_a_script_is_shown_without_a_cluster(capsys: pytest.CaptureFixture[str])
     assert commandline.run("storm", ["--script", "--minutes", "0.2", "--seed", "3"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0].split() == ["0.00", "s", "create", "pod=storm-0", shown[0].split()[-1]]
-    with pytest.raises(CommandError, match="leave out --detach"):
+    with pytest.raises(UserError, match="leave out --detach"):
         commandline.run("storm", ["--detach"])
-    with pytest.raises(CommandError, match="a storm needs a node"):
+    with pytest.raises(UserError, match="a storm needs a node"):
         commandline.run("storm", ["--nodes", "0"])
     assert commandline.run("storm", ["--script", "--nodes", "1", "--nodes", "1:8xH100-SXM5-80GB"]) == 0
     assert " node=node-0" not in capsys.readouterr().out

@@ -7,13 +7,13 @@ from typing import Any
 import jsonschema
 import pytest
 from dra_cli import commandline, nodes
-from dra_cli.access import ChosenCluster
-from dra_cli.cluster import Cluster as Home
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.commands import up
-from dra_cli.errors import CommandError
 from dra_cli.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dra_cli.services import ClusterServices
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster as Home
+from dra_shared.errors import UserError
 from dralab.testing import Cluster
 
 _SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())
@@ -48,7 +48,7 @@ def test_a_pool_becomes_an_agents_flags(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_wrong_is_named_and_the_schema_agrees(given: dict[str, Any], message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         pool(given, "fleet.yaml: pools[0]")
     if "memory" not in given:
         with pytest.raises(jsonschema.ValidationError):
@@ -100,7 +100,7 @@ def test_what_is_no_group_is_refused(text: str) -> None:
 def test_what_the_api_server_would_refuse_of_each_node_is_refused_at_once(
     given: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(CommandError, match=f"^fleet.yaml: pools.0..{message}"):
+    with pytest.raises(UserError, match=f"^fleet.yaml: pools.0..{message}"):
         pool({"name": "a", **given}, "fleet.yaml: pools[0]")
 
 
@@ -118,7 +118,7 @@ def test_what_the_api_server_would_refuse_of_each_node_is_refused_at_once(
     ],
 )
 def test_nodes_are_described_once(words: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=message) as refused:
+    with pytest.raises(UserError, match=message) as refused:
         up.asked(commandline.parser("up").read(words))
     assert refused.value.code == 2
 
@@ -153,7 +153,7 @@ def test_draining_follows_kubectls_rules(dra_cluster: Cluster, capsys: pytest.Ca
     dra_cluster.pod("alone").wait_for()
     there = ChosenCluster(server=dra_cluster.url)
     how = nodes.Eviction(grace_period=0)
-    with pytest.raises(CommandError, match=r"use --force to override\): default/alone"):
+    with pytest.raises(UserError, match=r"use --force to override\): default/alone"):
         dra_cluster.run(nodes.drain(there, ["node-0"], how))
     dra_cluster.run(nodes.drain(there, ["node-0"], nodes.Eviction(force=True, grace_period=0)))
     assert dra_cluster.list("pods") == []
@@ -174,7 +174,7 @@ async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
                 there, {"name": "more", "count": 2, "drivers": ["none"], "labels": {"new": "yes"}}, 100
             )
             assert "node-agent-more" in home.record().services
-            with pytest.raises(CommandError, match="node-agent-odd does not start: unknown GPU model 'NOPE'"):
+            with pytest.raises(UserError, match="node-agent-odd does not start: unknown GPU model 'NOPE'"):
                 await nodes.add(there, {"name": "odd", "gpus": "8xNOPE"}, 100)
             assert "odd" not in Pools(tmp_path).read()
             async with there.client() as client:
@@ -186,6 +186,6 @@ async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
                 assert (await client.raw("GET", "/api/v1/nodes/more-0")).status_code == 404
                 await nodes.remove(there, ["more-1"], 100)
             assert "node-agent-more" not in home.record().services
-            with pytest.raises(CommandError, match="has a node more-1"):
+            with pytest.raises(UserError, match="has a node more-1"):
                 await nodes.remove(there, ["more-1"], 1)
         home.forget()

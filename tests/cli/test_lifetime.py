@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from dra_cli import lifetime, run
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.lifetime import PARENT, reason_to_stop, take_parent
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
 
 
 @pytest.fixture(autouse=True)
@@ -51,17 +51,17 @@ async def test_status_and_down_find_a_cluster_without_its_directory(
     sent: list[int] = []
     with cluster.locked():
         assert cluster.holder() == os.getpid()
-        with pytest.raises(CommandError, match=rf"\(pid {os.getpid()}\) is not ready"):
+        with pytest.raises(UserError, match=rf"\(pid {os.getpid()}\) is not ready"):
             await run.status(cluster.data)
         shutil.rmtree(cluster.data)
         assert cluster.holder() == os.getpid()
-        with pytest.raises(CommandError, match=rf"\(pid {os.getpid()}\) has lost its directory and stops"):
+        with pytest.raises(UserError, match=rf"\(pid {os.getpid()}\) has lost its directory and stops"):
             await run.status(cluster.data)
         monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
         monkeypatch.setattr(run, "_STOP_TIMEOUT", 0)
-        with pytest.raises(CommandError, match=f"process {os.getpid()} does not stop"):
+        with pytest.raises(UserError, match=f"process {os.getpid()} does not stop"):
             run.down(cluster.data)
     assert sent == [os.getpid()]
     assert cluster.holder() == 0
-    with pytest.raises(CommandError, match="no cluster is running"):
+    with pytest.raises(UserError, match="no cluster is running"):
         run.down(cluster.data)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 from dra_cli import commandline
-from dra_cli.errors import CommandError
 from dra_cli.project.writer import Names
+from dra_shared.errors import UserError
 
 from tests.support.reference import REPOSITORY
 
@@ -54,7 +54,7 @@ def test_it_speaks_of_the_new_driver_alone(project: Path) -> None:
 
 
 def test_what_is_there_already_stays(project: Path) -> None:
-    with pytest.raises(CommandError, match="is there already"):
+    with pytest.raises(UserError, match="is there already"):
         _new("other.acme.io", "-o", str(project))
 
 
@@ -68,7 +68,7 @@ def test_what_is_there_already_stays(project: Path) -> None:
     ],
 )
 def test_a_name_that_cannot_be_one_is_refused(name: str, message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         Names.of(name)
 
 
@@ -93,5 +93,5 @@ def test_examples_are_copied_and_existing_files_are_kept(
 
 
 def test_examples_have_no_name() -> None:
-    with pytest.raises(CommandError, match="are for a driver"):
+    with pytest.raises(UserError, match="are for a driver"):
         commandline.run("new", ["examples", "dongle.example.com"])

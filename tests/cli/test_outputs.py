@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from dra_cli.errors import CommandError
 from dra_cli.outputs import show
+from dra_shared.errors import UserError
 
 _A = ("pod/a", {"kind": "Pod", "metadata": {"name": "a", "labels": {"x": "1"}}, "spec": {"n": 2}})
 _B = ("pod/b", {"kind": "Pod", "metadata": {"name": "b"}, "spec": {"n": 10}})
@@ -88,7 +88,7 @@ def test_columns_may_go_without_headers_and_come_from_a_file(tmp_path: Path) -> 
     ],
 )
 def test_a_template_that_is_none_is_misuse(output: str, message: str) -> None:
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(UserError) as refused:
         show(output)
     assert str(refused.value).startswith(message)
     assert refused.value.code == 2
@@ -104,13 +104,13 @@ def test_a_template_that_is_none_is_misuse(output: str, message: str) -> None:
 )
 def test_a_file_of_columns_has_two_lines(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "columns").write_text(text)
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(UserError) as refused:
         show(f"custom-columns-file={tmp_path / 'columns'}")
     assert str(refused.value).startswith(message)
 
 
 def test_a_template_that_the_objects_do_not_permit_is_an_error() -> None:
-    with pytest.raises(CommandError, match="array index out of bounds: index 7, length 2") as refused:
+    with pytest.raises(UserError, match="array index out of bounds: index 7, length 2") as refused:
         _text("jsonpath={.items[7]}")
     assert str(refused.value).startswith('error executing jsonpath "{.items[7]}": ')
 

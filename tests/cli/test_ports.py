@@ -3,8 +3,8 @@ import struct
 from contextlib import ExitStack
 
 import pytest
-from dra_cli.errors import CommandError
 from dra_cli.ports import Port, PortTaken
+from dra_shared.errors import UserError
 from dra_shared.listening import AddressInUse, listening_socket
 
 _LOCALHOST = "127.0.0.1"
@@ -72,7 +72,7 @@ def test_a_port_that_may_not_be_used_is_not_called_taken(monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(socket.socket, "bind", refuse)
-    with pytest.raises(CommandError, match=r"^cannot use port 80: Permission denied$"):
+    with pytest.raises(UserError, match=r"^cannot use port 80: Permission denied$"):
         Port(80)
 
 

@@ -16,14 +16,14 @@ from dra_apiserver.config import Config
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers import faultprocesses
 from dra_apiserver.server import ApiServer
-from dra_cli.cluster import Cluster, Record, ServiceRecord
-from dra_cli.errors import CommandError
 from dra_cli.faults import processes
 from dra_cli.faults.listener import FaultListener
 from dra_cli.faults.processes import SECOND
 from dra_cli.faults.striking import Striker
 from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
+from dra_kube.cluster import Cluster, Record, ServiceRecord
+from dra_shared.errors import UserError
 from dra_shared.faults.cases import Cases
 
 from tests.support.reference import REPOSITORY
@@ -238,7 +238,7 @@ async def test_a_second_scheduler_runs_for_a_time(world: _World) -> None:
     await Striker(world.cluster).strike("two-schedulers", {"seconds": 600})
     pid = world.supervisor.pids()[SECOND]
     assert "--leader-elect=false" in _command(pid)
-    with pytest.raises(CommandError, match="there is a second scheduler already"):
+    with pytest.raises(UserError, match="there is a second scheduler already"):
         await Striker(world.cluster).strike("two-schedulers", {"seconds": 1})
     await Striker(world.cluster).clear()
     assert SECOND not in world.supervisor.pids()
@@ -249,7 +249,7 @@ async def test_a_second_scheduler_that_does_not_become_ready_is_refused_and_ends
     world: _World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_START_TIMEOUT", 0.0)
-    with pytest.raises(CommandError, match="second-scheduler is not ready after 0 s"):
+    with pytest.raises(UserError, match="second-scheduler is not ready after 0 s"):
         await Striker(world.cluster).strike("two-schedulers", {"seconds": 600})
     assert SECOND not in world.supervisor.pids()
     assert (await world.client.get("/faults")).json() == {"items": []}
@@ -289,7 +289,7 @@ async def test_a_service_that_there_is_not_is_refused_in_every_way(
     assert (answer.status_code, answer.json()["kind"]) == (400, "Status")
     assert message in answer.json()["message"]
     arguments = {name: value for name, value in body.items() if name != "fault"}
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(UserError) as refused:
         await Striker(world.cluster).strike(body["fault"], arguments)
     assert message in str(refused.value)
     assert (await world.client.get("/faults")).json() == {"items": []}

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 from cryptography import x509
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.protection import Protection, Wanted, user_kubeconfig, write_node
+from dra_kube.cluster import Cluster
 from dra_shared.client.kubeconfig import users
+from dra_shared.errors import UserError
 
 _SERVER = "https://127.0.0.1:1"
 
@@ -43,7 +43,7 @@ def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tm
     names = served.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert "192.0.2.9" in map(str, names.get_values_for_type(x509.IPAddress))
     assert (folder / "ca.crt").read_text() == (cluster.data / "auth" / "ca.crt").read_text()
-    with pytest.raises(CommandError, match="'Far_1' is no name of a node: a lowercase RFC 1123 subdomain"):
+    with pytest.raises(UserError, match="'Far_1' is no name of a node: a lowercase RFC 1123 subdomain"):
         write_node(cluster, tmp_path / "other", "Far_1", "192.0.2.9", None)
     assert not (tmp_path / "other").exists()
 
@@ -51,7 +51,7 @@ def test_a_nodes_agent_elsewhere_has_its_own_identity_alone(cluster: Cluster, tm
 def test_without_an_authority_there_is_nothing_to_sign_with(tmp_path: Path) -> None:
     plain = Cluster(tmp_path)
     plain.write_kubeconfig(_SERVER)
-    with pytest.raises(CommandError, match="start it with `dralab up --tls`"):
+    with pytest.raises(UserError, match="start it with `dralab up --tls`"):
         user_kubeconfig(plain, "jane", [], None)
 
 

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_cli.cluster import Cluster
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.restore.reading import restored
 from dra_cli.restore.writer import Writer
 from dra_cli.services import ClusterServices, Reporter
+from dra_kube.cluster import Cluster
 from dra_node_agent.drivers.placement import placed
 from dra_node_agent.drivers.profile import load_profile
 from dra_node_agent.drivers.profile.devices import resources
@@ -25,6 +24,7 @@ from dra_shared.api.resources import (
     RESOURCE_SLICES,
 )
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
 from tests.support.waiting import until
@@ -137,7 +137,7 @@ def test_drivers_publish_what_the_slices_had(dump: str, tmp_path: Path) -> None:
 def test_sources_without_nodes_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "d.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [claim("c")]}))
-    with pytest.raises(CommandError, match="there are no nodes in"):
+    with pytest.raises(UserError, match="there are no nodes in"):
         restored(str(path), tmp_path)
 
 
@@ -145,7 +145,7 @@ def test_sources_without_nodes_are_refused(tmp_path: Path) -> None:
 def test_what_is_no_source_is_named_so(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "d.json"
     path.write_bytes(content)
-    with pytest.raises(CommandError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
+    with pytest.raises(UserError, match=r"d\.json is no snapshot, no kubeconfig, and no dump"):
         restored(str(path), tmp_path)
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import httpx
 import pytest
 from dra_cli import servicespecs
-from dra_cli.cluster import Cluster
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.ports import Port, PortTaken
 from dra_cli.services import ClusterServices, Reporter
+from dra_kube.cluster import Cluster
 from dra_shared.listening import listening_socket
 
 _CLIENTS = ("controller", "scheduler", "node-agent")

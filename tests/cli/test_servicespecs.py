@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.protection import Protection
 from dra_cli.servicespecs import ServiceSpecs
 from dra_shared.clock import SPEED
+from dra_shared.errors import UserError
 
 
 def _specs(tmp_path: Path, options: ClusterOptions) -> ServiceSpecs:
@@ -23,7 +23,7 @@ def test_services_can_be_left_out(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="--without apiserver: choose controller, scheduler, node-agent"):
+    with pytest.raises(UserError, match="--without apiserver: choose controller, scheduler, node-agent"):
         _services(tmp_path, "apiserver")
 
 
@@ -38,13 +38,13 @@ def test_what_cannot_be_left_out_is_refused(tmp_path: Path) -> None:
 def test_gpus_that_no_node_can_have_are_refused_before_anything_starts(
     tmp_path: Path, gpus: str, why: str
 ) -> None:
-    with pytest.raises(CommandError, match=f"^{why}$"):
+    with pytest.raises(UserError, match=f"^{why}$"):
         _specs(tmp_path, ClusterOptions(port=0, gpus=gpus))
 
 
 def test_a_folder_with_gpu_models_has_to_be_there(tmp_path: Path) -> None:
     folder = str(tmp_path / "none")
-    with pytest.raises(CommandError, match="none is no folder with GPU models"):
+    with pytest.raises(UserError, match="none is no folder with GPU models"):
         _specs(tmp_path, ClusterOptions(port=0, gpu_models=[folder]))
 
 

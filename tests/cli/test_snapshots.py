@@ -12,13 +12,13 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import commandline, snapshots
-from dra_cli.cluster import Cluster, Record
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool, Pools
 from dra_cli.services import ClusterServices
 from dra_cli.snapshots import Snapshots
+from dra_kube.cluster import Cluster, Record
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 
 ABOUT = {"kubernetes": "1.36", "revision": "7", "time": "2026-01-02T03:04:05Z"}
 
@@ -51,7 +51,7 @@ def test_one_is_deleted_by_its_name(tmp_path: Path) -> None:
     commandline.run("snapshot", ["delete", "a", "--data", str(tmp_path)])
     assert not file.exists()
     _write(tmp_path, "b")
-    with pytest.raises(CommandError, match=r"there is no snapshot a in .*snapshots; there are b"):
+    with pytest.raises(UserError, match=r"there is no snapshot a in .*snapshots; there are b"):
         commandline.run("snapshot", ["delete", "a", "--data", str(tmp_path)])
 
 
@@ -71,7 +71,7 @@ def test_one_is_deleted_by_its_name(tmp_path: Path) -> None:
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, words: list[str], message: str) -> None:
     _write(tmp_path, "a")
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         commandline.run("snapshot", [*words, "--data", str(tmp_path)])
 
 
@@ -93,13 +93,13 @@ def test_up_finds_a_snapshot_by_its_name_or_file(tmp_path: Path) -> None:
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     file = tmp_path / "x.json.gz"
     file.write_bytes(gzip.compress(b'{"snapshot":{}'))
-    with pytest.raises(CommandError, match=f"cannot read the snapshot {file}"):
+    with pytest.raises(UserError, match=f"cannot read the snapshot {file}"):
         snapshots.content(file)
     whole = bytearray(gzip.compress(random.Random(1).randbytes(4000)))
     # The first block says that it is of a kind that there is not.
     whole[10] = 0x07
     file.write_bytes(whole)
-    with pytest.raises(CommandError, match=f"cannot read the snapshot {file}: Error -3"):
+    with pytest.raises(UserError, match=f"cannot read the snapshot {file}: Error -3"):
         snapshots.content(file)
     assert snapshots.header(file) is None
 
@@ -137,7 +137,7 @@ async def test_nodes_neither_come_nor_go(tmp_path: Path) -> None:
 
 
 async def _refused(data: Path, message: str) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         await asyncio.to_thread(Snapshots(data).restore, "a", 1.0)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 from dra_cli import supervisor as supervisor_module
-from dra_cli.errors import CommandError
 from dra_cli.ports import Port, PortTaken
 from dra_cli.supervisor import ServiceSpec, Supervisor
 from dra_shared.clock import SystemClock
+from dra_shared.errors import UserError
 from dra_shared.listening import listening_socket
 from dra_shared.service import HealthServer
 
@@ -124,13 +124,13 @@ async def test_what_a_full_disk_did_not_take_is_written_down_later(
 
 async def test_a_service_that_keeps_dying_says_why(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--crash")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: cannot open the thing"):
+        with pytest.raises(UserError, match="bad does not start: cannot open the thing"):
             await supervisor.ready()
 
 
 async def test_a_service_that_refuses_its_options_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--refuse")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: no such GPU") as refused:
+        with pytest.raises(UserError, match="bad does not start: no such GPU") as refused:
             await supervisor.ready()
         assert refused.value.code == 2
         assert supervisor.restarts() == {"bad": 0}
@@ -146,7 +146,7 @@ async def test_a_service_that_does_not_start_leaves_its_reason(tmp_path: Path, s
 
 async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--cannot-run")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: cannot go on: checkpoint") as refused:
+        with pytest.raises(UserError, match="bad does not start: cannot go on: checkpoint") as refused:
             await supervisor.ready()
         assert refused.value.code == 1
         assert supervisor.restarts() == {"bad": 0}
@@ -154,19 +154,19 @@ async def test_a_service_that_cannot_run_is_not_tried_again(tmp_path: Path, stub
 
 async def test_what_a_service_logged_last_is_shown_in_plain_words(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--fail")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: cannot go on: the disk is full"):
+        with pytest.raises(UserError, match="bad does not start: cannot go on: the disk is full"):
             await supervisor.ready()
 
 
 async def test_a_leader_that_could_not_renew_its_lease_ends_with_one_line(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("bad", "--lose")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="bad does not start: cannot go on: could not renew lease a/b"):
+        with pytest.raises(UserError, match="bad does not start: cannot go on: could not renew lease a/b"):
             await supervisor.ready()
 
 
 async def test_a_service_that_is_never_ready_is_named(tmp_path: Path, stub: Stub) -> None:
     async with Supervisor([stub("slow", "--never-ready")], tmp_path, report=lambda _: None) as supervisor:
-        with pytest.raises(CommandError, match="slow is not ready after 1 s"):
+        with pytest.raises(UserError, match="slow is not ready after 1 s"):
             await supervisor.ready(timeout=1)
 
 
@@ -194,7 +194,7 @@ async def test_a_service_may_take_its_time_as_long_as_there_is_progress(tmp_path
 
     spec = stub("slow", "--never-ready")
     async with Supervisor([spec], tmp_path, report=lambda _: None, clock=clock) as supervisor:
-        with pytest.raises(CommandError, match="slow is not ready after 60 s without progress"):
+        with pytest.raises(UserError, match="slow is not ready after 60 s without progress"):
             await supervisor.ready(progress=progress)
     assert 460 <= clock.seconds <= 500
 
@@ -222,7 +222,7 @@ async def test_another_program_that_answers_on_the_port_is_not_taken_for_the_ser
         HealthServer("127.0.0.1", spec.port.number, {}),
         Supervisor([spec], tmp_path, report=lambda _: None) as supervisor,
     ):
-        with pytest.raises(CommandError, match="slow is not ready after 1 s"):
+        with pytest.raises(UserError, match="slow is not ready after 1 s"):
             await supervisor.ready(timeout=1)
 
 

@@ -11,9 +11,9 @@ import pytest
 from dra_cli import forkserver
 from dra_cli.commandline import run
 from dra_cli.commands import warm as command
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import ADDRESS, SERVERS, ForkServer, connect, fork_servers
 from dra_cli.warm import Warm
+from dra_shared.errors import UserError
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import blocking_until
@@ -70,7 +70,7 @@ def test_servers_are_closed_where_options_are_refused(monkeypatch: pytest.Monkey
         return made
 
     monkeypatch.setattr(forkserver, "fork_servers", noted)
-    with pytest.raises(CommandError, match="cannot read none"):
+    with pytest.raises(UserError, match="cannot read none"):
         run("up", ["--images", "none.yaml"])
     assert [server.works for server in made] == [False]
 
@@ -109,5 +109,5 @@ def test_the_command_has_the_exit_code_of_what_it_runs() -> None:
 def test_the_command_wants_a_command() -> None:
     from dra_cli.commandline import parser
 
-    with pytest.raises(CommandError, match="say what to run"):
+    with pytest.raises(UserError, match="say what to run"):
         command.run(parser("warm").read([]))

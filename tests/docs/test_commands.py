@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from dra_cli import commandline
 from dra_cli import run as clusters
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 
 from tests.docs.flags import service_options
 from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked

@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from dra_cli.errors import CommandError
 from dra_conformance.driverprocess import ProcessDriver, filled
+from dra_shared.errors import UserError
 
 from tests.support.reference import REPOSITORY
 from tests.support.waiting import blocking_until, is_running, until
@@ -30,7 +30,7 @@ def test_words_in_braces_are_replaced() -> None:
 
 
 def test_an_unknown_word_in_braces_is_named() -> None:
-    with pytest.raises(CommandError, match=r"unknown placeholder \{node\}: there are node_name"):
+    with pytest.raises(UserError, match=r"unknown placeholder \{node\}: there are node_name"):
         filled(["{node}"], {"node_name": "node-0"})
 
 
@@ -66,7 +66,7 @@ async def test_a_driver_that_does_not_end_is_killed(tmp_path: Path) -> None:
 @pytest.mark.system
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     driver = ProcessDriver(["/no/such/driver"], {}, {}, tmp_path / "log")
-    with pytest.raises(CommandError, match="cannot start /no/such/driver: No such file or directory"):
+    with pytest.raises(UserError, match="cannot start /no/such/driver: No such file or directory"):
         await driver.start()
 
 

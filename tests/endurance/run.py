@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
-from dra_cli import manifests, objects
-from dra_cli.cluster import Cluster
-from dra_cli.discovery import Discovery
+from dra_kube import manifests, objects
+from dra_kube.cluster import Cluster
+from dra_kube.discovery import Discovery
 from dra_shared.api.meta import Condition
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim

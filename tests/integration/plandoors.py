@@ -13,16 +13,16 @@ from anyio.from_thread import BlockingPortal
 from dra_apiserver.config import Config
 from dra_apiserver.front import console
 from dra_apiserver.server import ApiServer
-from dra_cli.access import ChosenCluster
 from dra_cli.commandline import run
 from dra_cli.console.server import pages
-from dra_cli.errors import CommandError
 from dra_cli.ports import Port
+from dra_kube.access import ChosenCluster
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.routes import plan_routes
 from dra_scheduler.wiring import new_scheduler
 from dra_shared.client.rest import Client, PatchType
+from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT
 from dralab import World
@@ -99,7 +99,7 @@ class Doors:
 
     def refusals(self, asked: Question) -> list[str]:
         """Return the message of each door for a question without an answer."""
-        with pytest.raises(CommandError) as command_line:
+        with pytest.raises(UserError) as command_line:
             run("plan", [*self._words(asked), "-s", self._url])
         question = asked.words.split()[0]
         paths = (f"{self._url}/insight/plan/{question}", f"/insight/plan/{question}")

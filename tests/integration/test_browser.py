@@ -14,7 +14,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from dra_shared.api.resources import PODS
 
 from tests.integration.lab import Lab, Setup, on

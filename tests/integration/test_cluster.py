@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS, NODES, RESOURCE_SLICES

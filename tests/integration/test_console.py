@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.lab import Setup, on

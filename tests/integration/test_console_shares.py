@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from playwright.sync_api import Page, expect
 
 from tests.integration.lab import Setup, dralab, on

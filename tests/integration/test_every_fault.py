@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import dra_cli.cluster
+import dra_kube.cluster
 import httpx
 import pytest
 from dra_cli import commandline
@@ -78,7 +78,7 @@ def test_a_fault_begins_and_is_undone_in_each_way(cluster: Cluster, name: str) -
     for way in ways:
         way(cluster, name, _ARGUMENTS.get(name, {}))
         blocking_until(lambda: _faults(cluster) == [] and cluster.list("nodes"))
-    services = dra_cli.cluster.Cluster(cluster.data).record().services
+    services = dra_kube.cluster.Cluster(cluster.data).record().services
     blocking_until(lambda: not any(_state(one.pid) == "T" for one in services.values()))
     # Drivers taint no device any more, and publish all.
     blocking_until(lambda: _devices(cluster) == devices)
@@ -114,7 +114,7 @@ def test_a_fault_ends_although_the_node_agent_is_killed_within_it(cluster: Clust
 
 def _agent(cluster: Cluster) -> int | None:
     """The process of the node agent that is ready; None where none is."""
-    found = dra_cli.cluster.Cluster(cluster.data).record().services.get("node-agent")
+    found = dra_kube.cluster.Cluster(cluster.data).record().services.get("node-agent")
     if found is None:
         return None
     try:

@@ -6,13 +6,13 @@ Comments in the manifests, that driver's read-me files and its end-to-end test s
 from pathlib import Path
 
 import pytest
-from dra_cli.errors import CommandError
 from dra_shared.api.core import Event
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import (
     EVENTS,
     RESOURCE_SLICES,
 )
+from dra_shared.errors import UserError
 from dra_shared.podgroups import pod_groups
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_36
@@ -420,7 +420,7 @@ async def test_noschedule_keeps_and_refuses(house: Lab, tmp_path: Path) -> None:
     await house.apply(template, before)
     await house.running(TAINTED, "pod-keeps-running")
     await house.apply(rule)
-    with pytest.raises(CommandError, match="without apiVersion and kind"):
+    with pytest.raises(UserError, match="without apiVersion and kind"):
         await house.apply(after)
     # What the file means is clear; kubectl refuses it too.
     complete = tmp_path / after.name

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from dra_cli import manifests
-from dra_cli.errors import CommandError
+from dra_kube import manifests
 from dra_shared.api.core import Namespace
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import DEPLOYMENTS, JOBS, NAMESPACES
+from dra_shared.errors import UserError
 
 from tests.integration.lab import Lab, Setup, on
 from tests.support.reference import REPOSITORY
@@ -156,7 +156,7 @@ async def test_its_pods_wait(house: Lab, name: str) -> None:
 @on(RACK)
 @pytest.mark.parametrize("name", [name for name, kind in REFUSED.items() if kind])
 async def test_it_is_refused(house: Lab, name: str) -> None:
-    with pytest.raises(CommandError, match=REFUSED[name]):
+    with pytest.raises(UserError, match=REFUSED[name]):
         await house.apply(_SPECS / name)
 
 

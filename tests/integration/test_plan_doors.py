@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from anyio.from_thread import start_blocking_portal
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.integration.plandoors import Doors, Question, doors, node_type, template
 from tests.support.fakeapi import Json
@@ -479,7 +479,7 @@ def test_the_exit_code_says_that_an_answer_leaves_workloads_out(
     assert (code, answer["fits"]) == (3, 5)
     assert any("LeaderWorkerSet default/serve" in line for line in answer["uncertain"])
     alone = _fit("alone", [_LEADER_WORKER_SET], {})
-    with pytest.raises(CommandError) as refused:
+    with pytest.raises(UserError) as refused:
         four.command_line(alone, capsys)
     assert refused.value.code == 3
     too_many = _fit("too many", [_LEADER_WORKER_SET, _pod("one")], {}, count=6)

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import orjson
 import pytest
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 
 from tests.integration.lab import dralab, lab
 from tests.support.kubelet.channels import Answered, session

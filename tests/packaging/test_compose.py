@@ -7,8 +7,8 @@ import jsonschema
 import pytest
 import yaml
 from dra_apiserver.storage.catalog import Database, engine
-from dra_cli.versions import LAB_GATES
 from dra_shared.features import with_defaults
+from dra_shared.serviceversions import LAB_GATES
 
 from tests.support.reference import REPOSITORY
 

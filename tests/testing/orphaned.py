@@ -4,7 +4,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 from dra_testing.options import Options
 from dra_testing.processes import Processes
 

@@ -5,7 +5,7 @@ import unittest
 from pathlib import Path
 from typing import Any
 
-import dra_cli.cluster
+import dra_kube.cluster
 import pytest
 from dra_cli.forkserver import ADDRESS
 from dra_testing import processes
@@ -237,7 +237,7 @@ def test_services_are_processes_forked_from_one_that_has_imported_them(
     with Cluster(processes=True) as cluster:
         cluster.apply(POD)
         assert "NVIDIA A100" in cluster.pod("p").logs()
-        services = dra_cli.cluster.Cluster(cluster.data).record().services.values()
+        services = dra_kube.cluster.Cluster(cluster.data).record().services.values()
         commands = [Path(f"/proc/{service.pid}/cmdline").read_bytes() for service in services]
         assert len(commands) == 4
         assert all(b"dra_cli.warm" in command for command in commands)

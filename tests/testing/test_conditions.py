@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from dra_cli.discovery import ServedResource
+from dra_kube.discovery import ServedResource
 from dra_testing.conditions import Condition, has_started, obstacle
 from dralab.testing import Cluster, WaitTimeout
 

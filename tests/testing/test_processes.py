@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import uvloop
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 from dra_testing.options import Options
 from dra_testing.processes import Processes
 
@@ -25,7 +25,7 @@ def test_a_cluster_of_processes_starts_without_a_fork(
     os.register_at_fork(before=lambda: _FORKS.append(None))
 
     async def start() -> None:
-        with pytest.raises(CommandError, match="dralab up ended"):
+        with pytest.raises(UserError, match="dralab up ended"):
             async with Processes(Options(), tmp_path):
                 pass
 

@@ -10,6 +10,7 @@ _PACKAGES = {
     "node_agent": "services/node-agent/dra_node_agent",
     "scheduler": "services/scheduler/dra_scheduler",
     "shared": "shared/dra_shared",
+    "kube": "toolkit/dra_kube",
     "driver_conformance": "toolkit/dra_conformance",
     "testing": "toolkit/dra_testing",
     "tools": "tools",

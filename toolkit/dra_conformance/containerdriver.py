@@ -29,7 +29,7 @@ class ContainerDriver(ProcessDriver):
         shared: the folder that driver and suite both see.
 
     Raises:
-        CommandError: a placeholder is not known.
+        UserError: a placeholder is not known.
     """
 
     def __init__(

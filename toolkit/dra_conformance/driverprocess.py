@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 #: How many devices ``{devices}`` asks for, except in the checks of thousands.
 FEW_DEVICES = 8
@@ -74,7 +74,7 @@ class ProcessDriver:
     """A program, started with values in place of ``{placeholders}``, and with the environment of a driver's pod.
 
     Raises:
-        CommandError: a placeholder is not known.
+        UserError: a placeholder is not known.
     """
 
     restarts = True
@@ -94,7 +94,7 @@ class ProcessDriver:
         self._words("0")
 
     async def start(self, instance: str = "0") -> None:
-        """Start it; raises CommandError where there is no such program."""
+        """Start it; raises UserError where there is no such program."""
         words = self._words(instance)
         environment = {**os.environ, **self._environment}
         if self.instances:
@@ -106,7 +106,7 @@ class ProcessDriver:
                     start_new_session=True,
                 )  # fmt: skip
             except OSError as error:
-                raise CommandError(f"cannot start {words[0]}: {error.strerror}") from error
+                raise UserError(f"cannot start {words[0]}: {error.strerror}") from error
         # A machine without a shell has no guard.
         with contextlib.suppress(OSError):
             self._guards[instance] = await _guard(self._running[instance].pid)
@@ -220,7 +220,7 @@ def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
     """The words with values in place of the placeholders; other braces stay.
 
     Raises:
-        CommandError: a word is a placeholder that is not known.
+        UserError: a word is a placeholder that is not known.
     """
     found = []
     for word in words:
@@ -229,7 +229,7 @@ def filled(words: Sequence[str], values: Mapping[str, str]) -> list[str]:
         start, _, rest = word.partition("{")
         name, end, _ = rest.partition("}")
         if end and name.replace("_", "").isalpha() and not start.endswith("$"):
-            raise CommandError(f"unknown placeholder {{{name}}}: there are {', '.join(sorted(values))}", 2)
+            raise UserError(f"unknown placeholder {{{name}}}: there are {', '.join(sorted(values))}", 2)
         found.append(word)
     return found
 

@@ -55,7 +55,7 @@ async def run(options: Options) -> list[Result]:
     """Try the checks.
 
     Raises:
-        CommandError: the driver cannot be started at all.
+        UserError: the driver cannot be started at all.
     """
     async with contextlib.AsyncExitStack() as stack:
         root = options.directory

@@ -17,13 +17,13 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.user import ADMINISTRATOR, UserInfo, service_account_groups
 from dra_cli.certificates import Authority
-from dra_cli.cluster import kubeconfig, replace
-from dra_cli.versions import lab_gates
+from dra_kube.cluster import kubeconfig, replace
 from dra_node_agent.kubelet.node import declared_features
 from dra_shared.client.errors import from_response
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates, with_defaults
+from dra_shared.serviceversions import lab_gates
 from dra_shared.servingtls import ServingTLS
 from dra_shared.version import Version
 

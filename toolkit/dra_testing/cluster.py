@@ -17,17 +17,17 @@ from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: bef
 
 import httpx
 import orjson
-from dra_cli import manifests, objects
-from dra_cli.cluster import Cluster
-from dra_cli.discovery import Discovery, ServedResource
-from dra_cli.errors import CommandError
 from dra_cli.faults.striking import Striker
+from dra_kube import manifests, objects
+from dra_kube.cluster import Cluster
+from dra_kube.discovery import Discovery, ServedResource
 from dra_node_agent.driverkit.directories import Directories
 from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES
 from dra_shared.clock import FakeClock
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import KINDS, PATH
 from dra_shared.files import scratch_folder
 
@@ -235,7 +235,7 @@ class AsyncCluster:
         """Why ``pod/NAME`` or ``claim/NAME`` is where it is, or nowhere: ``dralab explain``.
 
         Raises:
-            CommandError: there is no such object.
+            UserError: there is no such object.
         """
         kind, _, name = target.rpartition("/")
         kind = "claim" if "claim" in kind else "pod"
@@ -243,7 +243,7 @@ class AsyncCluster:
         async with Client(url) as client:
             response = await client.raw("GET", "", params={"format": "text"})
         if response.status_code != 200:
-            raise CommandError(response.text.strip())
+            raise UserError(response.text.strip())
         return response.text.rstrip()
 
     async def events(self, namespace: str | None = None) -> Objects:
@@ -262,7 +262,7 @@ class AsyncCluster:
         """Break a simulated GPU: ``xid=79``, ``lost=True``, ``uncorrected_ecc=1``, ``corrected_ecc=1``.
 
         Raises:
-            CommandError: there is no such GPU or fault.
+            UserError: there is no such GPU or fault.
         """
         self.worn = True
         body = {_camel(name): value for name, value in fault.items()}
@@ -270,7 +270,7 @@ class AsyncCluster:
             path = f"/simulated/nodes/{node}/gpus/{gpu}/faults"
             response = await client.raw("POST", path, content=orjson.dumps(body))
         if response.status_code >= 400:
-            raise CommandError(response.text.strip())
+            raise UserError(response.text.strip())
 
     async def disturb(self, fault: str, *, seconds: float = 10.0, **options: Any) -> Disturbance:
         """Let something go wrong for so many seconds: see docs/faults.md.
@@ -281,12 +281,12 @@ class AsyncCluster:
         ``kill`` take ``service``. What comes back says what is promised, and afterwards whether it was kept.
 
         Raises:
-            CommandError: there is no such fault or option, or no process that it could strike.
+            UserError: there is no such fault or option, or no process that it could strike.
         """
         kind = KINDS.get(fault)
         strikes_process = kind is not None and kind.where in ("process", "scheduling")
         if strikes_process and isinstance(self._services, Services):
-            raise CommandError(f"{fault} strikes a process: ask for a cluster with processes=True")
+            raise UserError(f"{fault} strikes a process: ask for a cluster with processes=True")
         self.worn = self.worn or (kind is not None and kind.where == "node")
         return await asked(self.client, self._services, {"fault": fault, "seconds": seconds, **options})
 
@@ -381,7 +381,7 @@ def load(what: str | Path | JsonObject) -> Sequence[JsonObject]:
     """The objects of a file, a folder, a text, or the one that it is itself.
 
     Raises:
-        CommandError: it has no objects, or cannot be read.
+        UserError: it has no objects, or cannot be read.
     """
     if isinstance(what, dict):
         return [what]

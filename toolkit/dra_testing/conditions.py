@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from dra_cli.discovery import ServedResource
+from dra_kube.discovery import ServedResource
 
 JsonObject = dict[str, Any]
 #: A condition of ``wait_for``: by name, or a function from the object to whether it holds.

@@ -6,8 +6,8 @@ from typing import Any, Protocol
 
 import httpx
 import orjson
-from dra_cli.errors import CommandError
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import PATH
 from dra_shared.faults.promises import Verdict
 
@@ -57,12 +57,12 @@ async def asked(client: Client, services: _Waits, body: dict[str, Any]) -> Distu
     """Let the API server begin a fault, or have the node's agent or the supervisor begin it.
 
     Raises:
-        CommandError: there is no such fault, option, node, device or service.
+        UserError: there is no such fault, option, node, device or service.
     """
     response = await client.raw("POST", PATH, content=orjson.dumps(body))
     begun = orjson.loads(response.content)
     if response.status_code != 201:
-        raise CommandError(begun["message"])
+        raise UserError(begun["message"])
 
     async def verdict() -> Verdict:
         while (seen := await _seen(client, begun["id"])) is None:
@@ -76,7 +76,7 @@ async def _seen(client: Client, number: int) -> Verdict | None:
     """What was kept; None while it is not over, or while the API server does not answer: it may be what was struck.
 
     Raises:
-        CommandError: the API server that watched it was restarted, and knows nothing of it.
+        UserError: the API server that watched it was restarted, and knows nothing of it.
     """
     try:
         response = await client.raw("GET", f"{PATH}/{number}")
@@ -84,7 +84,7 @@ async def _seen(client: Client, number: int) -> Verdict | None:
         return None
     seen = orjson.loads(response.content)
     if response.status_code == 404:
-        raise CommandError(f"what watched the fault was restarted: {seen['message']}")
+        raise UserError(f"what watched the fault was restarted: {seen['message']}")
     if response.status_code != 200 or seen["state"] != "over":
         return None
     return Verdict(seen.get("kept", []), seen.get("broken", []), seen.get("untried", []))

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from dra_cli.versions import lab_gates
 from dra_shared.features import FeatureGates, with_defaults
+from dra_shared.serviceversions import lab_gates
 from dra_shared.version import DEFAULT, Version
 
 NVIDIA = "gpu.nvidia.com"

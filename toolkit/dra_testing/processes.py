@@ -12,11 +12,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dra_cli.cluster import Cluster, Record
-from dra_cli.errors import CommandError
 from dra_cli.forkserver import ADDRESS
 from dra_cli.lifetime import PARENT
 from dra_cli.warm import Warm
+from dra_kube.cluster import Cluster, Record
+from dra_shared.errors import UserError
 
 from dra_testing.options import Options
 
@@ -32,7 +32,7 @@ class Processes:
     """``dralab up`` in ``data``; ready for pods when it is entered.
 
     Raises:
-        CommandError: it does not start; with its last words.
+        UserError: it does not start; with its last words.
     """
 
     def __init__(self, options: Options, data: Path) -> None:
@@ -58,7 +58,7 @@ class Processes:
             # It ends by itself where it does not become ready.
             while not self._is_ready():
                 if self._process.poll() is not None:
-                    raise CommandError(self._log.read_text(errors="replace").strip() or "dralab up ended")
+                    raise UserError(self._log.read_text(errors="replace").strip() or "dralab up ended")
                 await asyncio.sleep(_POLL)
         except BaseException:
             await self._stop()
@@ -93,7 +93,7 @@ class Processes:
         cluster = Cluster(self.data)
         try:
             self._record = cluster.record()
-        except CommandError:
+        except UserError:
             return False
         return self._record.ready
 

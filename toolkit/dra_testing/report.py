@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import httpx
-from dra_cli.errors import CommandError
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 
 from dra_testing.services import WARNINGS
 
 if TYPE_CHECKING:
-    from dra_cli.discovery import ServedResource
+    from dra_kube.discovery import ServedResource
 
     from dra_testing.cluster import AsyncCluster
 
@@ -21,7 +21,7 @@ _EXPLAINED = {"pods": "pod", "resourceclaims": "claim"}
 _MOST_EVENTS = 40
 # What a failed test wants to see first; the bundle has everything.
 _SHOWN = ("pods", "resourceclaims")
-_FAILURES = (ApiError, CommandError, httpx.HTTPError, OSError)
+_FAILURES = (ApiError, UserError, httpx.HTTPError, OSError)
 
 
 async def about(

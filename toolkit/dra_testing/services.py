@@ -17,8 +17,8 @@ from typing import Self
 import structlog
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_cli.cluster import kubeconfig
 from dra_controller.manager import ControllerConfig, ControllerManager
+from dra_kube.cluster import kubeconfig
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 from dra_node_agent.kubelet.websocket import WebSocket
 from dra_scheduler.config import SchedulerConfig

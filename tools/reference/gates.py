@@ -1,6 +1,6 @@
 """The feature gates and their defaults, from the table that the services use."""
 
-from dra_cli.versions import LAB_GATES
+from dra_shared.serviceversions import LAB_GATES
 from dra_shared.version import DEFAULT, release
 
 from tools.reference.markdown import Page, code, table

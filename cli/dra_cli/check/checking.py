@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from dra_kube.progress import Progress
 from dra_scheduler.plan.setup import keep_accepted
+from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.log import configure
 from dra_shared.version import Version
@@ -11,9 +13,7 @@ from dra_cli.check import gates, pods, writers
 from dra_cli.check.finding import Finding, Report, ordered
 from dra_cli.check.objects import Checker
 from dra_cli.check.reading import Subject
-from dra_cli.errors import CommandError
 from dra_cli.plan.reading import world
-from dra_cli.progress import Progress
 
 
 def report(
@@ -22,7 +22,7 @@ def report(
     """What ``against`` does otherwise, with ``gates_then`` besides the gates of today that it accepts.
 
     Raises:
-        CommandError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.
+        UserError: ``gates_then`` cannot be set, or ``runtime_config`` is malformed.
     """
     now = FeatureGates(subject.version, **subject.gates)
     then = _then(keep_accepted(subject.gates, against) | gates_then, against)
@@ -35,7 +35,7 @@ def report(
     try:
         checker = Checker(now, then, runtime_config, namespaces)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
     with Progress("checked", len(objects)) as progress:
         for obj, where in objects:
             found += checker.findings(obj, where)
@@ -59,7 +59,7 @@ def _then(wanted: dict[str, bool], against: Version) -> FeatureGates:
     try:
         return FeatureGates.parse(text, against)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
 
 
 def _pods(

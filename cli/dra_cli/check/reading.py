@@ -8,19 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.manifests import Manifest, load
 from dra_shared.api.resources import DAEMON_SETS, WORKLOADS
+from dra_shared.errors import UserError
 from dra_shared.features import read
+from dra_shared.serviceversions import lab_gates
 from dra_shared.version import DEFAULT, VERSIONS, Version, release
 
-from dra_cli.access import ChosenCluster, chosen_cluster
-from dra_cli.errors import CommandError
-from dra_cli.manifests import Manifest, load
+from dra_cli.access import chosen_cluster
 from dra_cli.plan.documents import Document
 from dra_cli.plan.live import listed
 from dra_cli.plan.reading import from_source
 from dra_cli.plan.running import newest_of, reported
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
-from dra_cli.versions import lab_gates
 
 JsonObject = dict[str, Any]
 
@@ -59,7 +60,7 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
     """What the options mean, where the other version is ``against``.
 
     Raises:
-        CommandError: it cannot be read, or a gate or version is not known.
+        UserError: it cannot be read, or a gate or version is not known.
     """
     found = Subject()
     if chosen.files:
@@ -69,7 +70,7 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
     if chosen.source is not None and not is_kubeconfig(chosen.source):
         found.documents = list(from_source(chosen.source, found.problems))
         if not found.documents:
-            raise CommandError(
+            raise UserError(
                 f"no objects of a cluster in {chosen.source}{_hint(chosen.source, found.problems)}"
             )
     elif chosen.source is not None or named or not chosen.files:
@@ -82,7 +83,7 @@ def subject(chosen: argparse.Namespace, against: Version) -> Subject:
     try:
         found.gates |= read(chosen.feature_gates, found.version)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
     defaults = release(found.version).gates
     wanted = read(chosen.feature_gates, found.version)
     found.gates = {
@@ -130,7 +131,7 @@ def _version(text: str, documents: Iterable[Document], against: Version) -> Vers
         try:
             return Version.parse(text.partition("-")[0].partition("+")[0])
         except ValueError as error:
-            raise CommandError(str(error), 2) from error
+            raise UserError(str(error), 2) from error
     newest = newest_of(_kubelet(document) for document in documents if document.kind == "Node")
     guess = VERSIONS[-2] if against == DEFAULT else DEFAULT
     return next((version for version in VERSIONS if str(version) == newest), guess)

@@ -5,9 +5,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -28,24 +29,22 @@ def run(chosen: argparse.Namespace) -> None:
     """Apply the manifests and say what became of each object.
 
     Raises:
-        CommandError: no manifests are given, or they are of no use.
+        UserError: no manifests are given, or they are of no use.
     """
-    from dra_cli import manifests
-    from dra_cli.kustomization import build
+    from dra_kube import manifests
+    from dra_kube.kustomization import build
 
     if not (chosen.filename or chosen.kustomize):
-        raise CommandError(
-            "say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help", 2
-        )
+        raise UserError("say what to apply: --filename FILE or --kustomize DIR; see dralab apply --help", 2)
     loaded = manifests.load(chosen.filename) if chosen.filename else []
     loaded += build(chosen.kustomize) if chosen.kustomize else []
     asyncio.run(_apply(chosen, loaded))
 
 
 async def _apply(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:
-    from dra_cli import objects
-    from dra_cli.discovery import Discovery
-    from dra_cli.progress import Progress
+    from dra_kube import objects
+    from dra_kube.discovery import Discovery
+    from dra_kube.progress import Progress
 
     def report(where: objects.Target, outcome: str) -> None:
         progress.print(f"{where} {outcome}")

@@ -38,7 +38,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the Secrets.
 
     Raises:
-        CommandError: the authority is of no use.
+        UserError: the authority is of no use.
     """
     import yaml
 

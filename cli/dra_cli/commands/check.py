@@ -3,8 +3,9 @@
 import argparse
 import sys
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -43,7 +44,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Report; 1 if something is refused, dropped or done otherwise.
 
     Raises:
-        CommandError: there is no such output, version or gate.
+        UserError: there is no such output, version or gate.
     """
     from dra_shared.features import read
     from dra_shared.version import Version
@@ -53,12 +54,12 @@ def run(chosen: argparse.Namespace) -> int:
     from dra_cli.check.reading import subject
 
     if chosen.output not in ("", "json", "yaml"):
-        raise CommandError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
+        raise UserError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
     try:
         against = Version.parse(chosen.against)
         after = read(chosen.gates_after, against)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
     checked = subject(chosen, against)
     found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
     for problem in checked.problems:

@@ -4,8 +4,9 @@ import argparse
 import sys
 from pathlib import Path
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 _DRIVER = "driver"
 
@@ -67,7 +68,7 @@ def run(chosen: argparse.Namespace) -> int:
         return driver.run(chosen)
     recorded.subject(chosen.subject)
     if chosen.file is None:
-        raise CommandError("the following arguments are required: file; see dralab conformance --help", 2)
+        raise UserError("the following arguments are required: file; see dralab conformance --help", 2)
     if chosen.answers:
         versions: dict[str, None] = {}
         for version, answer in recorded.answers(chosen.subject, chosen.file, chosen.kubernetes_version):

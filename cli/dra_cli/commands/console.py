@@ -7,10 +7,11 @@ import webbrowser
 from dataclasses import replace
 from urllib.parse import urlencode
 
+from dra_kube.cluster import Cluster, own_console
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
-from dra_cli.cluster import Cluster, own_console
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -30,14 +31,14 @@ def run(chosen: argparse.Namespace) -> None:
     """Open the cluster's own console, or serve one for a cluster that has none, until Ctrl-C.
 
     Raises:
-        CommandError: there is no such cluster, or the console's packages are missing.
+        UserError: there is no such cluster, or the console's packages are missing.
     """
     # The page looks at the past itself, and can go on from there.
     cluster = replace(chosen_cluster(chosen), at="")
     own = None if cluster.data is None else own_console(Cluster(cluster.data))
     if own is not None:
         if chosen.port is not None or chosen.write is not None:
-            raise CommandError(
+            raise UserError(
                 f"--port and --write are for a cluster that has no console; this one has {own}", 2
             )
         address = f"{own}?{urlencode({'at': chosen.at})}" if chosen.at else own
@@ -48,6 +49,6 @@ def run(chosen: argparse.Namespace) -> None:
     try:
         from dra_cli.console.server import serve
     except ModuleNotFoundError as error:
-        raise CommandError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
+        raise UserError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve(cluster, chosen.port or 0, bool(chosen.write), chosen.open, chosen.at))

@@ -27,7 +27,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print the manifests as today's, and on standard error what became of each field."""
-    from dra_cli import conversion
+    from dra_kube import conversion
 
     classes = conversion.mapping(chosen.classes or [], chosen.extended_resources)
     conversion.convert(chosen.files, chosen.output, classes)

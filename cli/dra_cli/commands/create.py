@@ -5,9 +5,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -27,18 +28,18 @@ def run(chosen: argparse.Namespace) -> None:
     """Create the objects and print the name of each.
 
     Raises:
-        CommandError: no manifests are given, or the server refuses some of the objects.
+        UserError: no manifests are given, or the server refuses some of the objects.
     """
-    from dra_cli import manifests
+    from dra_kube import manifests
 
     if not chosen.filename:
-        raise CommandError("say what to create: --filename FILE; see dralab create --help", 2)
+        raise UserError("say what to create: --filename FILE; see dralab create --help", 2)
     asyncio.run(_create(chosen, manifests.load(chosen.filename)))
 
 
 async def _create(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:
-    from dra_cli import objects
-    from dra_cli.discovery import Discovery
+    from dra_kube import objects
+    from dra_kube.discovery import Discovery
 
     def report(where: objects.Target) -> None:
         print(f"{where} created", flush=True)

@@ -23,14 +23,14 @@ def run(chosen: argparse.Namespace) -> None:
     """Delete them.
 
     Raises:
-        CommandError: neither names nor manifests are given, or both.
+        UserError: neither names nor manifests are given, or both.
     """
     asyncio.run(_delete(chosen, manifests_of(chosen, "delete")))
 
 
 async def _delete(chosen: argparse.Namespace, loaded: list[dict[str, Any]]) -> None:
-    from dra_cli import objects
-    from dra_cli.progress import Progress
+    from dra_kube import objects
+    from dra_kube.progress import Progress
 
     async with chosen_cluster(chosen).client() as client:
         # What was made last goes first.

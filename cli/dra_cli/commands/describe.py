@@ -10,7 +10,7 @@ from dra_cli.commandline import Parser
 from dra_cli.commands.events import row, seen
 
 if TYPE_CHECKING:
-    from dra_cli.reader import Reader
+    from dra_kube.reader import Reader
 
 _INDENT = "  "
 # Between words of a camel-case name; DownwardAPI and PodIPs have two.
@@ -40,7 +40,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print each object."""
-    from dra_cli.selection import known, select
+    from dra_kube.selection import known, select
 
     with chosen_cluster(chosen).reader() as reader:
         blocks = []
@@ -126,7 +126,7 @@ def _pairs(values: dict[str, str] | None) -> list[str] | str:
 
 
 def _events(reader: "Reader", obj: dict[str, Any]) -> Iterator[str]:
-    from dra_cli.tables import Table
+    from dra_kube.tables import Table
 
     meta = obj["metadata"]
     selector = f"involvedObject.name={meta['name']},involvedObject.kind={obj['kind']}"

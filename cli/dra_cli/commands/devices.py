@@ -2,9 +2,10 @@
 
 import argparse
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 _OUTPUTS = ("", "json")
 
@@ -21,16 +22,17 @@ def run(chosen: argparse.Namespace) -> None:
     """Print a row for each device.
 
     Raises:
-        CommandError: no such output.
+        UserError: no such output.
     """
     import json
 
+    from dra_kube.selection import known
+    from dra_kube.tables import Table
+
     from dra_cli.devices import HEADER, World, rows
-    from dra_cli.selection import known
-    from dra_cli.tables import Table
 
     if chosen.output not in _OUTPUTS:
-        raise CommandError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+        raise UserError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
     with chosen_cluster(chosen).reader() as reader:
         discovery = known(reader)
 

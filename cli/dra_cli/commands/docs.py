@@ -21,7 +21,7 @@ def run(chosen: argparse.Namespace) -> None:
     """Serve the documentation until Ctrl-C.
 
     Raises:
-        CommandError: this installation has none, or it cannot listen there.
+        UserError: this installation has none, or it cannot listen there.
     """
     from dra_cli.documentation import find, serve
 

@@ -24,7 +24,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print them, oldest first."""
-    from dra_cli.tables import Table
+    from dra_kube.tables import Table
 
     with chosen_cluster(chosen).reader() as reader:
         path = (

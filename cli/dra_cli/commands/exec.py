@@ -2,9 +2,10 @@
 
 import argparse
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -21,13 +22,13 @@ def run(chosen: argparse.Namespace) -> int:
     """Run the command that follows ``--``; gives its exit code.
 
     Raises:
-        CommandError: there is no command.
+        UserError: there is no command.
     """
-    from dra_cli.owned import container_of, pod_of
-    from dra_cli.stream import execute
+    from dra_kube.owned import container_of, pod_of
+    from dra_kube.stream import execute
 
     if not chosen.rest:
-        raise CommandError("say what to run: dralab exec POD -- COMMAND", 2)
+        raise UserError("say what to run: dralab exec POD -- COMMAND", 2)
     with chosen_cluster(chosen).reader() as reader:
         namespace = chosen.namespace or "default"
         pod = pod_of(reader, namespace, chosen.pod)

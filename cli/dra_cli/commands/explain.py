@@ -37,7 +37,7 @@ def run(chosen: argparse.Namespace) -> None:
     namespace = chosen.namespace or "default"
     target = chosen.target
     if target.partition("/")[0] in _WORKLOADS and chosen.source is None:
-        from dra_cli.owned import waiting_pod_of
+        from dra_kube.owned import waiting_pod_of
 
         with cluster.reader() as reader:
             target = f"pod/{waiting_pod_of(reader, namespace, target)}"

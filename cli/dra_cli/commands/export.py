@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import IO, Any
 
+from dra_kube.wholefile import whole_file
 from dra_shared.jsontext import dumps
 
 from dra_cli.commandline import Parser
-from dra_cli.wholefile import whole_file
 
 
 def options(parser: Parser) -> None:

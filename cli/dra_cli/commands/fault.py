@@ -4,9 +4,10 @@ import argparse
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_shared.faults.catalog import Kind
@@ -69,7 +70,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Do it; gives 1 where the promise was broken.
 
     Raises:
-        CommandError: there is no such fault, or the cluster does not run.
+        UserError: there is no such fault, or the cluster does not run.
     """
     from dra_shared.faults.catalog import KINDS
 
@@ -79,27 +80,25 @@ def run(chosen: argparse.Namespace) -> int:
             print(f"{kind.name:{width}}  {kind.what}")
         return 0
     if chosen.name != "clear" and chosen.name not in KINDS:
-        raise CommandError(f"there is no fault {chosen.name!r}: choose {', '.join(KINDS)}, clear", 2)
+        raise UserError(f"there is no fault {chosen.name!r}: choose {', '.join(KINDS)}, clear", 2)
     _check_options(chosen)
     return asyncio.run(_run(chosen))
 
 
 def _check_options(chosen: argparse.Namespace) -> None:
     if chosen.name == "clear" and chosen.service:
-        raise CommandError(f"clear ends every fault: leave {chosen.service!r} out", 2)
+        raise UserError(f"clear ends every fault: leave {chosen.service!r} out", 2)
     for option, faults in _FAULTS.items():
         if getattr(chosen, option) not in (None, []) and chosen.name not in faults:
-            raise CommandError(
-                f"--{option} does nothing with {chosen.name}: it is for {', '.join(faults)}", 2
-            )
+            raise UserError(f"--{option} does nothing with {chosen.name}: it is for {', '.join(faults)}", 2)
 
 
 async def _run(chosen: argparse.Namespace) -> int:
+    from dra_kube.cluster import Cluster
     from dra_shared.faults.catalog import KINDS
     from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
 
-    from dra_cli.cluster import Cluster
     from dra_cli.faults.rest import Rest
     from dra_cli.faults.story import Sampler
     from dra_cli.faults.striking import Striker
@@ -175,10 +174,10 @@ def _arguments(chosen: argparse.Namespace, kind: "Kind") -> tuple[str, dict[str,
             return where, given | {n: getattr(chosen, n) for n in names if getattr(chosen, n) is not None}
         case "scheduling":
             if chosen.service:
-                raise CommandError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
+                raise UserError(f"{chosen.name} is of the scheduler: leave {chosen.service!r} out", 2)
             return "scheduler", {"seconds": chosen.seconds}
     if "service" not in kind.options and chosen.service:
-        raise CommandError(f"{chosen.name} is of the API server's watches: leave {chosen.service!r} out", 2)
+        raise UserError(f"{chosen.name} is of the API server's watches: leave {chosen.service!r} out", 2)
     return chosen.service or "apiserver", _of_requests(chosen)
 
 

@@ -5,15 +5,17 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
+    from dra_kube.reader import Reader
+    from dra_kube.selection import Selected
+    from dra_kube.tables import Table
+
     from dra_cli.outputs import Named, Show
-    from dra_cli.reader import Reader
-    from dra_cli.selection import Selected
-    from dra_cli.tables import Table
 
 _TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file", "custom-columns", "custom-columns-file")
 _OUTPUTS = ("wide", "yaml", "json", "name", *(f"{name}=…" for name in _TEMPLATES))
@@ -44,17 +46,17 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the objects.
 
     Raises:
-        CommandError: no such output, or several kinds are to be watched.
+        UserError: no such output, or several kinds are to be watched.
     """
     shown = _show(chosen)
     if chosen.watch and chosen.at:
-        raise CommandError("--watch and --at: the past does not change", 2)
-    from dra_cli.selection import known, select
+        raise UserError("--watch and --at: the past does not change", 2)
+    from dra_kube.selection import known, select
 
     with chosen_cluster(chosen).reader() as reader:
         selected = select(known(reader, chosen.what), chosen.what)
         if chosen.watch and (len(selected) > 1 or len(selected[0].names) > 1):
-            raise CommandError("you may only specify a single resource type to watch", 2)
+            raise UserError("you may only specify a single resource type to watch", 2)
         if shown is None:
             _tables(reader, chosen, selected)
         else:
@@ -69,7 +71,7 @@ def _show(chosen: argparse.Namespace) -> "Show | None":
 
     shown = show(chosen.output, headers=not chosen.no_headers, managed_fields=chosen.show_managed_fields)
     if shown is None:
-        raise CommandError(f"unknown output {chosen.output!r}: choose {', '.join(_OUTPUTS)}", 2)
+        raise UserError(f"unknown output {chosen.output!r}: choose {', '.join(_OUTPUTS)}", 2)
     return shown
 
 
@@ -121,7 +123,7 @@ def _events(
     """What the events after a revision are about, until the watch ends.
 
     Raises:
-        CommandError: it ends with an error.
+        UserError: it ends with an error.
     """
     import json
 
@@ -134,7 +136,7 @@ def _events(
     for line in reader.lines(path, params, accept):
         event = json.loads(line)
         if event["type"] == "ERROR":
-            raise CommandError(f"the watch ended: {event['object'].get('message', '')}")
+            raise UserError(f"the watch ended: {event['object'].get('message', '')}")
         if event["type"] != "BOOKMARK":
             yield event["object"]
 
@@ -182,7 +184,7 @@ class _Printer:
 
     def text(self, table: dict[str, Any]) -> str:
         """The rows as text; empty where there are none."""
-        from dra_cli.tables import Table, natural
+        from dra_kube.tables import Table, natural
 
         self._columns = table.get("columnDefinitions") or self._columns
         wide = self._chosen.output == "wide"

@@ -2,9 +2,10 @@
 
 import argparse
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 _OUTPUTS = ("", "json")
 
@@ -32,15 +33,15 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the changes, oldest first.
 
     Raises:
-        CommandError: there is no such kind, or options contradict each other.
+        UserError: there is no such kind, or options contradict each other.
     """
     if chosen.output not in _OUTPUTS:
-        raise CommandError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
+        raise UserError(f"unknown output {chosen.output!r}: choose json, or leave it out", 2)
     if chosen.net and not chosen.begin:
-        raise CommandError("--net compares two moments: give --from", 2)
+        raise UserError("--net compares two moments: give --from", 2)
     if not chosen.what and not chosen.net:
-        raise CommandError("say what: KIND/NAME, KIND or device/POOL/NAME", 2)
-    from dra_cli.changes import Wanted, changes, lines
+        raise UserError("say what: KIND/NAME, KIND or device/POOL/NAME", 2)
+    from dra_kube.changes import Wanted, changes, lines
 
     wanted = Wanted(
         chosen.what,

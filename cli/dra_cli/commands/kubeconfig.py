@@ -3,10 +3,11 @@
 import argparse
 import sys
 
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+
 from dra_cli.access import data_option
-from dra_cli.cluster import Cluster
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -33,16 +34,16 @@ def run(chosen: argparse.Namespace) -> None:
     """Print the path, or a new kubeconfig.
 
     Raises:
-        CommandError: there is no kubeconfig, or no certificate authority to sign for a new one.
+        UserError: there is no kubeconfig, or no certificate authority to sign for a new one.
     """
     cluster = Cluster(chosen.data)
     if not cluster.kubeconfig.exists():
-        raise CommandError(f"no cluster was ever started in {cluster.data}")
+        raise UserError(f"no cluster was ever started in {cluster.data}")
     if chosen.client_name:
         from dra_cli.protection import user_kubeconfig
 
         sys.stdout.write(user_kubeconfig(cluster, chosen.client_name, chosen.org, chosen.server).decode())
         return
     if chosen.org or chosen.server:
-        raise CommandError("--org and --server are for --client-name", 2)
+        raise UserError("--org and --server are for --client-name", 2)
     print(cluster.kubeconfig)

@@ -6,8 +6,9 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_cli.learn.classroom import Classroom
@@ -39,7 +40,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Show a lesson, or help with it; gives 1 where a check finds it unsolved.
 
     Raises:
-        CommandError: there is no such lesson or word, or the cluster does not start.
+        UserError: there is no such lesson or word, or the cluster does not start.
     """
     from dra_cli.learn.classroom import Classroom
     from dra_cli.learn.lesson import lesson
@@ -87,7 +88,7 @@ def _console(
     try:
         from dra_cli.console.learning import serve
     except ModuleNotFoundError as error:
-        raise CommandError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
+        raise UserError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     notebook.choose(wanted)
     _open(notebook, classroom, wanted)
     with contextlib.suppress(KeyboardInterrupt):
@@ -114,7 +115,7 @@ async def _submit(classroom: "Classroom", one: "Lesson", *, fresh: bool) -> None
             await exercise.begin()
         try:
             await classroom.submit(exercise)
-        except CommandError as error:
+        except UserError as error:
             print(f"\n{error}")
 
 
@@ -177,7 +178,7 @@ def _list(notebook: "Notebook", output: str) -> int:
     from dra_cli.learn.lesson import lessons
 
     if output not in ("", "json"):
-        raise CommandError(f"unknown output {output!r}: choose json, or leave it out", 2)
+        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
     if output:
         import orjson
 

@@ -22,7 +22,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print it."""
-    from dra_cli.owned import pod_of
+    from dra_kube.owned import pod_of
 
     if "/" in chosen.pod:
         with chosen_cluster(chosen).reader() as reader:
@@ -31,7 +31,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 async def _logs(chosen: argparse.Namespace) -> None:
-    from dra_cli import objects
+    from dra_kube import objects
 
     params = {"follow": "true"} if chosen.follow else {}
     if chosen.previous:

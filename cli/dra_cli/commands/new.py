@@ -3,8 +3,9 @@
 import argparse
 from pathlib import Path
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -21,7 +22,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Write it, and say what to do next.
 
     Raises:
-        CommandError: the name cannot be one, or there is something already.
+        UserError: the name cannot be one, or there is something already.
     """
     if chosen.what == "driver":
         _write_driver(chosen)
@@ -45,7 +46,7 @@ def _write_examples(chosen: argparse.Namespace) -> None:
     from dra_cli import checkout
 
     if chosen.name or chosen.short:
-        raise CommandError("a name and --short are for a driver", 2)
+        raise UserError("a name and --short are for a driver", 2)
     target = chosen.output or Path("examples")
     source = checkout.folder("examples")
     written = 0
@@ -57,7 +58,7 @@ def _write_examples(chosen: argparse.Namespace) -> None:
                 copy.write_bytes(file.read_bytes())
                 written += 1
     except OSError as error:
-        raise CommandError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
     print(
         f"{written} new files in {target}; `dralab up --detach`, then `dralab apply -f {target}/quickstart`"
     )

@@ -7,9 +7,11 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options
+from dra_kube.access import ChosenCluster
+from dra_shared.errors import UserError
+
+from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 
 _ACTIONS = ("add", "remove", "credentials", "cordon", "uncordon", "drain")
@@ -46,20 +48,20 @@ def run(chosen: argparse.Namespace) -> None:
     """Do it.
 
     Raises:
-        CommandError: the nodes are not named, or the cluster is none of ours.
+        UserError: the nodes are not named, or the cluster is none of ours.
     """
     from dra_cli import nodes
 
     cluster = chosen_cluster(chosen)
     if chosen.action in ("add", "remove", "credentials") and cluster.data is None:
-        raise CommandError(f"`node {chosen.action}` is for a cluster of dralab: name it with --data")
+        raise UserError(f"`node {chosen.action}` is for a cluster of dralab: name it with --data")
     if chosen.action == "credentials":
         _credentials(chosen, cluster)
         return
     if chosen.action == "add":
         work = nodes.add(cluster, _pool(chosen), chosen.timeout)
     elif not chosen.names:
-        raise CommandError(f"say which: dralab node {chosen.action} NAME…", 2)
+        raise UserError(f"say which: dralab node {chosen.action} NAME…", 2)
     elif chosen.action == "remove":
         work = nodes.remove(cluster, chosen.names, chosen.timeout)
     elif chosen.action == "drain":
@@ -71,11 +73,12 @@ def run(chosen: argparse.Namespace) -> None:
 
 
 def _credentials(chosen: argparse.Namespace, cluster: ChosenCluster) -> None:
-    from dra_cli.cluster import Cluster
+    from dra_kube.cluster import Cluster
+
     from dra_cli.protection import write_node
 
     if len(chosen.names) != 1 or chosen.address is None or chosen.out is None:
-        raise CommandError("say for which: dralab node credentials NAME --address ADDRESS --out FOLDER", 2)
+        raise UserError("say for which: dralab node credentials NAME --address ADDRESS --out FOLDER", 2)
     assert cluster.data is not None
     home = Cluster(cluster.data)
     home.record()
@@ -85,7 +88,7 @@ def _credentials(chosen: argparse.Namespace, cluster: ChosenCluster) -> None:
 
 def _pool(chosen: argparse.Namespace) -> dict[str, object]:
     if len(chosen.names) > 1:
-        raise CommandError("nodes that are added together are one pool: give one name", 2)
+        raise UserError("nodes that are added together are one pool: give one name", 2)
     given: dict[str, object] = {
         "count": chosen.count,
         "gpus": chosen.gpus,

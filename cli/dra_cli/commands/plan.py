@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from dra_shared.errors import UserError
 from dra_shared.version import DEFAULT, VERSIONS
 
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 # The words after a question are read by a parser of its own.
 TAKES_ALL = True
@@ -21,7 +21,7 @@ _VERSIONS = [str(version) for version in VERSIONS]
 
 class _Question(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise CommandError(f"{message}; see {self.prog} --help", 2)
+        raise UserError(f"{message}; see {self.prog} --help", 2)
 
 
 def options(parser: Parser) -> None:
@@ -116,10 +116,10 @@ def run(chosen: argparse.Namespace) -> int:
     """Answer the question; 0: yes, 1: no, 3: yes without workloads of unknown kinds, 130: interrupted.
 
     Raises:
-        CommandError: there is no such output.
+        UserError: there is no such output.
     """
     if chosen.output not in _OUTPUTS:
-        raise CommandError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
+        raise UserError(f"unknown output {chosen.output!r}: choose json, yaml or html, or leave it out", 2)
     from dra_scheduler.plan.errors import PlanError
     from dra_scheduler.plan.garbage import collect_rarely
 
@@ -127,7 +127,7 @@ def run(chosen: argparse.Namespace) -> int:
         try:
             code: int = chosen.answer(chosen)
         except PlanError as error:
-            raise CommandError(str(error)) from error
+            raise UserError(str(error)) from error
     return code
 
 

@@ -2,9 +2,10 @@
 
 import argparse
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser
 from dra_cli.commands import up
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -17,12 +18,12 @@ def run(chosen: argparse.Namespace) -> int:
     """Run the command that follows ``--``; gives its exit code.
 
     Raises:
-        CommandError: there is no command, or it cannot be started.
+        UserError: there is no command, or it cannot be started.
     """
     from dra_cli.around import around
 
     if not chosen.rest:
-        raise CommandError("say what to run: dralab run [OPTIONS] -- COMMAND", 2)
+        raise UserError("say what to run: dralab run [OPTIONS] -- COMMAND", 2)
     if chosen.detach:
-        raise CommandError("a cluster of `run` ends with its command: leave out --detach", 2)
+        raise UserError("a cluster of `run` ends with its command: leave out --detach", 2)
     return around(up.asked(chosen), chosen.data, chosen.rest)

@@ -3,9 +3,10 @@
 import argparse
 from typing import TYPE_CHECKING
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_cli.snapshots import Snapshots
@@ -35,10 +36,11 @@ def run(chosen: argparse.Namespace) -> None:
     """Do it.
 
     Raises:
-        CommandError: no name is given, there is no such snapshot, or it cannot be restored here.
+        UserError: no name is given, there is no such snapshot, or it cannot be restored here.
     """
+    from dra_kube.tables import count
+
     from dra_cli.snapshots import Snapshots
-    from dra_cli.tables import count
 
     _check_options(chosen)
     snapshots = Snapshots(chosen.data)
@@ -46,7 +48,7 @@ def run(chosen: argparse.Namespace) -> None:
         _list(snapshots)
         return
     if not chosen.name:
-        raise CommandError(f"say which: dralab snapshot {chosen.action} NAME", 2)
+        raise UserError(f"say which: dralab snapshot {chosen.action} NAME", 2)
     if chosen.action == "save":
         saved = snapshots.save(chosen.name, chosen.at, force=chosen.force)
         print(f"snapshot {chosen.name} saved: {count(saved, 'object')}")
@@ -70,13 +72,13 @@ def _check_options(chosen: argparse.Namespace) -> None:
     )
     for option, action, is_given in given:
         if is_given and chosen.action != action:
-            raise CommandError(f"{option} is for dralab snapshot {action}", 2)
+            raise UserError(f"{option} is for dralab snapshot {action}", 2)
     if chosen.action == "list" and chosen.name:
-        raise CommandError("dralab snapshot list takes no name", 2)
+        raise UserError("dralab snapshot list takes no name", 2)
 
 
 def _list(snapshots: "Snapshots") -> None:
-    from dra_cli.tables import Table
+    from dra_kube.tables import Table
 
     found = snapshots.list()
     if not found:

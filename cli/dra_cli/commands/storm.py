@@ -8,9 +8,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser, number
 from dra_cli.commands import up
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_cli.clusteroptions import ClusterOptions
@@ -32,16 +33,16 @@ def run(chosen: argparse.Namespace) -> int:
     """Do it; gives 1 where something is broken afterwards.
 
     Raises:
-        CommandError: the cluster does not start.
+        UserError: the cluster does not start.
     """
     from dra_cli.faults.script import script
 
     if chosen.detach:
-        raise CommandError("a storm ends by itself: leave out --detach", 2)
+        raise UserError("a storm ends by itself: leave out --detach", 2)
     asked = up.asked(chosen)
     nodes = [name for pool in asked.pools for name in pool.nodes]
     if not nodes:
-        raise CommandError("a storm needs a node: its faults strike nodes, and its pods run there", 2)
+        raise UserError("a storm needs a node: its faults strike nodes, and its pods run there", 2)
     steps = script(chosen.seed, chosen.minutes * 60, nodes)
     if chosen.script:
         print("\n".join(map(str, steps)))
@@ -50,9 +51,9 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
+    from dra_kube.cluster import Cluster
     from dra_shared.log import configure
 
-    from dra_cli.cluster import Cluster
     from dra_cli.faults.storm import Storm
     from dra_cli.services import ClusterServices
 
@@ -75,7 +76,7 @@ async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list
 
 
 def _verdict(broken: list[str], steps: "list[Step]", seed: int, refused: int) -> int:
-    from dra_cli.tables import count
+    from dra_kube.tables import count
 
     pods = sum(step.action == "create" for step in steps)
     faults = sum(step.action not in ("create", "delete") for step in steps)

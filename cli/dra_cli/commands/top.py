@@ -3,9 +3,10 @@
 import argparse
 from typing import Any
 
+from dra_shared.errors import UserError
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 _NODES = ("node", "nodes", "no")
 _PODS = ("pod", "pods", "po")
@@ -27,11 +28,10 @@ def run(chosen: argparse.Namespace) -> None:
     """Print it.
 
     Raises:
-        CommandError: of another kind nothing is measured.
+        UserError: of another kind nothing is measured.
     """
+    from dra_kube.tables import Table, natural
     from dra_shared.quantity import Quantity
-
-    from dra_cli.tables import Table, natural
 
     with chosen_cluster(chosen).reader() as reader:
         if chosen.kind in _NODES:
@@ -44,7 +44,7 @@ def run(chosen: argparse.Namespace) -> None:
                 else f"{_METRICS}/namespaces/{chosen.namespace or 'default'}/pods"
             )
         else:
-            raise CommandError(f"cannot measure {chosen.kind!r}: choose nodes or pods", 2)
+            raise UserError(f"cannot measure {chosen.kind!r}: choose nodes or pods", 2)
         items = reader.json(path, {"labelSelector": chosen.selector})["items"]
         if chosen.name:
             items = [item for item in items if item["metadata"]["name"] == chosen.name]

@@ -9,12 +9,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from dra_kube.access import default_data
 from dra_shared.boundedfiles import open_file
+from dra_shared.errors import UserError
 from dra_shared.retention import parse_retention
 
-from dra_cli.access import data_option, default_data
+from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
-from dra_cli.errors import CommandError
 
 if TYPE_CHECKING:
     from dra_shared.api.resources import Resource
@@ -270,7 +271,7 @@ def _start(chosen: argparse.Namespace) -> _Start:
     """What ``--from``, ``--filename`` and ``--nodes`` say.
 
     Raises:
-        CommandError: one of their files is of no use, or they contradict each other.
+        UserError: one of their files is of no use, or they contradict each other.
     """
     from dra_cli import fleet
     from dra_cli.restore.past import past
@@ -294,7 +295,7 @@ def _start(chosen: argparse.Namespace) -> _Start:
     try:
         gates = found.feature_gates(chosen.feature_gates, chosen.kubernetes_version)
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
     return _Start(pools, objects, before, snapshot, gates)
 
 
@@ -302,34 +303,34 @@ def _refuse_nodes(chosen: argparse.Namespace) -> None:
     """The nodes are those of a file.
 
     Raises:
-        CommandError: the options describe nodes, too.
+        UserError: the options describe nodes, too.
     """
     nodes = {"--nodes": chosen.nodes, "--gpus": chosen.gpus, "--driver": chosen.driver}
     given = [option for option, value in nodes.items() if value]
     if given:
         source = "--filename" if chosen.filename else "--from"
-        raise CommandError(f"{', '.join(given)}: what {source} names says which nodes there are", 2)
+        raise UserError(f"{', '.join(given)}: what {source} names says which nodes there are", 2)
 
 
 def _refuse_unreadable(chosen: argparse.Namespace) -> None:
     """The services are to read files.
 
     Raises:
-        CommandError: they cannot read one.
+        UserError: they cannot read one.
     """
     for file in (*chosen.images, chosen.scheduler_config, chosen.device_plugin_config):
         try:
             if file is not None:
                 open_file(file).close()
         except OSError as error:
-            raise CommandError(f"cannot read {file}: {error.strerror}", 2) from error
+            raise UserError(f"cannot read {file}: {error.strerror}", 2) from error
 
 
 def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     """What the options ask for.
 
     Raises:
-        CommandError: one of the files is of no use.
+        UserError: one of the files is of no use.
     """
     from dra_cli.clusteroptions import ClusterOptions
 

@@ -45,23 +45,23 @@ def run(chosen: argparse.Namespace) -> None:
     """Wait until each of the objects fulfils the condition.
 
     Raises:
-        CommandError: the condition is none, there are no such objects, or time runs out.
+        UserError: the condition is none, there are no such objects, or time runs out.
     """
     asyncio.run(_wait(chosen, manifests_of(chosen, "wait for")))
 
 
 async def _wait(chosen: argparse.Namespace, loaded: list[dict[str, Any]]) -> None:
-    from dra_cli import waiting
-    from dra_cli.conditions import condition
-    from dra_cli.errors import CommandError
-    from dra_cli.progress import Progress
+    from dra_kube import waiting
+    from dra_kube.conditions import condition
+    from dra_kube.progress import Progress
+    from dra_shared.errors import UserError
 
     gone = chosen.wanted.lower() == "delete"
     met = None if gone else condition(chosen.wanted)
     async with chosen_cluster(chosen).client() as client:
         found = await targets(chosen, client, loaded, "wait for")
         if not found and not gone:
-            raise CommandError("no matching resources found")
+            raise UserError("no matching resources found")
         deadline = waiting.Deadline(chosen.timeout)
         with Progress("condition met", len(found)) as progress:
             for where in found:

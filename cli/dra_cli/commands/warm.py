@@ -4,8 +4,9 @@ import argparse
 import asyncio
 import sys
 
+from dra_shared.errors import UserError
+
 from dra_cli.commandline import Parser
-from dra_cli.errors import CommandError
 
 
 def options(parser: Parser) -> None:
@@ -16,13 +17,13 @@ def run(chosen: argparse.Namespace) -> int:
     """Run the command that follows ``--``; gives its exit code.
 
     Raises:
-        CommandError: there is no command, or it cannot be started.
+        UserError: there is no command, or it cannot be started.
     """
     from dra_cli.around import run as run_command
     from dra_cli.warm import Warm
 
     if not chosen.rest:
-        raise CommandError("say what to run: dralab warm -- COMMAND", 2)
+        raise UserError("say what to run: dralab warm -- COMMAND", 2)
     # Elsewhere nothing is forked: clusters start as they do without.
     if sys.platform != "linux":
         return asyncio.run(run_command(chosen.rest, {}))

@@ -10,12 +10,11 @@ from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from dra_kube import manifests
+from dra_kube.yamlfile import read_yaml
 from dra_shared import __version__
+from dra_shared.errors import UserError
 from dra_shared.version import DEFAULT, Version
-
-from dra_cli import manifests
-from dra_cli.errors import CommandError
-from dra_cli.yamlfile import read_yaml
 
 if TYPE_CHECKING:
     from dra_conformance.check import Check
@@ -31,7 +30,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Do what the options say; 1 where a promise is broken.
 
     Raises:
-        CommandError: the options contradict each other, a file cannot be used, or the driver cannot be started.
+        UserError: the options contradict each other, a file cannot be used, or the driver cannot be started.
     """
     # The suite brings an API server and a node along: no other command needs them.
     from dra_conformance import show
@@ -42,10 +41,10 @@ def run(chosen: argparse.Namespace) -> int:
         return 0
     checks = select(chosen.k)
     if not checks:
-        raise CommandError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
+        raise UserError(f"no check has {chosen.k!r}; see dralab conformance driver --list", 2)
     if chosen.list:
         if chosen.output != "table":
-            raise CommandError("--list has no other output than its table: leave out --output", 2)
+            raise UserError("--list has no other output than its table: leave out --output", 2)
         asked = chosen.kubernetes_version
         print(show.listing(checks, _version(asked) if asked else None))
         return 0
@@ -77,7 +76,7 @@ def _try(chosen: argparse.Namespace, checks: "Sequence[Check]") -> int:
     try:
         results = [judge(one) for one in asyncio.run(until_terminated(run_suite(options)))]
     except asyncio.CancelledError:
-        raise CommandError("terminated", 128 + signal.SIGTERM) from None
+        raise UserError("terminated", 128 + signal.SIGTERM) from None
     seconds = time.monotonic() - began
     if chosen.output == "table":
         print(f"\nKubernetes {options.version}: {show.summary(results, seconds)}")
@@ -104,19 +103,19 @@ def _find_check(name: str) -> "Check":
     for check in CHECKS:
         if check.id == name:
             return check
-    raise CommandError(f"unknown check {name!r}; see dralab conformance driver --list", 2)
+    raise UserError(f"unknown check {name!r}; see dralab conformance driver --list", 2)
 
 
 def _command(chosen: argparse.Namespace) -> list[str]:
     command = list(chosen.rest)
     if chosen.file is not None:
-        raise CommandError("the driver's command follows --: dralab conformance driver -- COMMAND", 2)
+        raise UserError("the driver's command follows --: dralab conformance driver -- COMMAND", 2)
     if chosen.attach and command:
-        raise CommandError("--attach is for a driver that you start yourself: leave out the command", 2)
+        raise UserError("--attach is for a driver that you start yourself: leave out the command", 2)
     if chosen.attach and chosen.directory is None:
-        raise CommandError("--attach needs --directory, which the driver is started with", 2)
+        raise UserError("--attach needs --directory, which the driver is started with", 2)
     if not chosen.attach and not command:
-        raise CommandError("give the driver's command after --, or --attach", 2)
+        raise UserError("give the driver's command after --, or --attach", 2)
     return command
 
 
@@ -125,18 +124,16 @@ def _directory(folder: Path | None) -> Path | None:
     if folder is None:
         return None
     if (folder / "apiserver").exists():
-        raise CommandError(f"{folder} has an earlier run: delete it, or give another folder", 2)
+        raise UserError(f"{folder} has an earlier run: delete it, or give another folder", 2)
     length = len(os.fsencode(folder.absolute()))
     if length > _LONGEST:
-        raise CommandError(
-            f"{folder} is too long for sockets: {length} bytes, and {_LONGEST} are the most", 2
-        )
+        raise UserError(f"{folder} is too long for sockets: {length} bytes, and {_LONGEST} are the most", 2)
     return folder
 
 
 def _metrics_url(text: str) -> str:
     if text and not text.startswith(("http://", "https://")):
-        raise CommandError(f"--metrics-url {text} is no address: it begins with http:// or https://", 2)
+        raise UserError(f"--metrics-url {text} is no address: it begins with http:// or https://", 2)
     return text
 
 
@@ -144,7 +141,7 @@ def _version(text: str) -> Version:
     try:
         return Version.parse(text) if text else DEFAULT
     except ValueError as error:
-        raise CommandError(str(error), 2) from error
+        raise UserError(str(error), 2) from error
 
 
 def _rules(path: Path) -> list[Json]:
@@ -156,7 +153,7 @@ def _rules(path: Path) -> list[Json]:
         for rule in one.get("rules") or ()
     ]
     if not found:
-        raise CommandError(f"{path} has no ClusterRole with rules", 2)
+        raise UserError(f"{path} has no ClusterRole with rules", 2)
     return found
 
 
@@ -164,7 +161,7 @@ def _parameters(path: Path) -> Json:
     """Opaque parameters: the file's object itself."""
     found = read_yaml(path)
     if not isinstance(found, dict):
-        raise CommandError(f"{path} is no object", 2)
+        raise UserError(f"{path} is no object", 2)
     return found
 
 

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import IO, Any, Protocol, cast
 
 import orjson
+from dra_kube.progress import Progress
 from dra_shared.boundedfiles import read_all, read_file, read_standard_input
+from dra_shared.errors import UserError
 from dra_shared.version import RECORDED, VERSIONS, Version
-
-from dra_cli.errors import CommandError
-from dra_cli.progress import Progress
 
 _MOST = 1 << 30
 # A version in a file's name, with or without its patch release.
@@ -46,10 +45,10 @@ def subject(name: str) -> Subject:
     """The part of dralab that answers cases of that kind.
 
     Raises:
-        CommandError: there is none of that name.
+        UserError: there is none of that name.
     """
     if name not in SUBJECTS:
-        raise CommandError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}", 2)
+        raise UserError(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}", 2)
     return cast("Subject", importlib.import_module(SUBJECTS[name]))
 
 
@@ -61,7 +60,7 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
     summary names the versions of Kubernetes that the cases were answered as: ``kubernetes``, or each case's own.
 
     Raises:
-        CommandError: the file cannot be read, a line is no case, or a version is unknown.
+        UserError: the file cannot be read, a line is no case, or a version is unknown.
     """
     about = subject(name)
     disagree = []
@@ -72,7 +71,7 @@ def compare(name: str, path: Path, kubernetes: str = "") -> tuple[dict[str, Any]
         for number, line in lines:
             progress.step()
             if not isinstance(line.get("out"), dict):
-                raise CommandError(f"{path}, line {number}: no `out` to compare with", 2)
+                raise UserError(f"{path}, line {number}: no `out` to compare with", 2)
             if "panic" in line["out"]:
                 panics += 1
                 continue
@@ -104,7 +103,7 @@ def answers(name: str, path: Path, kubernetes: str = "") -> Iterator[tuple[str, 
     """Yield the version and our answer for each case of ``path``, an ``error`` if the case makes no sense.
 
     Raises:
-        CommandError: as :func:`compare`.
+        UserError: as :func:`compare`.
     """
     about = subject(name)
     for _, line in _lines(name, path, kubernetes)[1]:
@@ -144,7 +143,7 @@ def _versioned(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     for number, line in cases:
         if not isinstance(line["in"], dict):
-            raise CommandError(f"{path}, case {number}: `in` is not an object", 2)
+            raise UserError(f"{path}, case {number}: `in` is not an object", 2)
         own = line["in"].get("kubernetesVersion") or line.get("kubernetesVersion")
         version = kubernetes or _parsed(str(own or named or RECORDED), f"{path}, case {number}")
         line["in"] = {**line["in"], "kubernetesVersion": version}
@@ -155,7 +154,7 @@ def _parsed(version: str, where: str) -> str:
     try:
         return str(Version.parse(version))
     except ValueError as error:
-        raise CommandError(f"{where}: {error}; --kubernetes-version replaces it", 2) from None
+        raise UserError(f"{where}: {error}; --kubernetes-version replaces it", 2) from None
 
 
 def _table_version(table: dict[str, Any] | None) -> str:
@@ -183,7 +182,7 @@ def _data(path: Path) -> bytes:
         return read_all(cast("IO[bytes]", gzip.open(io.BytesIO(data))), _MOST)
     except (OSError, EOFError, zlib.error) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise CommandError(f"cannot read {path}: {reason}", 2) from error
+        raise UserError(f"cannot read {path}: {reason}", 2) from error
 
 
 def _split(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -193,9 +192,9 @@ def _split(path: Path, data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
         try:
             line = orjson.loads(text)
         except orjson.JSONDecodeError as error:
-            raise CommandError(f"{path}, line {number}: {error}", 2) from error
+            raise UserError(f"{path}, line {number}: {error}", 2) from error
         if not isinstance(line, dict) or not isinstance(line.get("in"), dict):
-            raise CommandError(f"{path}, line {number}: not a case with `in`", 2)
+            raise UserError(f"{path}, line {number}: not a case with `in`", 2)
         yield number, line
 
 

@@ -5,10 +5,10 @@ from types import TracebackType
 from typing import Self
 
 from dra_apiserver.front.console import Settings
+from dra_kube.access import ChosenCluster
 from dra_shared.client.rest import Client
 from fastapi import FastAPI
 
-from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Application, Doorkeeper, Receive, Scope, Send
 from dra_cli.console.lessons import Desk, router
 from dra_cli.console.server import listen, pages
@@ -43,7 +43,7 @@ class LearnersConsole:
         """Show the cluster that runs now.
 
         Raises:
-            CommandError: none does.
+            UserError: none does.
         """
         client = await self._cluster.client("dralab-console").__aenter__()
         await self._leave()
@@ -63,7 +63,7 @@ async def serve(notebook: Notebook, classroom: Classroom, port: int, opens: bool
     """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser.
 
     Raises:
-        CommandError: the port is taken, or no lesson's cluster runs.
+        UserError: the port is taken, or no lesson's cluster runs.
     """
     key = secrets.token_urlsafe(24)
     async with LearnersConsole(notebook, classroom) as console:

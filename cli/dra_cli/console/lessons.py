@@ -9,10 +9,10 @@ from typing import Any
 
 import httpx
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel
 
-from dra_cli.errors import CommandError
 from dra_cli.learn.classroom import Classroom
 from dra_cli.learn.exercise import Exercise, Verdict
 from dra_cli.learn.lesson import Lesson, lesson, lessons
@@ -20,7 +20,7 @@ from dra_cli.learn.notebook import Notebook
 
 Json = dict[str, Any]
 
-_FAILED = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
+_FAILED = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class Chosen(BaseModel):
@@ -69,7 +69,7 @@ class Desk:
         """Go to a lesson; starts its cluster unless it runs.
 
         Raises:
-            CommandError: there is none of that number, or its cluster does not start.
+            UserError: there is none of that number, or its cluster does not start.
         """
         one = lesson(str(number))
         async with self._lock:
@@ -93,7 +93,7 @@ class Desk:
             await asyncio.to_thread(self._notebook.file(one).write_text, text)
             try:
                 await self._classroom.submit(exercise)
-            except (ApiError, CommandError) as refused:
+            except (ApiError, UserError) as refused:
                 return {**self._report(await exercise.glance()), "problem": str(refused)}
             return self._report(await exercise.verdict())
 
@@ -124,7 +124,7 @@ class Desk:
         """Apply the file of before; a check says what is wrong with it."""
         try:
             await self._classroom.submit(exercise)
-        except (ApiError, CommandError):
+        except (ApiError, UserError):
             return
 
     def _report(self, verdict: Verdict) -> Json:

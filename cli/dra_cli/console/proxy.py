@@ -4,13 +4,13 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import httpx
+from dra_kube.reader import Reader
 from dra_shared.client.rest import Client
 from fastapi import APIRouter, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 
 from dra_cli.console.paths import NOT_PLAIN, forwarded, is_terminal
 from dra_cli.console.relay import relay
-from dra_cli.reader import Reader
 
 _READS = frozenset({"GET", "HEAD"})
 _METHODS = [*sorted(_READS), "POST", "PUT", "PATCH", "DELETE"]

@@ -5,11 +5,10 @@ import contextlib
 import ssl
 from urllib.parse import urlsplit
 
+from dra_kube.reader import Reader
+from dra_kube.stream import PROTOCOL, refusal_message, upgrade_request
 from dra_shared.websocket import BINARY, CLOSE, CONTINUATION, PING, PONG, TEXT, FrameError, Frames, frame
 from fastapi import WebSocket, WebSocketDisconnect
-
-from dra_cli.reader import Reader
-from dra_cli.stream import PROTOCOL, refusal_message, upgrade_request
 
 _CHUNK = 1 << 16
 _TIMEOUT = 30.0

@@ -12,20 +12,20 @@ from urllib.parse import urlencode
 import orjson
 import uvicorn
 from dra_apiserver.front import claimbench, console, insight, packed, workbench
+from dra_kube.access import ChosenCluster
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.routes import ask
 from dra_shared.api.resource import DeviceClass
 from dra_shared.api.resources import DEVICE_CLASSES, RESOURCE_SLICES
 from dra_shared.cel.workbench import Candidate, candidates
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.httpserver import BoundedConnection
 from fastapi import FastAPI, HTTPException
 
-from dra_cli.access import ChosenCluster
 from dra_cli.console.doorkeeper import Doorkeeper
 from dra_cli.console.proxy import router as proxy
-from dra_cli.errors import CommandError
 from dra_cli.plan.reading import all_admitted
 from dra_cli.plan.snapshot import Snapshot
 
@@ -64,7 +64,7 @@ class _View:
                 return snapshot.explain(kind, "/".join(names[:-1]), names[-1], params.get("nodes", 0))[0]
             answer = await asyncio.to_thread(ask, snapshot.planner(), rest[0], orjson.dumps(body))
             return orjson.loads(answer)
-        except CommandError as error:
+        except UserError as error:
             raise HTTPException(404, str(error)) from error
         except ValueError as error:
             raise HTTPException(400, str(error)) from error
@@ -102,7 +102,7 @@ async def serve(cluster: ChosenCluster, port: int, writes: bool, opens: bool, at
     """Serve until Ctrl-C; prints the address, which has the key, and opens it in the browser, with the moment ``at``.
 
     Raises:
-        CommandError: the port is taken, or the cluster can't be reached with what the options say.
+        UserError: the port is taken, or the cluster can't be reached with what the options say.
     """
     key = secrets.token_urlsafe(24)
     async with cluster.client("dralab-console", retries=0) as client:
@@ -116,7 +116,7 @@ async def listen(application: Doorkeeper, port: int, query: str, note: str, open
     """Serve an application until Ctrl-C; prints the console's address, with ``query``, and a line about it.
 
     Raises:
-        CommandError: the port is taken.
+        UserError: the port is taken.
     """
     with _listening(port) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/console/{query}"
@@ -145,7 +145,7 @@ def _listening(port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
-        raise CommandError(
+        raise UserError(
             f"port {port} is in use; choose another with --port (0 takes any free one)"
         ) from error
     return listener

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -20,7 +20,7 @@ def temporary() -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix="dralab-demo-"))
     try:
         yield folder
-    except CommandError:
+    except UserError:
         if not any(folder.glob("logs/*")):
             shutil.rmtree(folder)
         raise

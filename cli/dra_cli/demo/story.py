@@ -13,20 +13,21 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+from dra_kube import manifests, objects
+from dra_kube.cluster import Cluster
+from dra_kube.discovery import Discovery
+from dra_kube.tables import count
 from dra_shared.api.pod import Pod
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
-from dra_cli import checkout, manifests, objects
-from dra_cli.cluster import Cluster
+from dra_cli import checkout
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.demo import node_files
 from dra_cli.demo.snapshot import Snapshot, warnings
 from dra_cli.demo.stage import Pause, stopped_by_signals, temporary
-from dra_cli.discovery import Discovery
-from dra_cli.errors import CommandError
 from dra_cli.services import ClusterServices, Reporter
-from dra_cli.tables import count
 
 # Seconds; a slow machine may need more, an impossible manifest less.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
@@ -41,7 +42,7 @@ async def tell(data: Path | None, filenames: list[str] | None, port: int, step: 
     """Run the demo in ``data``, or in a folder that is gone at the end.
 
     Raises:
-        CommandError: a phase stopped, and the folder stays; says which and why.
+        UserError: a phase stopped, and the folder stays; says which and why.
     """
     loaded = manifests.load(filenames or [str(checkout.folder("examples", "quickstart"))])
     pause = Pause(step)
@@ -123,7 +124,7 @@ class _Story:
             if time.monotonic() > deadline:
                 reasons = await warnings(self._client, self._namespaces)
                 because = f" ({reasons[-1]})" if reasons else ""
-                raise CommandError(
+                raise UserError(
                     f"phase {number} stopped: after {_PHASE_TIMEOUT:.0f} s still waiting for "
                     f"{'; '.join(missing[:5])}{because}; logs are in {self._cluster.logs}"
                 )
@@ -241,7 +242,7 @@ class _Story:
         seen_migs = [line.split()[1] for line in listed if line.lstrip().startswith("MIG ")]
         if seen_gpus != gpus | parents or sorted(seen_migs) != sorted(str(profile) for profile in migs):
             allocated = ", ".join(device.device for device in devices)
-            raise CommandError(
+            raise UserError(
                 f"phase 6 stopped: container {container_name} of pod {pod.key} was allocated {allocated} but sees "
                 f"{'; '.join(line.strip() for line in listed) or 'no GPU'}"
             )
@@ -268,7 +269,7 @@ class _Story:
             if not left:
                 break
             if time.monotonic() > deadline:
-                raise CommandError(f"clean-up stopped: still there: {'; '.join(left[:5])}")
+                raise UserError(f"clean-up stopped: still there: {'; '.join(left[:5])}")
             await asyncio.sleep(_POLL)
         self._tell("no pods, no claims, no device in use")
         self._tell("no CDI file of a claim, no claim in a checkpoint")

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import httpx
 import msgspec
+from dra_kube.cluster import Cluster
 from dra_shared.client.errors import ApiError
 from dra_shared.clock import SystemClock
+from dra_shared.errors import UserError
 from dra_shared.faults.board import FaultBoard, FaultError
 from dra_shared.faults.catalog import PATH
 from dra_shared.guard import Guard
 from dra_shared.listening import listening_socket
 from dra_shared.numerals import integer, is_digits
 
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.supervisor import ServiceSpec, Supervisor
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HOST = "127.0.0.1"
 _PATIENCE = 5.0
-_UNREADABLE = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
+_UNREADABLE = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class FaultListener:

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import msgspec
+from dra_shared.errors import UserError
 from dra_shared.faults.board import FaultError, Strike
 from dra_shared.faults.catalog import API_SERVER
 
-from dra_cli.errors import CommandError
 from dra_cli.ports import Port
 from dra_cli.supervisor import ServiceSpec, Supervisor
 
@@ -93,7 +93,7 @@ class ProcessFaults:
             try:
                 await self._supervisor.ready(_START_TIMEOUT, only=(SECOND,))
                 yield
-            except CommandError as error:
+            except UserError as error:
                 raise FaultError(str(error)) from error
             finally:
                 await self._supervisor.remove(SECOND)
@@ -107,7 +107,7 @@ class ProcessFaults:
     def _send(self, service: str, number: int) -> int:
         try:
             return self._supervisor.send(service, number)
-        except CommandError as error:
+        except UserError as error:
             raise FaultError(str(error)) from error
 
 

@@ -3,13 +3,12 @@
 import asyncio
 
 import httpx
+from dra_kube.cluster import Cluster
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import OBSERVER
 from dra_shared.faults.invariants import find_breaches, find_leaked_files, pending_pods
-
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 
 _EVERY = 0.5
 # Once could be by chance, between two steps of what still goes on.
@@ -30,7 +29,7 @@ class Rest:
                 while calm < _CALM:
                     try:
                         found = await self._look()
-                    except (ApiError, CommandError, httpx.HTTPError, OSError) as error:
+                    except (ApiError, UserError, httpx.HTTPError, OSError) as error:
                         found = [f"the cluster cannot be read: {error}"]
                     calm = 0 if found else calm + 1
                     await asyncio.sleep(_EVERY)

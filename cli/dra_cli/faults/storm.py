@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import httpx
 import orjson
+from dra_kube.cluster import Cluster
 from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.faults.rest import Rest
 from dra_cli.faults.script import Step
 from dra_cli.faults.striking import Striker
@@ -45,7 +45,7 @@ class Storm:
         """Do all of it; gives what is broken when the cluster should be at rest: nothing, if it is well.
 
         Raises:
-            CommandError: the cluster does not run, or has no such class.
+            UserError: the cluster does not run, or has no such class.
         """
         async with self._cluster.client("dralab-storm") as client:
             await self._check_class(client)
@@ -69,7 +69,7 @@ class Storm:
         try:
             await client.get(DEVICE_CLASSES, self._class)
         except NotFound:
-            raise CommandError(f"there is no deviceclass {self._class!r}", 2) from None
+            raise UserError(f"there is no deviceclass {self._class!r}", 2) from None
 
     async def _prepare(self, client: Client) -> None:
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
@@ -93,7 +93,7 @@ class Storm:
             case _:
                 try:
                     await self._striker.strike(step.action, step.arguments)
-                except CommandError as error:
+                except UserError as error:
                     self.refused += 1
                     self._report(f"           not done: {error}")
 
@@ -102,7 +102,7 @@ class Storm:
             try:
                 await self._striker.clear()
                 return
-            except CommandError:
+            except UserError:
                 await asyncio.sleep(_PAUSE)
 
 
@@ -125,7 +125,7 @@ async def _sent(client: Client, method: str, path: str, body: Mapping[str, objec
     """Send it until the API server has taken it.
 
     Raises:
-        CommandError: it is refused, or the API server does not come back.
+        UserError: it is refused, or the API server does not come back.
     """
     last = ""
     for _ in range(_ATTEMPTS):
@@ -141,4 +141,4 @@ async def _sent(client: Client, method: str, path: str, body: Mapping[str, objec
             if response.status_code < 500 and response.status_code != 429:
                 break
         await asyncio.sleep(_PAUSE)
-    raise CommandError(f"{method} {path}: {last}")
+    raise UserError(f"{method} {path}: {last}")

@@ -5,18 +5,17 @@ import contextlib
 from collections.abc import AsyncIterator
 
 import httpx
+from dra_kube.cluster import Cluster
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import OBSERVER
 from dra_shared.faults.story import Sample, Story
 
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
-
 _EVERY = 0.25
 _PATIENCE = 5.0
-_ERRORS = (ApiError, CommandError, httpx.HTTPError, OSError, TimeoutError)
+_ERRORS = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
 
 class Sampler:
@@ -30,7 +29,7 @@ class Sampler:
         """The cluster now.
 
         Raises:
-            ApiError, CommandError, httpx.HTTPError, OSError: it cannot be read.
+            ApiError, UserError, httpx.HTTPError, OSError: it cannot be read.
         """
         at = asyncio.get_running_loop().time() - self._began
         async with self._cluster.client(OBSERVER) as client:

@@ -10,11 +10,10 @@ from typing import Any
 
 import httpx
 import orjson
+from dra_kube.cluster import Cluster
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 from dra_shared.faults.catalog import KINDS, OBSERVER, PATH
-
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 
 _SUPERVISOR = "supervisor"
 
@@ -61,7 +60,7 @@ class Striker:
         """Begin a fault; returns at once.
 
         Raises:
-            CommandError: the cluster does not run, has nothing of that name, or refuses the fault.
+            UserError: the cluster does not run, has nothing of that name, or refuses the fault.
         """
         match KINDS[name].where:
             case "process" | "scheduling":
@@ -87,7 +86,7 @@ class Striker:
         """Of a service that has faults: a node agent, the supervisor, or the API server where it is empty.
 
         Raises:
-            CommandError: there is none.
+            UserError: there is none.
         """
         if service == _SUPERVISOR:
             return self._supervisor()
@@ -100,14 +99,14 @@ class Striker:
     def _supervisor(self) -> Client:
         record = self._cluster.record()
         if not record.supervisor:
-            raise CommandError("the cluster has no supervisor, which faults of processes need")
+            raise UserError("the cluster has no supervisor, which faults of processes need")
         return Client(record.supervisor, user_agent=OBSERVER, token=record.supervisor_token or None)
 
     async def clear(self) -> None:
         """End every fault.
 
         Raises:
-            CommandError: the cluster does not run, or its API server does not answer.
+            UserError: the cluster does not run, or its API server does not answer.
         """
         # The API server cannot answer while it stands still.
         if self._cluster.record().supervisor:
@@ -124,7 +123,7 @@ class Striker:
                 await client.raw("DELETE", PATH)
             except (httpx.HTTPError, OSError, TimeoutError) as error:
                 why = str(error) or type(error).__name__
-                raise CommandError(f"the API server does not answer: {why}") from error
+                raise UserError(f"the API server does not answer: {why}") from error
 
     async def _strike_node(self, name: str, arguments: Mapping[str, Any]) -> Struck:
         """Of several node agents the one that has the node takes it."""
@@ -142,7 +141,7 @@ class Striker:
             problem = response.json()["message"]
             if response.status_code != 404:
                 break
-        raise CommandError(problem)
+        raise UserError(problem)
 
     def _agents(self) -> list[str]:
         return [name for name in self._cluster.record().services if name.startswith("node-agent")]
@@ -155,15 +154,15 @@ async def _begin(client: Client, who: str, name: str, arguments: Mapping[str, An
     """Begin a fault; gives its number.
 
     Raises:
-        CommandError: it is refused, or there is no answer.
+        UserError: it is refused, or there is no answer.
     """
     # Who strikes judges: the server may be down in a moment.
     body = orjson.dumps({"fault": name, "check": False, **arguments})
     try:
         response = await client.raw("POST", PATH, content=body)
     except (httpx.HTTPError, OSError, TimeoutError) as error:
-        raise CommandError(f"{who} does not answer: {error or type(error).__name__}") from error
+        raise UserError(f"{who} does not answer: {error or type(error).__name__}") from error
     if response.status_code != 201:
-        raise CommandError(response.json().get("message") or response.text.strip())
+        raise UserError(response.json().get("message") or response.text.strip())
     number: int = response.json()["id"]
     return number

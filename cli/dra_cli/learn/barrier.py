@@ -13,13 +13,12 @@ When the scheduler reports the claim's unknown device class, it has done so too.
 from typing import Any
 
 import orjson
+from dra_kube import objects
+from dra_kube.discovery import Discovery
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
-
-from dra_cli import objects
-from dra_cli.discovery import Discovery
 
 _NAME = "learn-barrier-"
 _CLASS = "class-of-the-barrier"

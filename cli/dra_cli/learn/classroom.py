@@ -4,10 +4,11 @@ import contextlib
 import shutil
 from collections.abc import AsyncIterator
 
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+
 from dra_cli import insight, run
-from dra_cli.access import ChosenCluster
-from dra_cli.cluster import Cluster
-from dra_cli.errors import CommandError
 from dra_cli.learn.exercise import Exercise
 from dra_cli.learn.lesson import Lesson
 from dra_cli.learn.notebook import Notebook
@@ -29,7 +30,7 @@ class Classroom:
         """Start the lesson's cluster, in place of any other.
 
         Raises:
-            CommandError: it does not start.
+            UserError: it does not start.
         """
         self.stop()
         shutil.rmtree(self._notebook.data, ignore_errors=True)
@@ -49,7 +50,7 @@ class Classroom:
         """The lesson on its cluster.
 
         Raises:
-            CommandError: the cluster does not run.
+            UserError: the cluster does not run.
         """
 
         async def explain(pod: str) -> str:
@@ -62,13 +63,13 @@ class Classroom:
         """Apply the learner's file if it changed since; whether it did.
 
         Raises:
-            CommandError, ApiError: it cannot be read, is no manifest, or is refused.
+            UserError, ApiError: it cannot be read, is no manifest, or is refused.
         """
         file = self._notebook.file(exercise.lesson)
         try:
             text = file.read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise CommandError(f"cannot read {file}: {error}; dralab learn reset brings it back") from error
+            raise UserError(f"cannot read {file}: {error}; dralab learn reset brings it back") from error
         if not self._notebook.changed(text):
             return False
         # What is refused half way leaves neither these nor those of before.

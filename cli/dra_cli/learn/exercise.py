@@ -6,15 +6,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from dra_kube import manifests, objects
+from dra_kube.discovery import Discovery
 from dra_shared.cel import CompileError
 from dra_shared.cel import types as t
 from dra_shared.cel.rules import Rule, compile_over
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock, SystemClock
+from dra_shared.errors import UserError
 
-from dra_cli import manifests, objects
-from dra_cli.discovery import Discovery
-from dra_cli.errors import CommandError
 from dra_cli.learn.barrier import pass_barrier
 from dra_cli.learn.lesson import Goal, Lesson, Mistake, common_mistakes
 from dra_cli.learn.world import NAMESPACE, VARIABLES, World, look
@@ -77,15 +77,15 @@ class Exercise:
         """Apply the learner's manifests, in place of all that the learner made; errors call the text ``name``.
 
         Raises:
-            CommandError, ApiError: they are no manifests, or are refused.
+            UserError, ApiError: they are no manifests, or are refused.
         """
         loaded = manifests.parse(name, text)
         if not loaded:
-            raise CommandError(f"no objects in {name}")
+            raise UserError(f"no objects in {name}")
         discovery = await Discovery.read(self._client)
         for obj in loaded:
             if (obj.get("metadata") or {}).get("namespace", NAMESPACE) != NAMESPACE:
-                raise CommandError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
+                raise UserError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
             objects.target(discovery, obj, NAMESPACE)
         await self._clear(discovery)
         # Otherwise the new objects could be judged by the old ones, which have the same names.
@@ -161,13 +161,13 @@ class Exercise:
         """Return the explanation of a pod. The scheduler, which gives it, may observe the pod later than we did.
 
         Raises:
-            CommandError: the scheduler cannot explain the pod, not even after twenty seconds.
+            UserError: the scheduler cannot explain the pod, not even after twenty seconds.
         """
         began = self._clock.monotonic()
         while True:
             try:
                 return await self._explain(pod)
-            except CommandError:
+            except UserError:
                 if self._clock.monotonic() - began > _LONGEST:
                     raise
             await self._clock.sleep(_POLL)

@@ -13,9 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dra_shared.errors import UserError
 from dra_shared.yamltext import load
-
-from dra_cli.errors import CommandError
 
 _FOLDER = Path(__file__).with_name("lessons")
 _PAGE = re.compile(
@@ -98,12 +97,12 @@ def lesson(wanted: str) -> Lesson:
     """The lesson of a number or name.
 
     Raises:
-        CommandError: there is none.
+        UserError: there is none.
     """
     for one in lessons():
         if wanted.lstrip("0") == str(one.number) or wanted == one.name:
             return one
-    raise CommandError(
+    raise UserError(
         f"there is no lesson {wanted!r}: choose 1 to {len(lessons())}; see dralab learn --list", 2
     )
 

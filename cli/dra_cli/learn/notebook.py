@@ -10,8 +10,9 @@ import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from dra_cli.cluster import replace
-from dra_cli.errors import CommandError
+from dra_kube.cluster import replace
+from dra_shared.errors import UserError
+
 from dra_cli.learn.lesson import Lesson, lesson, lessons
 
 _STATE = ".learn.json"
@@ -125,9 +126,7 @@ class Notebook:
         except FileNotFoundError:
             return _State()
         except (OSError, ValueError, TypeError) as error:
-            raise CommandError(
-                f"cannot read {self._file}: {error}; to begin again, remove that file"
-            ) from error
+            raise UserError(f"cannot read {self._file}: {error}; to begin again, remove that file") from error
 
     def _write(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

@@ -5,9 +5,10 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 
+from dra_kube.tables import coloured
+
 from dra_cli.learn.exercise import Verdict
 from dra_cli.learn.lesson import Goal, Lesson
-from dra_cli.tables import coloured
 
 _WIDTH = 100
 _BOLD, _CODE, _GOOD, _PLAIN = "\033[1m", "\033[36m", "\033[32m", "\033[0m"

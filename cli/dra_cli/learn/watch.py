@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import httpx
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 
-from dra_cli.errors import CommandError
 from dra_cli.learn import show
 from dra_cli.learn.classroom import Classroom
 from dra_cli.learn.exercise import Exercise, Verdict
@@ -56,7 +56,7 @@ class Watch:
                 await self._classroom.submit(exercise)
                 return self._print(await exercise.verdict())
             verdict = await exercise.glance()
-        except (CommandError, ApiError, httpx.HTTPError, OSError) as error:
+        except (UserError, ApiError, httpx.HTTPError, OSError) as error:
             self._report(str(error))
             return None
         if [held for _, held in verdict.goals] != self._shown:

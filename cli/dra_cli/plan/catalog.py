@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dra_kube.yamlfile import read_yaml
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
 from dra_node_agent.kubelet.node import NodeShape
@@ -12,12 +13,11 @@ from dra_scheduler.plan.purchase.recorded import RecordedNode
 from dra_scheduler.plan.purchase.trials import Typed
 from dra_shared.api.node import Taint
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from dra_shared.errors import UserError
 
 from dra_cli import fleet
-from dra_cli.errors import CommandError
 from dra_cli.plan.describe import NodeKind
 from dra_cli.plan.reading import from_source, world
-from dra_cli.yamlfile import read_yaml
 
 _OWN = ("from", "node", "limit")
 #: Drivers whose slices can be made from a GPU model.
@@ -28,36 +28,36 @@ def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
     """The types in a catalog's file; a fleet is one, too.
 
     Raises:
-        CommandError: it cannot be read, or a type is of no use; the message names it.
+        UserError: it cannot be read, or a type is of no use; the message names it.
     """
     document = read_yaml(path)
     key = next((key for key in ("types", "pools") if isinstance(document, dict) and key in document), "types")
     given = document.get(key) if isinstance(document, dict) else None
     if not isinstance(given, list) or not given:
-        raise CommandError(f"{path}: a catalog is a list of types, each with a name and a price")
+        raise UserError(f"{path}: a catalog is a list of types, each with a name and a price")
     types = [
         _type(entry, f"{path}: {key}[{number}]", path.parent, gpu_models)
         for number, entry in enumerate(given)
     ]
     if len({each.name for each in types}) < len(types):
-        raise CommandError(f"{path}: types need names of their own")
+        raise UserError(f"{path}: types need names of their own")
     return types
 
 
 def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) -> NodeType:
     if not isinstance(entry, dict):
-        raise CommandError(f"{where}: a type needs a name and a price")
+        raise UserError(f"{where}: a type needs a name and a price")
     pool = fleet.pool({key: value for key, value in entry.items() if key not in _OWN}, where)
     if not pool.price:
-        raise CommandError(f"{where}.price: must be a number above 0")
+        raise UserError(f"{where}.price: must be a number above 0")
     limit = entry.get("limit")
     if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
-        raise CommandError(f"{where}.limit: must be a number of nodes")
+        raise UserError(f"{where}.limit: must be a number of nodes")
     if "from" in entry:
         node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
         return NodeType(pool.name, pool.price, node.make, limit, found)
     if not set(pool.drivers) <= _DESCRIBED:
-        raise CommandError(f"{where}.drivers: record slices of such a node, and name their file in from:")
+        raise UserError(f"{where}.drivers: record slices of such a node, and name their file in from:")
     shape = NodeShape(
         name="",
         cpu=pool.cpu,
@@ -89,10 +89,10 @@ def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Ty
     objects = world(from_source(str(path), problems), problems)
     nodes = objects.of(NODES)
     if name is not None and name not in nodes:
-        raise CommandError(f'{where}.node: there is no node "{name}" in {path}')
+        raise UserError(f'{where}.node: there is no node "{name}" in {path}')
     if name is None and len(nodes) != 1:
         reason = f": {problems[0]}" if problems else ""
-        raise CommandError(f"{where}.node: {path} has {len(nodes)} nodes: name one{reason}")
+        raise UserError(f"{where}.node: {path} has {len(nodes)} nodes: name one{reason}")
     node = nodes[name] if name is not None else next(iter(nodes.values()))
     pieces = objects.of(RESOURCE_SLICES).values()
     slices = [piece for piece in pieces if piece.spec.node_name == node.metadata.name]

@@ -24,8 +24,7 @@ from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.node import Node, NodeSpec, NodeStatus
 from dra_shared.api.resource import ResourcePool, ResourceSlice, ResourceSliceSpec
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
-
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _replace = msgspec.structs.replace
 
@@ -34,7 +33,7 @@ def described(nodes: int, gpus: str, *, prefix: str = "node-", gpu_models: tuple
     """A world of equal nodes with these GPUs, and the device classes of their drivers.
 
     Raises:
-        CommandError: the GPUs are described wrongly.
+        UserError: the GPUs are described wrongly.
     """
     names = [f"{prefix}{index}" for index in range(nodes)]
     kind = NodeKind(gpus, gpu_models)
@@ -60,12 +59,12 @@ class NodeKind:
             try:
                 factory = NvidiaFactory(options)
             except DriverConfigError as error:
-                raise CommandError(str(error), 2) from error
+                raise UserError(str(error), 2) from error
             self.classes = factory.device_classes()
             self._pools: dict[str, Pool] = {}
             system = factory.system("node")
             if system is None:
-                raise CommandError("a world cannot be made from this machine's GPUs: name a model", 2)
+                raise UserError("a world cannot be made from this machine's GPUs: name a model", 2)
             own = NvidiaOptions.parse({})
             library = DeviceLibrary(SimulatedHost(system, path), own.gates)
             found = library.enumerate()

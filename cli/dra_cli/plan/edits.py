@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dra_kube.yamlfile import read_yaml
 from dra_scheduler.plan.manifests import Manifests
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import without_nodes
+from dra_shared.errors import UserError
 from dra_shared.jsontext import dumps
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.describe import described
 from dra_cli.plan.documents import Document
 from dra_cli.plan.reading import from_source, manifests
 from dra_cli.plan.working import Settings
-from dra_cli.yamlfile import read_yaml
 
 _FIELDS = ("name", "nodes", "remove", "objects", "featureGates", "kubernetesVersion", "config")
 
@@ -37,12 +37,12 @@ def changed(path: Path, start: Changed) -> Iterator[Changed]:
     """The worlds that the file's changes lead to, one after the other.
 
     Raises:
-        CommandError: the file cannot be read, or a change is of no use.
+        UserError: the file cannot be read, or a change is of no use.
     """
     document = read_yaml(path)
     given = document.get("changes") if isinstance(document, dict) else None
     if not isinstance(given, list) or not given:
-        raise CommandError(f"{path}: changes are a list, each with {', '.join(_FIELDS)}")
+        raise UserError(f"{path}: changes are a list, each with {', '.join(_FIELDS)}")
     now = start
     for number, change in enumerate(given):
         now = _change(change, now, f"{path}: changes[{number}]", path.parent)
@@ -51,15 +51,15 @@ def changed(path: Path, start: Changed) -> Iterator[Changed]:
 
 def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
     if not isinstance(change, dict) or not isinstance(change.get("name"), str):
-        raise CommandError(f"{where}: a change needs a name")
+        raise UserError(f"{where}: a change needs a name")
     for name in change:
         if name not in _FIELDS:
-            raise CommandError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
+            raise UserError(f"{where}.{name}: unknown: choose {', '.join(_FIELDS)}")
     objects = _without(before.objects, change.get("remove") or (), where)
     nodes = change.get("nodes")
     if nodes is not None:
         if not isinstance(nodes, dict) or not isinstance(nodes.get("count"), int) or "gpus" not in nodes:
-            raise CommandError(f"{where}.nodes: must have count and gpus")
+            raise UserError(f"{where}.nodes: must have count and gpus")
         prefix = str(nodes.get("prefix") or f"{change['name'].replace(' ', '-')}-")
         more = described(nodes["count"], str(nodes["gpus"]), prefix=prefix)
         objects = objects.with_objects((r, obj) for r, each in more for obj in each.values())
@@ -69,7 +69,7 @@ def _change(change: Any, before: Changed, where: str, folder: Path) -> Changed:
     try:
         settings = before.settings.changed_to(str(change.get("kubernetesVersion", "")))
     except ValueError as error:
-        raise CommandError(f"{where}.kubernetesVersion: {error}", 2) from error
+        raise UserError(f"{where}.kubernetesVersion: {error}", 2) from error
     settings = replace(
         settings,
         gates=str(change.get("featureGates", before.settings.gates)),
@@ -82,7 +82,7 @@ def _without(objects: Objects, names: Iterable[Any], where: str) -> Objects:
     try:
         return without_nodes(objects, map(str, names))
     except ValueError as error:
-        raise CommandError(f"{where}.remove: {error}") from error
+        raise UserError(f"{where}.remove: {error}") from error
 
 
 def _manifests(given: Any, where: str, folder: Path, objects: Objects) -> Manifests:
@@ -96,8 +96,8 @@ def _manifests(given: Any, where: str, folder: Path, objects: Objects) -> Manife
             kind, version = str(each.get("kind")), str(each.get("apiVersion"))
             documents.append(Document(version, kind, dumps(each), False, where))
         else:
-            raise CommandError(f"{where}.objects: must be files or objects")
+            raise UserError(f"{where}.objects: must be files or objects")
     found = manifests(documents, problems, objects, again=False)
     if problems:
-        raise CommandError(problems[0])
+        raise UserError(problems[0])
     return found

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from dra_shared.boundedfiles import TooLarge, open_file, open_standard_input
+from dra_shared.errors import UserError
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.unpacking import BROKEN, TooMuch, Unpacking, is_tar
 
 _SUFFIXES = (".json", ".yaml", ".yml")
@@ -36,11 +36,11 @@ def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
     """Names and contents of what may hold objects; ``-`` is standard input. ``problems`` gets what is broken.
 
     Raises:
-        CommandError: the source cannot be read.
+        UserError: the source cannot be read.
     """
     path, reader = Path(source), _Reader(problems)
     if source != "-" and not path.exists():
-        raise CommandError(f"cannot read {source}: there is no such file or folder")
+        raise UserError(f"cannot read {source}: there is no such file or folder")
     if source != "-" and path.is_dir():
         for part in sorted(path.rglob("*")):
             if part.is_file() and _counts(part.name):
@@ -57,7 +57,7 @@ def texts(source: str, problems: list[str]) -> Iterator[tuple[str, Text]]:
             with file as pipe:
                 file = reader.spooled(pipe)
     except (OSError, TooMuch) as error:
-        raise CommandError(f"cannot read {where}: {_reason(error)}") from error
+        raise UserError(f"cannot read {where}: {_reason(error)}") from error
     with file:
         yield from reader.contents(where, file)
 

@@ -8,8 +8,8 @@ from dra_scheduler.plan.objects import RESOURCES
 from dra_shared.api.resources import Resource
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.documents import Document
 
 _PAGE = 500
@@ -37,7 +37,7 @@ async def listed(
     ``problems`` gets what may not be listed, which is left out.
 
     Raises:
-        CommandError: nodes or pods may not be listed.
+        UserError: nodes or pods may not be listed.
     """
     found, refused = [], []
     for resource in (*more, *RESOURCES):
@@ -47,7 +47,7 @@ async def listed(
         else:
             found.append((resource, documents))
     if any(resource.plural in _NEEDED for resource in refused):
-        raise CommandError(_needs(refused))
+        raise UserError(_needs(refused))
     if refused:
         names = ", ".join(resource.group_resource for resource in refused)
         problems.append(f"may not be listed and count as absent: {names}. {_grant(refused)}")

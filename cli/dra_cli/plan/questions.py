@@ -16,8 +16,8 @@ from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Replay
 from dra_shared.api.node import Taint
 from dra_shared.api.resource import DeviceTaint
+from dra_shared.errors import UserError
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.reading import from_source, manifests
 from dra_cli.plan.sources import Source
 from dra_cli.plan.timeline import timeline
@@ -33,7 +33,7 @@ def planner(source: Source, chosen: argparse.Namespace, progress: Progress) -> P
     """Return a planner for the world, with a scheduler that runs as the options say.
 
     Raises:
-        CommandError: the version, a feature gate or the configuration is malformed.
+        UserError: the version, a feature gate or the configuration is malformed.
     """
     engine = Engine(Settings.of(chosen, source.running).setup(), running=progress.running)
     return Planner(
@@ -63,11 +63,11 @@ def taint(asked: Planner, target: str, text: str) -> Moves:
     """Answer ``plan taint`` for ``node/NAME`` or ``device/DRIVER/POOL/DEVICE`` and ``KEY[=VALUE]:EFFECT``.
 
     Raises:
-        CommandError: the target or the taint is malformed.
+        UserError: the target or the taint is malformed.
     """
     parts = _TAINT.fullmatch(text)
     if parts is None:
-        raise CommandError(f"taint {text!r} is not of the form KEY[=VALUE]:NoSchedule or :NoExecute", 2)
+        raise UserError(f"taint {text!r} is not of the form KEY[=VALUE]:NoSchedule or :NoExecute", 2)
     kind, _, name = target.partition("/")
     key, value, effect = parts["key"], parts["value"] or "", parts["effect"]
     if kind == "node":
@@ -75,7 +75,7 @@ def taint(asked: Planner, target: str, text: str) -> Moves:
     driver, _, rest = name.partition("/")
     pool, _, device = rest.rpartition("/")
     if kind != "device" or not pool:
-        raise CommandError(f"cannot taint {target!r}: choose node/NAME or device/DRIVER/POOL/DEVICE", 2)
+        raise UserError(f"cannot taint {target!r}: choose node/NAME or device/DRIVER/POOL/DEVICE", 2)
     return asked.taint_device(driver, pool, device, DeviceTaint(key=key, value=value, effect=effect))
 
 
@@ -83,12 +83,12 @@ def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Compar
     """Answer ``plan change``.
 
     Raises:
-        CommandError: the file cannot be read, or nothing is changed.
+        UserError: the file cannot be read, or nothing is changed.
     """
     problems: list[str] = []
     edits = manifests(from_source(chosen.file, problems), problems, asked.objects, again=False)
     if problems:
-        raise CommandError(problems[0])
+        raise UserError(problems[0])
     before = Settings.of(chosen, source.running)
     after = dataclasses.replace(
         before.changed_to(chosen.version_after),
@@ -96,7 +96,7 @@ def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Compar
         config=chosen.config_after or before.config,
     )
     if not edits.objects and not edits.left_out and after == before:
-        raise CommandError(f"nothing is changed: there are no objects in {chosen.file}")
+        raise UserError(f"nothing is changed: there are no objects in {chosen.file}")
     setup = None if after == before else after.setup()
     return asked.change(asked.with_changes(asked.objects.with_objects(edits.objects), setup), edits.left_out)
 

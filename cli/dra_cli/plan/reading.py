@@ -28,7 +28,7 @@ def read(source: str, problems: list[str]) -> Objects:
     """The world in a file, folder or archive; ``problems`` gets what could not be read.
 
     Raises:
-        CommandError: the source cannot be read at all.
+        UserError: the source cannot be read at all.
     """
     return with_implied_nodes(world(from_source(source, problems), problems), problems)
 

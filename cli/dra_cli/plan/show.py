@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from dra_kube.tables import count as _count
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.change import Comparison
@@ -13,9 +14,7 @@ from dra_scheduler.plan.moves import Moves
 from dra_scheduler.plan.packing.answer import NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Replay
-
-from dra_cli.errors import CommandError
-from dra_cli.tables import count as _count
+from dra_shared.errors import UserError
 
 _MOST_PODS = 20
 
@@ -24,7 +23,7 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
     """The answer as JSON or YAML.
 
     Raises:
-        CommandError: there is no such output.
+        UserError: there is no such output.
     """
     value = complete(answer)
     if output == "json":
@@ -33,7 +32,7 @@ def structured(answer: msgspec.Struct | Any, output: str) -> str:
         import yaml
 
         return str(yaml.safe_dump(value, sort_keys=False)).rstrip()
-    raise CommandError(f"unknown output {output!r}: choose json, yaml or html, or leave it out", 2)
+    raise UserError(f"unknown output {output!r}: choose json, yaml or html, or leave it out", 2)
 
 
 def fit_text(fit: Fit) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from dra_kube.access import ChosenCluster
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.explain.free import free
 from dra_scheduler.explain.freetext import render_free
@@ -17,9 +18,8 @@ from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.simulation import Simulation
 from dra_shared.api.resources import PODS
+from dra_shared.errors import UserError
 
-from dra_cli.access import ChosenCluster
-from dra_cli.errors import CommandError
 from dra_cli.plan.running import UNKNOWN, Running, of_objects
 from dra_cli.plan.working import Settings
 
@@ -51,7 +51,7 @@ class Snapshot:
         """The objects of a dump, or of a running cluster; what is missing is named on standard error, unless it was.
 
         Raises:
-            CommandError: they cannot be read.
+            UserError: they cannot be read.
         """
         from dra_cli.plan.sources import from_cluster, is_kubeconfig, kubeconfig_cluster
 
@@ -75,19 +75,19 @@ class Snapshot:
         """The explanation of a pod, claim or class, as JSON and as text.
 
         Raises:
-            CommandError: there is no such object.
+            UserError: there is no such object.
         """
         explainer = self._world.scheduler.explainer
         if kind == "class":
             found = explainer.device_class(name)
             if found is None:
-                raise CommandError(f'there is no deviceclass "{name}"')
+                raise UserError(f'there is no deviceclass "{name}"')
             return orjson.loads(msgspec.json.encode(found)), render_class(found)
         explain = explainer.pod if kind == "pod" else explainer.claim
         report = explain(namespace, name, most_nodes=nodes)
         if report is None:
             what = "pod" if kind == "pod" else "resourceclaim"
-            raise CommandError(f'there is no {what} "{namespace}/{name}"')
+            raise UserError(f'there is no {what} "{namespace}/{name}"')
         report = self._world.with_refusal(as_reported(report, self.objects.of(PODS)))
         answer: dict[str, Any] = orjson.loads(msgspec.json.encode(report))
         return answer, render(report)

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+from dra_kube.access import ChosenCluster
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_shared.api.codec import encode
 from dra_shared.api.resources import Resource
+from dra_shared.errors import UserError
 
-from dra_cli.access import ChosenCluster, chosen_cluster, cluster_options, moment_option
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
 from dra_cli.commandline import number
-from dra_cli.errors import CommandError
 from dra_cli.fleet import DEFAULT_GPUS
 from dra_cli.plan.documents import Document
 from dra_cli.plan.running import UNKNOWN, Running, of_cluster, of_objects
@@ -48,7 +49,7 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
     """The world that the options mean.
 
     Raises:
-        CommandError: it cannot be read, or the options contradict each other.
+        UserError: it cannot be read, or the options contradict each other.
     """
     from dra_cli.plan.implied import with_implied_nodes
     from dra_cli.plan.reading import world
@@ -63,7 +64,7 @@ def chosen_world(chosen: argparse.Namespace) -> Source:
         objects = with_implied_nodes(objects, problems)
     if not len(objects):
         reasons = f": {problems[0]}" if problems else ""
-        raise CommandError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
+        raise UserError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
     running = running or of_objects(objects, problems)
     return Source(objects, problems, running)
 
@@ -105,7 +106,7 @@ def plain_objects(found: Iterable[Document]) -> Iterator[dict[str, Any]]:
 def _is_described(chosen: argparse.Namespace) -> bool:
     described = chosen.nodes is not None or chosen.gpus is not None
     if described and chosen.source is not None:
-        raise CommandError("--from and --nodes describe two worlds: choose one", 2)
+        raise UserError("--from and --nodes describe two worlds: choose one", 2)
     return described
 
 

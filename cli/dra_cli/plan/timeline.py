@@ -26,9 +26,9 @@ from dra_shared.api.resource import (
 from dra_shared.api.resources import POD_GROUPS, PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dra_shared.boundedfiles import MOST, size_text
 from dra_shared.clock import parse_rfc3339
+from dra_shared.errors import UserError
 from dra_shared.jsontext import dumps
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.documents import Document, documents
 from dra_cli.plan.files import texts
 from dra_cli.plan.reading import complete, world
@@ -43,13 +43,13 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
     """The timeline, and what of it could not be read; ``shapes`` has the pods that a CSV names.
 
     Raises:
-        CommandError: it cannot be read, or has no pods.
+        UserError: it cannot be read, or has no pods.
     """
     problems: list[str] = []
     read = texts(source, problems)
     where, text = next(read, (source, b""))
     if len(text) > MOST and (source.endswith(".csv") or _WATCHED.match(text)):
-        raise CommandError(f"{where} is larger than {size_text(MOST)}")
+        raise UserError(f"{where} is larger than {size_text(MOST)}")
     if source.endswith(".csv"):
         found = _from_csv(where, bytes(text).decode(errors="replace"), shapes)
     elif _WATCHED.match(text):
@@ -59,7 +59,7 @@ def timeline(source: str, objects: Objects, shapes: Wanted | None) -> tuple[Time
         dump = chain.from_iterable(documents(where, text, problems) for where, text in parts)
         found = _from_dump(world(dump, problems), objects)
     if not found.arrivals:
-        raise CommandError(f"no pods in {source}{f': {problems[0]}' if problems else ''}")
+        raise UserError(f"no pods in {source}{f': {problems[0]}' if problems else ''}")
     return found, problems
 
 
@@ -70,7 +70,7 @@ def _from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
     rows = csv.DictReader(io.StringIO(text), skipinitialspace=True)
     missing = [name for name in ("start", "end", "shape") if name not in (rows.fieldnames or ())]
     if missing:
-        raise CommandError(f"{where}: the first line must name the columns start, end and shape")
+        raise UserError(f"{where}: the first line must name the columns start, end and shape")
     known = _Shapes(shapes)
     found: list[tuple[float, float | None, Pod, int]] = []
     for number, row in enumerate(rows, 2):
@@ -85,7 +85,7 @@ def _from_csv(where: str, text: str, shapes: Wanted | None) -> Timeline:
                 pod = _replace(pod, spec=_replace(pod.spec, priority=int(row["priority"])))
             found.append((start, None if end is None else end - start, pod, int(row.get("count") or 1)))
         except (ValueError, TypeError) as error:
-            raise CommandError(f"{where}:{number}: {error}") from error
+            raise UserError(f"{where}:{number}: {error}") from error
     begin = min((start for start, *_ in found), default=0.0)
     arrivals = [
         Arrival(start - begin, lasts, _numbered(pod, copy, copies))

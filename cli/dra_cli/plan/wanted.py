@@ -6,8 +6,8 @@ from dra_scheduler.plan.fit import Wanted
 from dra_scheduler.plan.manifests import Typed
 from dra_scheduler.plan.objects import Objects
 from dra_scheduler.plan.wanted import of
+from dra_shared.errors import UserError
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.reading import from_source, manifests
 
 #: The exit code of an answer that leaves out workloads of unknown kinds and would be yes without them.
@@ -20,17 +20,17 @@ def wanted(source: str, objects: Objects, namespace: str | None = None) -> Wante
     """Return the pods of the manifests.
 
     Raises:
-        CommandError: they cannot be read, or there are none.
+        UserError: they cannot be read, or there are none.
     """
     problems: list[str] = []
     found = manifests(from_source(source, problems), problems, objects, namespace)
     if problems:
-        raise CommandError(problems[0])
+        raise UserError(problems[0])
     found.objects = [_placed(each, namespace) for each in found.objects]
     try:
         return of(found, objects)
     except PlanError as error:
-        raise CommandError(f"{error}: {source}", LEFT_OUT if error.left_out else 1) from error
+        raise UserError(f"{error}: {source}", LEFT_OUT if error.left_out else 1) from error
 
 
 def _placed(each: Typed, namespace: str | None) -> Typed:

@@ -14,11 +14,11 @@ from typing import Any, Self
 from dra_scheduler.componentconfig.load import Loaded, load
 from dra_scheduler.plan.setup import Setup, chosen_gates
 from dra_shared.boundedfiles import read_text
+from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.log import configure
 from dra_shared.version import DEFAULT, Version
 
-from dra_cli.errors import CommandError
 from dra_cli.plan.running import UNKNOWN, Running
 
 _EVERY = 0.5
@@ -96,7 +96,7 @@ class Settings:
         """The version, and the feature gates that are set.
 
         Raises:
-            CommandError: the version or a feature gate is malformed.
+            UserError: the version or a feature gate is malformed.
         """
         try:
             own = self.cluster.version or DEFAULT
@@ -105,7 +105,7 @@ class Settings:
             now = self.cluster.states() if version == own else self.cluster.gates
             return version, chosen_gates(now, self.gates, version)
         except ValueError as error:
-            raise CommandError(str(error), 2) from error
+            raise UserError(str(error), 2) from error
 
     def changed_to(self, version: str) -> "Settings":
         """Return the settings after a change of the version; empty: it stays."""
@@ -126,4 +126,4 @@ def _loaded(config: Path, gates: FeatureGates) -> Loaded:
     try:
         return load(read_text(config), gates)
     except (OSError, ValueError) as error:
-        raise CommandError(f"{config}: {error}") from error
+        raise UserError(f"{config}: {error}") from error

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dra_shared import names
-
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 _TEMPLATE = Path(__file__).parent / "template"
 _SUFFIX = ".tmpl"
@@ -34,7 +33,7 @@ class Names:
         """The names of a driver; without ``short`` the first part of its name.
 
         Raises:
-            CommandError: a name cannot be one.
+            UserError: a name cannot be one.
         """
         problems = names.dns_subdomain(driver)
         if len(driver) > _LONGEST:
@@ -45,7 +44,7 @@ class Names:
         if not re.fullmatch(r"[a-z]([a-z0-9-]*[a-z0-9])?", short):
             problems.append(f"{short!r} cannot name devices and a package: give another with --short")
         if problems:
-            raise CommandError(f"driver {driver!r}: {'; '.join(problems)}", 2)
+            raise UserError(f"driver {driver!r}: {'; '.join(problems)}", 2)
         return cls(driver, short)
 
     def applied(self, text: str) -> str:
@@ -67,12 +66,12 @@ def write(chosen: Names, folder: Path) -> list[Path]:
     """Write the project; gives its files, relative to ``folder``.
 
     Raises:
-        CommandError: there is something already, or files cannot be written.
+        UserError: there is something already, or files cannot be written.
     """
     written = []
     try:
         if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-            raise CommandError(f"{folder} is there already: choose another folder with --output")
+            raise UserError(f"{folder} is there already: choose another folder with --output")
         for source in sorted(_TEMPLATE.rglob(f"*{_SUFFIX}")):
             relative = str(source.relative_to(_TEMPLATE)).removesuffix(_SUFFIX)
             target = Path(chosen.applied(_PLACES.get(relative, relative)))
@@ -80,5 +79,5 @@ def write(chosen: Names, folder: Path) -> list[Path]:
             (folder / target).write_text(chosen.applied(source.read_text()))
             written.append(target)
     except OSError as error:
-        raise CommandError(f"cannot write {error.filename}: {error.strerror}") from error
+        raise UserError(f"cannot write {error.filename}: {error.strerror}") from error
     return sorted(written)

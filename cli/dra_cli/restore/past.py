@@ -8,7 +8,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, Any
 
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
+
 from dra_cli.plan.unpacking import TooMuch, check_tar, is_tar
 
 _ROOT = "dralab-bundle"
@@ -20,7 +21,7 @@ def past(source: str, data: Path) -> Path | None:
     """The past of the cluster that a bundle is of, as a file below ``data``; None where the source has none.
 
     Raises:
-        CommandError: it cannot be read or written.
+        UserError: it cannot be read or written.
     """
     path = Path(source)
     if not path.is_file() or not _is_tar(path):
@@ -37,7 +38,7 @@ def past(source: str, data: Path) -> Path | None:
                 for line in _lines(archive, sorted(names)):
                     file.write(json.dumps(line) + "\n")
     except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError, KeyError, TooMuch) as error:
-        raise CommandError(f"cannot read the history in {source}: {error}") from error
+        raise UserError(f"cannot read the history in {source}: {error}") from error
     return made
 
 

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from dra_scheduler.plan.neededgates import Found, needs
 from dra_shared.api.resources import Resource
+from dra_shared.errors import UserError
 from dra_shared.features import read, with_defaults
+from dra_shared.serviceversions import Versions, lab_gates
 from dra_shared.version import release
 
-from dra_cli.errors import CommandError
 from dra_cli.fleet import Pool
 from dra_cli.plan.documents import Document
 from dra_cli.plan.implied import with_implied_nodes
@@ -20,7 +21,6 @@ from dra_cli.plan.reading import from_source, world
 from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
 from dra_cli.restore.agents import pools
 from dra_cli.restore.objects import MORE, Json, restorable
-from dra_cli.versions import Versions, lab_gates
 
 
 class Restored(NamedTuple):
@@ -50,7 +50,7 @@ def restored(source: str, data: Path) -> Restored:
     """Read what a cluster goes on from; what is left out is named.
 
     Raises:
-        CommandError: it cannot be read, or has no nodes.
+        UserError: it cannot be read, or has no nodes.
     """
     problems: list[str] = []
     documents = list(_documents(source, problems))
@@ -60,7 +60,7 @@ def restored(source: str, data: Path) -> Restored:
     made = pools(objects, data.absolute() / "restored")
     if not made:
         reason = f": {problems[0]}" if problems else ""
-        raise CommandError(f"{_without_nodes(source, documents)}{reason}")
+        raise UserError(f"{_without_nodes(source, documents)}{reason}")
     found = restorable(documents, problems)
     for problem in problems:
         print(f"dralab: {problem}", file=sys.stderr)

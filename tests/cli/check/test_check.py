@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from dra_cli import commandline
 from dra_cli.check import gates
-from dra_cli.errors import CommandError
-from dra_cli.versions import lab_gates
 from dra_scheduler.plan.setup import keep_accepted
+from dra_shared.errors import UserError
+from dra_shared.serviceversions import lab_gates
 from dra_shared.version import V1_34, V1_36, V1_37, release
 from dralab.testing import Cluster
 
@@ -289,16 +289,16 @@ def test_text_says_what_to_do(check: Check, capsys: pytest.CaptureFixture[str]) 
 
 @pytest.mark.parametrize("words", [["--against", "1.12"], ["--against", "1.37", "--gates-after", "X=true"]])
 def test_unknown_versions_and_gates_are_refused(check: Check, words: list[str]) -> None:
-    with pytest.raises(CommandError) as caught:
+    with pytest.raises(UserError) as caught:
         commandline.run("check", ["it.yaml", *words])
     assert caught.value.code == 2
 
 
 def test_a_source_without_objects_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=f"no objects of a cluster in {tmp_path}"):
+    with pytest.raises(UserError, match=f"no objects of a cluster in {tmp_path}"):
         commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
     (tmp_path / "kubeconfig").touch()
-    with pytest.raises(CommandError, match=f"is meant by its kubeconfig, {tmp_path}/kubeconfig"):
+    with pytest.raises(UserError, match=f"is meant by its kubeconfig, {tmp_path}/kubeconfig"):
         commandline.run("check", ["--from", str(tmp_path), "--against", "1.36"])
 
 

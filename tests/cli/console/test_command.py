@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from dra_cli.cluster import Cluster
 from dra_cli.main import main
+from dra_kube.cluster import Cluster
 
 
 @pytest.mark.parametrize("was_started", [False, True])

@@ -8,11 +8,11 @@ from typing import Any
 import httpx
 import pytest
 from dra_cli.console.lessons import Desk, router
-from dra_cli.errors import CommandError
 from dra_cli.learn.classroom import Classroom
 from dra_cli.learn.exercise import Exercise
 from dra_cli.learn.lesson import Lesson, lessons
 from dra_cli.learn.notebook import Notebook
+from dra_shared.errors import UserError
 from dralab.testing import AsyncCluster
 from fastapi import FastAPI
 
@@ -32,7 +32,7 @@ class _Classroom(Classroom):
 
     def start(self, one: Lesson) -> None:
         if one.number == 10:
-            raise CommandError("no cluster today")
+            raise UserError("no cluster today")
         self.started.append(one.number)
 
     @contextlib.asynccontextmanager

@@ -8,8 +8,8 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.front import console
 from dra_apiserver.server import ApiServer
-from dra_cli.access import ChosenCluster
 from dra_cli.console.server import pages
+from dra_kube.access import ChosenCluster
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_36, V1_37

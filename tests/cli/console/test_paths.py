@@ -8,7 +8,7 @@ import pytest
 from dra_cli.console.doorkeeper import Doorkeeper, Receive, Scope, Send
 from dra_cli.console.paths import forwarded, plain_path
 from dra_cli.console.proxy import router
-from dra_cli.reader import Reader
+from dra_kube.reader import Reader
 from dra_shared.client.rest import Client
 from fastapi import FastAPI
 

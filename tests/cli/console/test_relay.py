@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 from dra_cli.console.proxy import router
-from dra_cli.reader import Reader
+from dra_kube.reader import Reader
 from dra_shared.client.rest import Client
 from dra_shared.websocket import BINARY, CLOSE, PING, PONG, Frames, frame
 from fastapi import FastAPI

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_cli.discovery import Discovery
 from dra_cli.learn.barrier import pass_barrier
+from dra_kube.discovery import Discovery
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 
 import pytest
-from dra_cli import manifests
-from dra_cli.errors import CommandError
 from dra_cli.learn.exercise import Exercise, compiled
 from dra_cli.learn.lesson import Lesson, Mistake, common_mistakes, lesson, lessons
+from dra_kube import manifests
 from dra_shared.cel import CompileError
 from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
 from dralab.testing import AsyncCluster
 
 from tests.cli.learn.answers import WRONG, Wrong
@@ -65,7 +65,7 @@ async def _answered(exercise: Exercise, answer: Wrong) -> str:
     """What a learner sees."""
     try:
         await exercise.submit(exercise.lesson.file_name, answer.text(exercise.lesson))
-    except (ApiError, CommandError) as refused:
+    except (ApiError, UserError) as refused:
         return str(refused)
     verdict = await exercise.verdict()
     assert not verdict.solved, f"this is accepted: {answer.shown}"
@@ -112,7 +112,7 @@ def _unused(mistakes: Sequence[Mistake], shown: Sequence[str]) -> list[str]:
 
 def test_a_lesson_is_found_by_number_and_name() -> None:
     assert lesson("3") is lesson("03") is lesson("two-containers-one-gpu") is lessons()[2]
-    with pytest.raises(CommandError, match="there is no lesson '11': choose 1 to 10"):
+    with pytest.raises(UserError, match="there is no lesson '11': choose 1 to 10"):
         lesson("11")
 
 

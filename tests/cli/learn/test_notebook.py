@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from dra_cli.errors import CommandError
 from dra_cli.learn.lesson import lesson, lessons
 from dra_cli.learn.notebook import Notebook
+from dra_shared.errors import UserError
 
 
 def test_one_goes_on_where_one_stopped(tmp_path: Path) -> None:
@@ -74,5 +74,5 @@ def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_a_torn_state_says_what_to_do(tmp_path: Path) -> None:
     (tmp_path / ".learn.json").write_text("{")
-    with pytest.raises(CommandError, match=r"learn\.json: .*to begin again, remove that file"):
+    with pytest.raises(UserError, match=r"learn\.json: .*to begin again, remove that file"):
         Notebook(tmp_path)

@@ -12,14 +12,14 @@ from types import SimpleNamespace
 import pytest
 from dra_cli import snapshots
 from dra_cli.conformance import recorded
-from dra_cli.errors import CommandError
-from dra_cli.manifests import load
 from dra_cli.plan import documents, files, unpacking
 from dra_cli.plan.reading import read
 from dra_cli.restore.past import past
-from dra_cli.yamlfile import read_yaml
+from dra_kube.manifests import load
+from dra_kube.yamlfile import read_yaml
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import NODES
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json
 
@@ -124,11 +124,11 @@ def test_a_text_of_zeros_is_not_parsed(tmp_path: Path) -> None:
 
 
 def test_a_device_is_no_dump() -> None:
-    with pytest.raises(CommandError, match="cannot read /dev/zero: it is a device, not a file"):
+    with pytest.raises(UserError, match="cannot read /dev/zero: it is a device, not a file"):
         read("/dev/zero", [])
-    with pytest.raises(CommandError, match="cannot read /dev/zero: it is a device, not a file"):
+    with pytest.raises(UserError, match="cannot read /dev/zero: it is a device, not a file"):
         load(["/dev/zero"])
-    with pytest.raises(CommandError, match="cannot read /dev/zero: it is a device, not a file"):
+    with pytest.raises(UserError, match="cannot read /dev/zero: it is a device, not a file"):
         read_yaml(Path("/dev/zero"))
 
 
@@ -154,9 +154,9 @@ def test_a_snapshot_and_recorded_cases_are_bounded(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(recorded, "_MOST", 64 * _KIB)
     path = tmp_path / "bomb.gz"
     path.write_bytes(_bomb())
-    with pytest.raises(CommandError, match=r"cannot read the snapshot .*it is larger than 64 KiB"):
+    with pytest.raises(UserError, match=r"cannot read the snapshot .*it is larger than 64 KiB"):
         snapshots.content(path)
-    with pytest.raises(CommandError, match=r"it is larger than 64 KiB"):
+    with pytest.raises(UserError, match=r"it is larger than 64 KiB"):
         recorded._data(path)
 
 
@@ -166,6 +166,6 @@ def test_a_bundle_is_bounded(tmp_path: Path) -> None:
         info = tarfile.TarInfo("dralab-bundle/begin.json")
         info.size = 1024 * _KIB
         archive.addfile(info, io.BytesIO(b" " * info.size))
-    with pytest.raises(CommandError, match="200 times as large"):
+    with pytest.raises(UserError, match="200 times as large"):
         past(str(path), tmp_path)
     assert not (tmp_path / "restored").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli.commandline import run
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
 
@@ -44,7 +44,7 @@ def test_a_dump_comes_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixt
 
 def test_a_folder_that_is_not_there_is_named_as_it_was_given(dump: str, tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "x.json"
-    with pytest.raises(CommandError, match=f"cannot write {file}: No such file or directory"):
+    with pytest.raises(UserError, match=f"cannot write {file}: No such file or directory"):
         run("export", ["--from", dump, "-o", str(file)])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli.commandline import run
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
 
@@ -187,5 +187,5 @@ def test_pods_that_depend_on_others(tmp_path: Path, capsys: pytest.CaptureFixtur
 )
 def test_catalogs_that_are_refused(types: list[Json], message: str, tmp_path: Path) -> None:
     file = _catalog(tmp_path / "types.json", *types)
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         run("plan", ["nodes", "--catalog", file, "--nodes", "0"])

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dra_cli.commandline import run
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
 
@@ -95,7 +95,7 @@ def test_quantities_may_be_numbers(tmp_path: Path, capsys: pytest.CaptureFixture
     broken = _manifest(
         tmp_path, [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}]
     )
-    with pytest.raises(CommandError, match="a Pod cannot be read"):
+    with pytest.raises(UserError, match="a Pod cannot be read"):
         run("plan", ["fit", broken, "--nodes", "1"])
 
 
@@ -123,11 +123,11 @@ def test_text(tmp_path: Path, dump: str, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_wrong_words(tmp_path: Path, dump: str) -> None:
     file = _manifest(tmp_path, _template())
-    with pytest.raises(CommandError, match="choose one"):
+    with pytest.raises(UserError, match="choose one"):
         run("plan", ["fit", file, "--from", dump, "--nodes", "2"])
-    with pytest.raises(CommandError, match="unknown output"):
+    with pytest.raises(UserError, match="unknown output"):
         run("plan", ["fit", file, "--from", dump, "-o", "toml"])
-    with pytest.raises(CommandError, match="no pods"):
+    with pytest.raises(UserError, match="no pods"):
         run("plan", ["fit", _manifest(tmp_path, _template()[:1]), "--from", dump])
 
 

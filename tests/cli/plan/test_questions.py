@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from dra_cli.commandline import run
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json, claim, cluster, pod
 from tests.scheduler.objects import node_json, slice_json
@@ -64,7 +64,7 @@ def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[s
     code, answer = _ask(capsys, *words, *gates)
     assert (code, answer["before"], answer["after"]) == (0, 1, 2)
     assert [each["after"]["devices"] for each in answer["changed"]] == [["gpu.example.com/node-0/gpu-0"]]
-    with pytest.raises(CommandError, match="nothing is changed"):
+    with pytest.raises(UserError, match="nothing is changed"):
         run("plan", ["change", nothing, "--from", dump])
 
 
@@ -122,7 +122,7 @@ def test_taint(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
     _, answer = _ask(capsys, "taint", "node/node-0", "x=y:NoExecute", "--from", dump)
     assert (answer["moved"], answer["stuck"]) == (1, 2)
     for words in (["node/none", "x:NoExecute"], ["node/node-0", "x"], ["device/a/b", "x:NoExecute"]):
-        with pytest.raises(CommandError):
+        with pytest.raises(UserError):
             run("plan", ["taint", *words, "--from", dump])
 
 
@@ -156,7 +156,7 @@ def test_another_scheduler_configuration(
     code, answer = _ask(capsys, "change", nothing, "--from", dump, "--config-after", str(config))
     assert (code, answer["before"], answer["after"]) == (0, 3, 3)
     config.write_text(f"{head}profiles: 7\n")
-    with pytest.raises(CommandError, match="config"):
+    with pytest.raises(UserError, match="config"):
         run("plan", ["drain", "node-0", "--from", dump, "--config", str(config)])
 
 

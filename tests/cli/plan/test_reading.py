@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import yaml
-from dra_cli.errors import CommandError
 from dra_cli.plan.reading import read
 from dra_scheduler.plan.gaps import gaps
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
 
@@ -243,7 +243,7 @@ def test_equal_parts_are_held_once(tmp_path: Path) -> None:
 
 
 def test_what_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match="there is no such file"):
+    with pytest.raises(UserError, match="there is no such file"):
         read(str(tmp_path / "none"), [])
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from dra_cli.commandline import run
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 
 from tests.cli.plan.objects import Json
 from tests.scheduler.objects import class_json, node_json, slice_json
@@ -125,7 +125,7 @@ def test_versions_gates_and_configurations_are_tried_in_order(
     # The gate is off in 1.35 by default; a cluster of 1.35 that has such a slice has it on.
     assert [course["placed"] for course in courses] == [2, 3, 3, 3, 3]
     file.write_text(json.dumps({"changes": [{"name": "x", "kubernetesVersion": "0.1"}]}))
-    with pytest.raises(CommandError, match=r"0\.1"):
+    with pytest.raises(UserError, match=r"0\.1"):
         run("plan", ["replay", times, "--from", world, "--changes", str(file)])
 
 
@@ -185,5 +185,5 @@ def test_dumps_and_watches(world: str, tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_timelines_that_are_refused(rows: list[str], message: str, world: str, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         run("plan", ["replay", _csv(tmp_path / "t.csv", *rows), "--from", world])

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dra_cli.cluster import Cluster
+from dra_kube.cluster import Cluster
 
 
 def _dralab(data: Path, *arguments: str) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from dra_cli.errors import CommandError
+from dra_shared.errors import UserError
 from dralab.testing import Broken, Cluster
 
 pytestmark = pytest.mark.system
@@ -144,7 +144,7 @@ def test_a_fault_that_met_no_call_says_that_nothing_was_tried(cluster: Cluster) 
 
 
 def test_what_strikes_processes_needs_processes(cluster: Cluster) -> None:
-    with pytest.raises(CommandError, match="kill strikes a process: ask for a cluster with processes=True"):
+    with pytest.raises(UserError, match="kill strikes a process: ask for a cluster with processes=True"):
         cluster.disturb("kill", seconds=1, service="scheduler")
 
 
@@ -168,7 +168,7 @@ def test_a_kubelet_that_starts_again_takes_its_pods_over(cluster: Cluster, fault
     cluster.disturb(fault, seconds=_LONG)
     _start(cluster, "new")
     cluster.wait_for("pod/new", "PodScheduled")
-    with pytest.raises(CommandError, match="its kubelet does not run"):
+    with pytest.raises(UserError, match="its kubelet does not run"):
         cluster.disturb("driver-slow", seconds=1)
     cluster.calm()
     cluster.pod("new").wait_for("Running")
@@ -197,7 +197,7 @@ def test_a_checkpoint_that_cannot_be_lost_on_a_full_disk_is_as_before(cluster: C
     _start(cluster, "old")
     cluster.pod("old").wait_for("Running")
     cluster.disturb("disk-full", seconds=_LONG)
-    with pytest.raises(CommandError, match=r"does not start without its checkpoint: .*No space left"):
+    with pytest.raises(UserError, match=r"does not start without its checkpoint: .*No space left"):
         cluster.disturb("checkpoint-lost", seconds=1)
     cluster.calm()
     _start(cluster, "new")
@@ -209,7 +209,7 @@ def test_a_checkpoint_that_cannot_be_lost_on_a_full_disk_is_as_before(cluster: C
 @pytest.mark.parametrize("second", ["checkpoint-lost", "checkpoint-corrupt"])
 def test_a_checkpoint_is_lost_or_damaged_once_at_a_time(cluster: Cluster, second: str) -> None:
     cluster.disturb("checkpoint-lost", seconds=_LONG)
-    with pytest.raises(CommandError, match="its checkpoint is lost or damaged already"):
+    with pytest.raises(UserError, match="its checkpoint is lost or damaged already"):
         cluster.disturb(second, seconds=1)
     cluster.calm()
     cluster.disturb(second, seconds=0.1)
@@ -287,5 +287,5 @@ def test_a_node_that_is_ahead_reports_its_own_time_and_stays_ready(cluster: Clus
 )
 def test_what_cannot_be_is_refused(cluster: Cluster, arguments: dict[str, object], message: str) -> None:
     given = dict(arguments)
-    with pytest.raises(CommandError, match=message):
+    with pytest.raises(UserError, match=message):
         cluster.disturb(str(given.pop("fault")), seconds=1, **given)

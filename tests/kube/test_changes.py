@@ -1,0 +1,105 @@
+"""What became of devices, from the changes of slices and claims."""
+
+from typing import Any, cast
+
+import pytest
+from dra_kube.changes import Wanted, changes, lines
+from dra_kube.reader import Reader
+from dra_shared.errors import UserError
+
+Json = dict[str, Any]
+
+DEVICE = Wanted(["device/pool-0/gpu-1"], "default", "", "", 500, False)
+
+
+class FakeReader:
+    """Answers with these changes, two a page."""
+
+    server = "http://fake"
+
+    def __init__(self, **kinds: list[Json]) -> None:
+        self._kinds = kinds
+
+    def json(self, path: str, params: dict[str, str]) -> Json:
+        """A page."""
+        begin = int(params["from"] or 0)
+        left = [one for one in self._kinds.get(path.rpartition("/")[2], []) if int(one["revision"]) > begin]
+        return {"kind": "ChangeList", "items": left[:2], "more": len(left) > 2}
+
+
+def _slice(revision: int, type: str, *devices: Json, pool: str = "pool-0") -> Json:
+    spec = {"pool": {"name": pool}, "devices": list(devices)}
+    return {"revision": str(revision), "type": type, "name": "s", "user": "u", "object": {"spec": spec}}
+
+
+def _claim(revision: int, type: str, *devices: str) -> Json:
+    results = [{"pool": "pool-0", "device": device} for device in devices]
+    status = {"allocation": {"devices": {"results": results}}} if devices else {}
+    claim = {"revision": str(revision), "type": type, "namespace": "ns", "name": "c", "user": "u"}
+    return {**claim, "object": {"status": status}}
+
+
+def _shown(**kinds: list[Json]) -> list[str]:
+    return [*lines(changes(cast(Reader, FakeReader(**kinds)), DEVICE))]
+
+
+def test_a_device_is_published_changed_and_withdrawn() -> None:
+    healthy, hot = {"name": "gpu-1", "x": {"y": 1}}, {"name": "gpu-1", "x": {"y": 2}}
+    other = {"name": "gpu-0"}
+    about = "device/pool-0/gpu-1"
+    assert _shown(
+        resourceslices=[
+            _slice(1, "ADDED", other),
+            _slice(2, "MODIFIED", other, healthy),
+            _slice(3, "MODIFIED", healthy),
+            _slice(4, "MODIFIED", hot),
+            _slice(5, "MODIFIED", hot, pool="pool-1"),
+            _slice(6, "DELETED", hot),
+        ]
+    ) == [
+        f"revision 2  {about}  created by u",
+        f"revision 4  {about}  changed by u",
+        "    .x.y: 1 → 2",
+        f"revision 6  {about}  deleted by u",
+    ]
+
+
+def test_a_device_is_allocated_and_released() -> None:
+    about = "device/pool-0/gpu-1"
+    assert _shown(
+        resourceclaims=[
+            _claim(1, "ADDED"),
+            _claim(2, "MODIFIED", "gpu-0"),
+            _claim(3, "MODIFIED", "gpu-1", "gpu-0"),
+            _claim(4, "MODIFIED", "gpu-1"),
+            _claim(5, "MODIFIED"),
+            _claim(6, "MODIFIED", "gpu-1"),
+            _claim(7, "DELETED", "gpu-1"),
+        ]
+    ) == [
+        f"revision 3  {about}  allocated to claim ns/c by u",
+        f"revision 5  {about}  released by claim ns/c by u",
+        f"revision 6  {about}  allocated to claim ns/c by u",
+        f"revision 7  {about}  released by claim ns/c by u",
+    ]
+
+
+def test_long_values_are_cut() -> None:
+    change = {
+        "revision": "1",
+        "what": "pod/p",
+        "type": "MODIFIED",
+        "changes": [{"path": ".x", "new": "y" * 500}],
+    }
+    _, field = lines([change])
+    assert field.endswith("…")
+    assert len(field) < 120
+
+
+def test_another_api_server_has_no_history() -> None:
+    class Other(FakeReader):
+        def json(self, path: str, params: dict[str, str]) -> Json:
+            return {"kind": "Pod"}
+
+    with pytest.raises(UserError, match="keeps no history"):
+        changes(cast(Reader, Other()), DEVICE)

@@ -1,0 +1,62 @@
+"""How far long work has come, on a terminal and in a log."""
+
+import io
+
+import pytest
+from dra_kube.progress import Progress
+
+
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+class _Time:
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_a_terminal_has_one_line_that_changes(capsys: pytest.CaptureFixture[str]) -> None:
+    stream, clock = _Terminal(), _Time()
+    with Progress("applying", 20, stream=stream, monotonic=clock) as progress:
+        for _ in range(10):
+            clock.seconds += 0.5
+            progress.step()
+        progress.print("pod/x created")
+    shown = stream.getvalue()
+    assert "\r\033[Kapplying 10/20 [############            ] 5 s, about 5 s to go" in shown
+    assert shown.endswith("\r\033[K")
+    assert "\n" not in shown
+    assert capsys.readouterr().out == "pod/x created\n"
+
+
+def test_a_log_has_plain_lines_at_times() -> None:
+    stream, clock = io.StringIO(), _Time()
+    with Progress("applying", 100, stream=stream, monotonic=clock) as progress:
+        for _ in range(50):
+            clock.seconds += 0.5
+            progress.step()
+    assert stream.getvalue() == "applying 20/100 after 10 s\napplying 40/100 after 20 s\n"
+
+
+@pytest.mark.parametrize(("total", "seconds"), [(9, 100.0), (1000, 0.001)])
+def test_short_work_shows_nothing(total: int, seconds: float) -> None:
+    stream, clock = _Terminal(), _Time()
+    with Progress("applying", total, stream=stream, monotonic=clock) as progress:
+        for _ in range(9):
+            clock.seconds += seconds
+            progress.step()
+    assert stream.getvalue() == ""
+
+
+def test_a_note_takes_the_place_of_the_line_that_changes() -> None:
+    stream, clock = _Terminal(), _Time()
+    with Progress("compared", 20, stream=stream, monotonic=clock) as progress:
+        for _ in range(4):
+            clock.seconds += 0.5
+            progress.step()
+        progress.note("line 4: no such field")
+    assert stream.getvalue().endswith("to go\r\033[Kline 4: no such field\n")

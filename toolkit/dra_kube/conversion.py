@@ -1,0 +1,108 @@
+"""Manifests of the older DRA APIs as today's, with a line for each field."""
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+import yaml
+from dra_shared import classic
+from dra_shared.classic.fields import subject_of
+from dra_shared.classic.kinds import successor
+from dra_shared.classic.notes import Note, find_lost
+from dra_shared.errors import UserError
+from dra_shared.jsontext import dumps
+
+from dra_kube import manifests
+
+INCOMPLETE = 3
+"""The exit code where something had no successor."""
+
+
+def mapping(classes: Sequence[str], wanted: bool) -> Mapping[str, str] | None:
+    """The classes of extended resources, from ``RESOURCE=CLASS``; None where these are to stay.
+
+    Raises:
+        UserError: an entry is malformed.
+    """
+    found = {}
+    for entry in classes:
+        resource, equals, name = entry.partition("=")
+        if not equals or "/" not in resource or not name:
+            raise UserError(f"--class {entry}: want RESOURCE=CLASS, such as nvidia.com/gpu=gpu.nvidia.com", 2)
+        found[resource] = name
+    return found if found or wanted else None
+
+
+def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | None) -> None:
+    """Print today's objects, and what became of the old fields on standard error.
+
+    Raises:
+        UserError: a manifest can't be read, or (after the output) something had no successor.
+    """
+    if output not in ("yaml", "json"):
+        raise UserError(f"unknown output {output!r}: choose yaml or json", 2)
+    loaded = manifests.load(list(files))
+    conversion = classic.convert([dict(one) for one in loaded], extended)
+    for repeated in _repeated(loaded):
+        print(f"# {repeated}", file=sys.stderr)
+    places = _Places(loaded)
+    for note in conversion.notes:
+        print(f"# {places.of(note)}{note}", file=sys.stderr)
+    print(_json(conversion.objects) if output == "json" else _yaml(conversion.objects), flush=True)
+    if missing := find_lost(conversion.notes):
+        many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
+        raise UserError(f"{many} no successor, see above", INCOMPLETE)
+
+
+def _repeated(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:
+    """Yield a line for each repeated key; the items of a list share those of their document."""
+    found = [
+        f"{manifest.where.rpartition(':')[0]}:{one.line}: the key {one.key!r} is repeated"
+        for manifest in loaded
+        for one in manifest.repeated
+    ]
+    for place in dict.fromkeys(found):
+        yield f"{place}: this value is used, and the one before is not"
+
+
+class _Places:
+    """Where in the manifests the fields are that notes are about."""
+
+    def __init__(self, loaded: Sequence[manifests.Manifest]) -> None:
+        self._sources = {subject_of(one): one for one in reversed(loaded)}
+        self._starts = sorted(_line(one.where) for one in loaded)
+
+    def of(self, note: Note) -> str:
+        """``file:line: ``, of the object where the field can't be found in it."""
+        source = self._sources.get(note.subject)
+        if source is None or not source.where:
+            return ""
+        name, start = _line(source.where)
+        place = source.place(note.path)
+        # It looks on in the documents that follow.
+        following = [line for file, line in self._starts if file == name and line > start]
+        within = not following or _line(place)[1] < following[0]
+        return f"{place if within else source.where}: "
+
+
+def _line(where: str) -> tuple[str, int]:
+    name, _, line = where.rpartition(":")
+    return name, int(line) if line.isdecimal() else 0
+
+
+def hint(obj: dict[str, Any]) -> str:
+    """What an error says more where the object is of an older API."""
+    became = successor(obj)
+    return f": {became}; `dralab convert FILE` turns old manifests into today's" if became else ""
+
+
+def _yaml(objects: Sequence[dict[str, Any]]) -> str:
+    dump = [yaml.safe_dump(one, sort_keys=False, allow_unicode=True, width=110).rstrip() for one in objects]
+    return "\n---\n".join(dump)
+
+
+def _json(objects: Sequence[dict[str, Any]]) -> str:
+    """One object as it is, several as a List."""
+    value = objects[0] if len(objects) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+    return dumps(value, option=orjson.OPT_INDENT_2).decode()

@@ -1,0 +1,86 @@
+"""A pod by the name of what made it: ``deploy/x`` is one of the Deployment's pods."""
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dra_shared.errors import UserError
+
+from dra_kube.reader import Reader
+from dra_kube.selection import known
+
+_PODS = "pods"
+
+
+def pod_of(reader: Reader, namespace: str, target: str) -> str:
+    """The name of the pod that ``NAME``, ``pod/NAME`` or ``KIND/NAME`` means: of several the first that runs.
+
+    Raises:
+        UserError: the object selects no pods, or there are none.
+    """
+    kind, slash, name = target.partition("/")
+    if not slash:
+        return target
+    if known(reader, [target]).named(kind).plural == _PODS:
+        return name
+    # As kubectl: those that are ready and older first.
+    return _name_of_first(_pods_of(reader, namespace, target), lambda pod: not _runs(pod))
+
+
+def waiting_pod_of(reader: Reader, namespace: str, target: str) -> str:
+    """Return the name of the first pod of ``KIND/NAME`` that is not on a node, of any pod if all are on nodes.
+
+    Raises:
+        UserError: the object selects no pods, or there are none.
+    """
+    return _name_of_first(_pods_of(reader, namespace, target), lambda pod: bool(pod["spec"].get("nodeName")))
+
+
+def _pods_of(reader: Reader, namespace: str, target: str) -> list[dict[str, Any]]:
+    kind, _, name = target.partition("/")
+    resource = known(reader, [target]).named(kind)
+    obj = reader.json(resource.path(namespace, name))
+    selector = _selector(obj)
+    if not selector:
+        raise UserError(f"cannot attach to {target}: it selects no pods")
+    pods: list[dict[str, Any]] = reader.json(
+        f"/api/v1/namespaces/{namespace}/pods", {"labelSelector": selector}
+    )["items"]
+    if not pods:
+        raise UserError(f"{target} has no pods")
+    return pods
+
+
+def _name_of_first(pods: Sequence[dict[str, Any]], later: Callable[[dict[str, Any]], bool]) -> str:
+    """Return the name of the oldest pod. Pods for which ``later`` is true are taken only if there are no others."""
+    first = min(
+        pods, key=lambda pod: (later(pod), pod["metadata"]["creationTimestamp"], pod["metadata"]["name"])
+    )
+    return str(first["metadata"]["name"])
+
+
+def container_of(reader: Reader, namespace: str, pod: str) -> str:
+    """The container that kubectl takes where none is named: the annotated one, or the first; says so on stderr."""
+    obj = reader.json(f"/api/v1/namespaces/{namespace}/pods/{pod}")
+    names = [container["name"] for container in obj["spec"]["containers"]]
+    annotations = obj["metadata"].get("annotations") or {}
+    chosen: str = annotations.get("kubectl.kubernetes.io/default-container") or names[0]
+    if len(names) > 1:
+        print(f'Defaulted container "{chosen}" out of: {", ".join(names)}', file=sys.stderr)
+    return chosen
+
+
+def _runs(pod: dict[str, Any]) -> bool:
+    return (pod.get("status") or {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
+
+
+def _selector(obj: dict[str, Any]) -> str:
+    selector = obj.get("spec", {}).get("selector") or {}
+    if "matchLabels" in selector or "matchExpressions" in selector:
+        parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
+        for one in selector.get("matchExpressions") or ():
+            values = ",".join(one.get("values") or ())
+            operators = {"In": "{} in ({})", "NotIn": "{} notin ({})", "Exists": "{}", "DoesNotExist": "!{}"}
+            parts.append(operators[one["operator"]].format(one["key"], values))
+        return ",".join(parts)
+    return ",".join(f"{key}={value}" for key, value in selector.items())
