@@ -6,7 +6,6 @@ Each page's visible blocks run in an empty folder. ``make pages`` runs all pages
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ _DOCS = sorted([*REPOSITORY.glob("*.md"), *(REPOSITORY / "docs").rglob("*.md")])
 _README = REPOSITORY / "README.md"
 _PAGES = [page(path) for path in _DOCS]
 _RUN = [one for one in _PAGES if one.runs() and one.path != _README]
+_TARGETS = set(re.findall(r"^([a-z-]+):", (REPOSITORY / "Makefile").read_text(), re.MULTILINE))
 _PAGES_OF_A_SAMPLE = 2
 _INLINE = re.compile(r"`((?:DRALAB_\w+=\S+ )*(?:dralab|make)(?:-[a-z-]+)? [^`]+)`")
 # Of a page that may take five minutes.
@@ -138,7 +138,9 @@ def _parse(words: list[str]) -> None:
     elif program.startswith("dralab-"):
         _parse_service(program.removeprefix("dralab-"), arguments)
     elif program == "make":
-        subprocess.run(["make", "-n", *arguments], cwd=REPOSITORY, check=True, capture_output=True)
+        unknown = {word for word in arguments if "=" not in word} - _TARGETS
+        if unknown:
+            raise ValueError(f"no target {', '.join(unknown)}")
     elif program == "docker" and "--scale" in arguments:
         service = arguments[arguments.index("--scale") + 1].partition("=")[0]
         if f"\n  {service}:\n" not in (REPOSITORY / "docker-compose.yml").read_text():
