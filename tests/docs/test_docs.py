@@ -271,6 +271,14 @@ def test_metrics_that_are_documented_exist() -> None:
     assert not missing
 
 
+def test_every_metric_has_a_row() -> None:
+    text = (DOCS / "metrics.md").read_text()
+    made = re.compile(r'\b(?:Counter|Gauge|Histogram|\w+MetricFamily|gauge)\(\s*"([a-z]+(?:_[a-z]+)+)"')
+    names = {name for path in _modules() for name in made.findall(path.read_text())}
+    assert "scheduler_pending_pods" in names
+    assert not {name for name in names if f"`{name}" not in text}
+
+
 def test_conformance_tables_have_as_many_cases_as_documented() -> None:
     vectors = reference_path("vectors")
     rows = re.findall(r"^\| `([a-z_-]+)` \| (\d+) \|", (DOCS / "conformance.md").read_text(), re.MULTILINE)
