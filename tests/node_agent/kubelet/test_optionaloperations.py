@@ -66,7 +66,7 @@ async def test_the_checkpoint_has_what_is_skipped(tmp_path: Path) -> None:
         await manager.prepare(_POD)
     data = json.loads(json.loads((tmp_path / STATE_FILE).read_bytes())["Data"])
     state = data["ClaimInfoStateList"][0]["DriverState"]["remote"]
-    assert state == {"Devices": None, "SkipNodeOperations": [SKIP_PREPARE, SKIP_UNPREPARE]}
+    assert state == {"Devices": None, "skipNodeOperations": [SKIP_PREPARE, SKIP_UNPREPARE]}
     async with _manager(tmp_path, _claim(), gate=False) as manager:
         # The gate is off by now, and what was prepared is unprepared as it was prepared.
         await manager.unprepare(_POD)
@@ -81,13 +81,19 @@ async def test_a_kubelet_without_the_gate_prepares_no_such_claim(tmp_path: Path)
     assert str(raised.value) == f"prepare dynamic resources: {message}"
 
 
+def test_a_kubelet_without_the_gate_takes_claims_whose_driver_must_be_called() -> None:
+    info = ClaimInfo.from_claim(convert(RESOURCE_CLAIMS, _claim(["*"], None)), optional_operations=False)
+    assert not info.skips
+
+
 @pytest.mark.parametrize(
     ("skips", "without"),
     [
-        ([["*"], ["*"]], {SKIP_PREPARE, SKIP_UNPREPARE}),
+        ([["*"], ["*"]], {"*"}),
+        ([["*"], [SKIP_PREPARE, SKIP_UNPREPARE]], {SKIP_PREPARE, SKIP_UNPREPARE}),
         ([["*"], [SKIP_UNPREPARE]], {SKIP_UNPREPARE}),
         ([["*"], None], set()),
-        ([["Later", SKIP_UNPREPARE]], {SKIP_UNPREPARE}),
+        ([["Later", SKIP_UNPREPARE]], {"Later", SKIP_UNPREPARE}),
         ([None], set()),
     ],
 )

@@ -39,7 +39,9 @@ class DriverState(msgspec.Struct, rename="pascal"):
     """
 
     devices: tuple[CheckpointDevice, ...] | None = None
-    skip_node_operations: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    skip_node_operations: tuple[str, ...] | msgspec.UnsetType = field(
+        default=msgspec.UNSET, name="skipNodeOperations"
+    )
 
 
 class ClaimState(msgspec.Struct, rename="pascal"):

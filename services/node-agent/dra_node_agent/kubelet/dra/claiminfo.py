@@ -17,7 +17,6 @@ from dra_node_agent.kubelet.dra.checkpoint import (
 ANY_DRIVER = "<any>"
 SKIP_PREPARE, SKIP_UNPREPARE = "NodePrepareResources", "NodeUnprepareResources"
 _ALL = "*"
-_KNOWN = frozenset({SKIP_PREPARE, SKIP_UNPREPARE})
 
 
 class ClaimInfo:
@@ -44,16 +43,16 @@ class ClaimInfo:
         if claim.status.allocation is None:
             raise ValueError("not allocated")
         results = claim.status.allocation.devices.results
-        if optional_operations is False and any(result.skip_node_operations for result in results):
-            raise ValueError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
         drivers = dict.fromkeys(result.driver for result in results)
         meta = claim.metadata
         info = cls(meta.namespace, meta.name, meta.uid, tuple(drivers))
         for driver in drivers:
-            if not optional_operations:
+            skipped = _skipped([result for result in results if result.driver == driver])
+            if not skipped or optional_operations is None:
                 continue
-            if skipped := _skipped([result for result in results if result.driver == driver]):
-                info.skips[driver] = skipped
+            if not optional_operations:
+                raise ValueError("DRAOptionalNodeOperations feature gate is disabled on kubelet")
+            info.skips[driver] = skipped
         return info
 
     @classmethod
@@ -94,7 +93,7 @@ class ClaimInfo:
 
     def does_without(self, operation: str, driver: str) -> bool:
         """Whether the driver is not called for the operation."""
-        return operation in self.skips.get(driver, ())
+        return not self.skips.get(driver, frozenset()).isdisjoint((operation, _ALL))
 
     def add_device(self, driver: str, device: CheckpointDevice) -> None:
         """Note a device that ``driver`` has prepared."""
@@ -112,12 +111,10 @@ class ClaimInfo:
 
 
 def _skipped(results: Sequence[DeviceRequestAllocationResult]) -> frozenset[str]:
-    """The operations that all devices of one driver skip; ones that are not known count for nothing."""
-    sets = (
-        _KNOWN if _ALL in result.skip_node_operations else _KNOWN.intersection(result.skip_node_operations)
-        for result in results
-    )
-    return frozenset.intersection(*sets)
+    """Return the operations that all devices of one driver skip: ``*`` if each skips all of them."""
+    sets = [frozenset(result.skip_node_operations) for result in results]
+    some = [one for one in sets if _ALL not in one]
+    return frozenset.intersection(*some) if some else frozenset({_ALL})
 
 
 def device_serves(device: CheckpointDevice, request: str) -> bool:
