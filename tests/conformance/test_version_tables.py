@@ -91,7 +91,7 @@ def test_what_needs_a_gate_is_not_served_without(version: Version) -> None:
 @pytest.mark.parametrize("version", _RELEASES, ids=str)
 def test_storage_versions(version: Version) -> None:
     registry = catalog.registry("api/all=true", _everything(version))
-    stored = {(one.group, one.plural): one.hashed_version for one in registry}
+    stored = {(one.group, one.plural): one.release.hashed_version for one in registry}
     for group, about in _table("api-versions.json")["versions"][str(version)].items():
         for resources, wanted in about["storage"].items():
             if not wanted.startswith("unconfirmed"):

@@ -105,7 +105,7 @@ def _row(kind: Kind) -> Iterator[str]:
     yield _rules(kind, "status") if kind.has_status else "–"
     yield "own" if kind.default else "–"
     yield "own" if kind.warnings else "–"
-    plugins = (*kind.mutating_admission, *kind.validating_admission)
+    plugins = (*kind.admission.mutating, *kind.admission.validating)
     yield ", ".join(dict.fromkeys(name for name, _ in plugins)) or "–"
     yield ", ".join(_acting(kind)) or "–"
 

@@ -79,7 +79,9 @@ def _served(version: Version) -> Iterator[list[str]]:
         for place in map(kind.api_version, kind.versions):
             if place.startswith(_GROUPS):
                 option = "" if (place, kind.plural) in by_default else f"--runtime-config={place}=true"
-                gate = f"--feature-gates={kind.feature_gate}=true" if kind.feature_gate else ""
+                gate = (
+                    f"--feature-gates={kind.release.feature_gate}=true" if kind.release.feature_gate else ""
+                )
                 needs = ", ".join(code(text) for text in (option, gate) if text)
                 found.setdefault((place, needs), []).append(code(kind.plural))
     for (place, needs), resources in sorted(found.items()):

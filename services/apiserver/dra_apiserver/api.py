@@ -132,7 +132,9 @@ class Api:
         # As with protobuf, a WebSocket carries JSON.
         binary = self.cbor and not (streaming and b"upgrade" in request.headers)
         custom = (
-            target.kind.unstructured and not target.kind.has_messages and b"upgrade" not in request.headers
+            target.kind.unstructured
+            and not target.kind.types.has_messages
+            and b"upgrade" not in request.headers
         )
         accepted = negotiate(accept, listing, streaming, packed, binary, custom)
         if accepted.transform == "PartialObjectMetadata":

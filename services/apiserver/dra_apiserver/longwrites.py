@@ -17,8 +17,8 @@ _MUCH_TO_COMPILE = 4 << 10
 def is_long(api: Api, target: Target, size: int) -> bool:
     """Whether a write takes so long that the event loop should not wait; `size` is the body's or object's, in bytes."""
     kind = target.kind
-    if size > _MUCH_TO_COMPILE and (size > MUCH or kind.unstructured or kind.has_expressions):
+    if size > _MUCH_TO_COMPILE and (size > MUCH or kind.unstructured or kind.validation.has_expressions):
         return True
     if api.dynamic.loops:
         return True
-    return kind.rules_take_long is not None and kind.rules_take_long(target.version)
+    return kind.validation.rules_take_long is not None and kind.validation.rules_take_long(target.version)

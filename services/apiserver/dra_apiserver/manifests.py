@@ -12,7 +12,8 @@ from dra_shared.refusals import REFUSED
 
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import GroupResource, StatusError, forbidden
-from dra_apiserver.kindkit.kind import Kind, Plugin
+from dra_apiserver.kindkit.behaviour import Plugin
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context, Listing, Lookup
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import DecodeError, decode, default
@@ -172,7 +173,7 @@ def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates)
     )
     own = holder.setdefault("metadata", {})
     try:
-        _admit(pod, ctx, (*kind.mutating_admission, *kind.validating_admission))
+        _admit(pod, ctx, (*kind.admission.mutating, *kind.admission.validating))
     except StatusError as error:
         own["annotations"] = {**(own.get("annotations") or {}), REFUSED: error.message}
         return obj

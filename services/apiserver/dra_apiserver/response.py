@@ -41,14 +41,14 @@ def _joined(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -
 def message_name(kind: Kind, version: str) -> str:
     """The protobuf message of a kind's objects; empty where there is none, as of custom resources."""
     name = f"{package_name(kind.group, version)}.{kind.kind}"
-    packed = kind.has_messages if kind.schemas else protobuf.known(name)
+    packed = kind.types.has_messages if kind.types.schemas else protobuf.known(name)
     return name if packed else ""
 
 
 def other_metadata(kind: Kind, listing: bool) -> StatusError:
     """The 406 for who asks for metadata of one object where there is a list, or the other way round."""
     package, name = internal_package(kind.group), kind.list_kind if listing else kind.kind
-    if kind.schemas:
+    if kind.types.schemas:
         package, name = "unstructured", "UnstructuredList" if listing else "Unstructured"
     wanted, found = "PartialObjectMetadata", "a list"
     if not listing:

@@ -103,7 +103,7 @@ class Judge:
             known is not None,
             served,
             _versions(self._registry, group, kind),
-            gated.feature_gate if gated is not None else "",
+            gated.release.feature_gate if gated is not None else "",
             _versions(self._every, group, kind),
             (deprecation(known, version) if known is not None else None) or "",
         )
@@ -117,7 +117,7 @@ class Judge:
         """The API version in which this server stores such objects; empty for a kind that it does not know."""
         group, version = split_api_version(api_version)
         known = self._every.kind(group, version, kind)
-        return known.api_version(known.hashed_version) if known is not None else ""
+        return known.api_version(known.release.hashed_version) if known is not None else ""
 
     def create(self, obj: JsonObject) -> Verdict:
         """What becomes of a new object, of a kind that is known in its version."""
@@ -201,7 +201,7 @@ def _versions(registry: Registry, group: str, kind: str) -> tuple[str, ...]:
 
 def _plugins(kind: Kind) -> frozenset[str]:
     """The admission plugins of a kind: they ask for objects that are not given."""
-    plugins = (*kind.mutating_admission, *kind.validating_admission, *kind.quota_admission)
+    plugins = (*kind.admission.mutating, *kind.admission.validating, *kind.admission.quota)
     return frozenset(name for name, _ in plugins)
 
 

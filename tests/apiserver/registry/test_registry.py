@@ -91,15 +91,15 @@ def test_selectable_fields_read_as_text() -> None:
     assert pods is not None
     assert nodes is not None
     assert events is not None
-    node_name = pods.selectable_fields["spec.nodeName"].value
-    unschedulable = nodes.selectable_fields["spec.unschedulable"].value
-    source = events.selectable_fields["source"].value
+    node_name = pods.field_selection.fields["spec.nodeName"].value
+    unschedulable = nodes.field_selection.fields["spec.unschedulable"].value
+    source = events.field_selection.fields["source"].value
     assert node_name({"spec": {}}) == ""
     assert node_name({"spec": {"nodeName": "n"}}) == "n"
     assert unschedulable({}) == "false"
     assert unschedulable({"spec": {"unschedulable": True}}) == "true"
     assert source({"source": {}, "reportingComponent": "c"}) == "c"
-    assert "spec.volumes" not in pods.selectable_fields
+    assert "spec.volumes" not in pods.field_selection.fields
 
 
 def test_versions_sort_as_kubernetes_prefers_them() -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from dra_apiserver.kindkit.kind import Kind, Plugin
+from dra_apiserver.kindkit.behaviour import Plugin
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context
 
 if TYPE_CHECKING:
@@ -121,7 +122,7 @@ class Chain(NamedTuple):
         Raises:
             StatusError: a plugin rejects the request.
         """
-        plugins = ctx.kind.mutating_admission
+        plugins = ctx.kind.admission.mutating
         if plugins:
             _run(plugins, obj, old, ctx, operation)
         if self.registered is NOTHING_REGISTERED:
@@ -137,12 +138,12 @@ class Chain(NamedTuple):
             StatusError: a plugin rejects the request.
         """
         kind = ctx.kind
-        if kind.validating_admission:
-            _run(kind.validating_admission, obj, old, ctx, operation)
+        if kind.admission.validating:
+            _run(kind.admission.validating, obj, old, ctx, operation)
         if self.registered is not NOTHING_REGISTERED:
             self.registered.validate(obj, old, ctx, operation)
-        if kind.quota_admission:
-            _run(kind.quota_admission, obj, old, ctx, operation)
+        if kind.admission.quota:
+            _run(kind.admission.quota, obj, old, ctx, operation)
 
 
 def _run(
@@ -162,7 +163,7 @@ def disabled_plugins(text: str, kinds: Iterable[Kind]) -> frozenset[str]:
     known = {
         plugin
         for kind in kinds
-        for plugin, _ in (*kind.mutating_admission, *kind.validating_admission, *kind.quota_admission)
+        for plugin, _ in (*kind.admission.mutating, *kind.admission.validating, *kind.admission.quota)
     }
     names = frozenset(filter(None, (name.strip() for name in text.split(","))))
     for name in sorted(names - known):

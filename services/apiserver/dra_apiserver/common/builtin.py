@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-
-from dra_shared.names import NameRule, dns_subdomain_name
 
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.quota import QUOTA
-from dra_apiserver.kindkit.kind import (
-    CheckEscalation,
+from dra_apiserver.kindkit.behaviour import (
+    Admission,
     Convert,
     Default,
-    FieldLabelError,
+    Deletion,
     FieldPath,
-    Kind,
-    Object,
-    Plugin,
-    Printer,
     Rewind,
+    Validation,
     Warn,
+    Writes,
 )
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.names import named_kind
+from dra_apiserver.kindkit.serving import FieldLabelError, Printer
 from dra_apiserver.kindkit.strategy import Strategy
 
 _GENERIC: Strategy = GenericStrategy()
-_PLAIN_REWIND = Rewind()
+_ADMISSION = Admission(quota=QUOTA)
+_VALIDATION = Validation()
+_WRITES = Writes()
+_DELETION = Deletion()
+_REWIND = Rewind()
 _SPEC: tuple[FieldPath, ...] = (("f:spec",),)
 _STATUS: tuple[FieldPath, ...] = (("f:status",),)
 STATUS_ALONE: tuple[FieldPath, ...] = (("f:metadata",), ("f:spec",))
-"""What a status write leaves as it is where it writes no metadata, either."""
+"""The fields that a status write does not change if it writes no metadata, either."""
 
 
-# Long: a kind has many fields, and each is passed on by name so that types are checked.
 def builtin(
     group: str,
     plural: str,
@@ -45,37 +46,21 @@ def builtin(
     conversions: Mapping[str, tuple[Convert, Convert]] | None = None,
     printer: Printer | None = None,
     warnings: Mapping[str, Warn] | None = None,
-    mutating_admission: Sequence[Plugin] = (),
-    validating_admission: Sequence[Plugin] = (),
-    quota_admission: Sequence[Plugin] = QUOTA,
-    exclusive: bool = False,
-    selects_by_labels: bool = False,
-    name_rule: NameRule = dns_subdomain_name,
-    core_metadata: bool = True,
-    counts_generation: bool = False,
-    keeps_status_on_create: bool = False,
+    admission: Admission = _ADMISSION,
+    validation: Validation = _VALIDATION,
+    writes: Writes = _WRITES,
+    deletion: Deletion = _DELETION,
+    rewind: Rewind = _REWIND,
     feature_gate: str = "",
-    allow_create_on_update: bool = False,
-    allow_unconditional_update: bool = True,
-    conditional_versions: frozenset[str] = frozenset(),
-    return_deleted_object: bool = False,
-    has_expressions: bool = False,
-    orphans_dependents: bool = False,
-    orphans_warning: str = "",
-    check_graceful_delete: Callable[[Object, int | None], int] | None = None,
-    terminate: Callable[[Object], None] | None = None,
-    is_finalized: Callable[[Object], bool] | None = None,
-    undeletable: Mapping[str, str] | None = None,
-    check_escalation: CheckEscalation | None = None,
-    reset_fields: Mapping[str, Sequence[FieldPath]] | None = None,
-    field_label_error: FieldLabelError | None = None,
-    rewind: Rewind = _PLAIN_REWIND,
     indexed_field: str = "",
+    field_label_error: FieldLabelError | None = None,
+    selects_by_labels: bool = False,
 ) -> Kind:
-    """A kind of the schema data with the behaviour given; what is left out is upstream's usual.
+    """Return a kind of the schema data with the given behaviour. What is left out is upstream's default.
 
-    ``reset_fields`` are those of subresources whose fields are not the usual ones: a write of the object resets its
-    status, one of its status resets the spec.
+    All kinds have the quota plugin. The ``reset_fields`` of ``writes`` need only name the subresources that differ
+    from the usual: a write of the object resets its status, one of its status resets the spec. With
+    ``selects_by_labels``, `spec.selector` is a map of labels.
     """
     named = named_kind(group, plural)
     strategies: dict[str, Strategy] = dict.fromkeys(("", "status", *named.subresources), _GENERIC)
@@ -83,6 +68,7 @@ def builtin(
     usual: dict[str, Sequence[FieldPath]] = {"": _STATUS, "status": _SPEC} if named.has_status else {}
     if named.has_status:
         strategies["status"] = status_strategy
+    fields = replace(named.field_selection, indexed=indexed_field, label_error=field_label_error)
     return replace(
         named,
         strategies=strategies | dict(subresource_strategies or {}),
@@ -90,30 +76,12 @@ def builtin(
         conversions=conversions or {},
         printers={} if printer is None else {"": printer},
         warnings=warnings or {},
-        mutating_admission=mutating_admission,
-        validating_admission=validating_admission,
-        quota_admission=quota_admission,
-        exclusive=exclusive,
-        selects_by_labels=selects_by_labels,
-        name_rule=name_rule,
-        core_metadata=core_metadata,
-        counts_generation=counts_generation,
-        keeps_status_on_create=keeps_status_on_create,
-        feature_gate=feature_gate,
-        allow_create_on_update=allow_create_on_update,
-        allow_unconditional_update=allow_unconditional_update,
-        conditional_versions=conditional_versions,
-        return_deleted_object=return_deleted_object,
-        has_expressions=has_expressions,
-        orphans_dependents=orphans_dependents,
-        orphans_warning=orphans_warning,
-        check_graceful_delete=check_graceful_delete,
-        terminate=terminate,
-        is_finalized=is_finalized,
-        undeletable=undeletable or {},
-        check_escalation=check_escalation,
-        reset_fields=usual | dict(reset_fields or {}),
-        field_label_error=field_label_error,
+        admission=replace(admission, quota=QUOTA),
+        validation=validation,
+        writes=replace(writes, reset_fields=usual | dict(writes.reset_fields)),
+        deletion=deletion,
         rewind=rewind,
-        indexed_field=indexed_field,
+        release=replace(named.release, feature_gate=feature_gate),
+        field_selection=fields,
+        types=replace(named.types, selects_by_labels=selects_by_labels),
     )

@@ -22,7 +22,7 @@ _CUT, _HELD = 256, 8192
 
 
 def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
-    return validate_kube_finalizers(obj["metadata"]) if ctx.kind.core_metadata else []
+    return validate_kube_finalizers(obj["metadata"]) if ctx.kind.validation.core_metadata else []
 
 
 def _changes(obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
@@ -49,9 +49,9 @@ class GenericStrategy:
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
         """A new object has no status where the kind has a status subresource, unless the kind keeps it."""
-        if ctx.kind.has_status and "status" in obj and not ctx.kind.keeps_status_on_create:
+        if ctx.kind.has_status and "status" in obj and not ctx.kind.writes.keeps_status_on_create:
             obj["status"] = {}
-        if ctx.kind.counts_generation:
+        if ctx.kind.writes.counts_generation:
             obj["metadata"]["generation"] = 1
         drop_disabled(self.gated, obj, None, ctx.features)
 
@@ -59,7 +59,7 @@ class GenericStrategy:
         """The metadata's errors."""
         if ctx.metadata_good:
             return _kube_finalizers(obj, ctx)
-        errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, ctx.kind.name_rule)
+        errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, ctx.kind.validation.name_rule)
         return errors + _kube_finalizers(obj, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
@@ -78,7 +78,7 @@ class GenericStrategy:
                 obj["status"] = old["status"]
             else:
                 obj.pop("status", None)
-        if ctx.kind.counts_generation and self.is_new_generation(obj, old, ctx):
+        if ctx.kind.writes.counts_generation and self.is_new_generation(obj, old, ctx):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_apiserver.kindkit.kind import Cells, Column, Object, Printer
+from dra_apiserver.kindkit.serving import Cells, Column, Object, Printer
 
 _DESCRIPTIONS: Mapping[str, str] = {
     "Name": "The object's name, unique among its kind within its namespace.",

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kindkit.kind import Plugin
+from dra_apiserver.kindkit.behaviour import Plugin
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.storage import Resource
 

@@ -6,7 +6,8 @@ from typing import Any
 import orjson
 from dra_shared.version import Version, release
 
-from dra_apiserver.kindkit.kind import Kind, Subresource, api_version
+from dra_apiserver.kindkit.kind import Kind, api_version
+from dra_apiserver.kindkit.serving import Subresource
 from dra_apiserver.registry import Registry
 
 Document = dict[str, Any]

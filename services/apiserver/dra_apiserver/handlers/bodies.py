@@ -29,7 +29,7 @@ SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Succ
 async def write_body(request: Request, target: Target) -> bytes:
     """Return the body of a write."""
     body = await request.body()
-    rewrite = target.kind.rewrite_body
+    rewrite = target.kind.types.rewrite_body
     return body if rewrite is None else rewrite(body)
 
 

@@ -29,8 +29,8 @@ async def delete(api: Api, request: Request, target: Target) -> None:
     """Delete one object, or mark it for deletion."""
     presenter = api.presenter(target, request)
     options = await delete_options(request)
-    if target.name in target.kind.undeletable:
-        raise forbidden(target.qualified, target.name, target.kind.undeletable[target.name])
+    if target.name in target.kind.deletion.undeletable:
+        raise forbidden(target.qualified, target.name, target.kind.deletion.undeletable[target.name])
     _warn_of_orphans(request, target, options)
     chain = api.chain(request, target, options.shown)
     record, gone = await remove(api, request, target, options, chain)
@@ -38,14 +38,14 @@ async def delete(api: Api, request: Request, target: Target) -> None:
 
 
 def _warn_of_orphans(request: Request, target: Target, options: DeleteOptions) -> None:
-    if target.kind.orphans_warning and options.unpropagated:
-        request.warn([target.kind.orphans_warning])
+    if target.kind.deletion.orphans_warning and options.unpropagated:
+        request.warn([target.kind.deletion.orphans_warning])
 
 
 async def _answer(
     api: Api, request: Request, target: Target, presenter: Presenter, record: Record, gone: bool
 ) -> None:
-    if not gone or target.kind.return_deleted_object:
+    if not gone or target.kind.deletion.return_deleted_object:
         await request.respond(200, await api.one(presenter, record), presenter.accepted.media_type)
         return
     details = {

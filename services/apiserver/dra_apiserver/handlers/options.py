@@ -116,13 +116,13 @@ def list_options(request: Request, kind: Kind, watch: bool, version: str = "") -
 
 def _unknown_field(kind: Kind, version: str, label: str) -> str:
     """Why no selector can name the field; "" where one can."""
-    if label in kind.selectable_fields:
+    if label in kind.field_selection.fields:
         return ""
-    if kind.field_label_error is not None:
-        return kind.field_label_error(kind, version, label)
+    if kind.field_selection.label_error is not None:
+        return kind.field_selection.label_error(kind.api_version(version), kind.kind, label)
     if label == "metadata.namespace":
         return ""
-    names = dict.fromkeys(("metadata.name", "metadata.namespace", *kind.selectable_fields))
+    names = dict.fromkeys(("metadata.name", "metadata.namespace", *kind.field_selection.fields))
     return f"{quote(label)} is not a known field selector: only {', '.join(map(quote, names))}"
 
 

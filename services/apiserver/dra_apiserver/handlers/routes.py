@@ -80,7 +80,7 @@ def resolve(
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
         # What follows is the other end's path.
         rest = rest[:3]
-    if kind.names_itself:
+    if kind.types.names_itself:
         if len(rest) > 3 or (namespace and not kind.namespaced):
             raise NotResource
         return _of_custom(own, method, Target(kind, version, namespace, *rest[1:]), watching or watch)

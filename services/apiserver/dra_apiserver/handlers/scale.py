@@ -28,7 +28,8 @@ from dra_apiserver.handlers.mechanisms import mechanism
 from dra_apiserver.handlers.options import WriteOptions, write_options
 from dra_apiserver.handlers.patch import patch_type
 from dra_apiserver.http import Request
-from dra_apiserver.kindkit.kind import Kind, ScalePaths
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.serving import ScalePaths
 from dra_apiserver.patch import APPLY_PATCH, track_update
 from dra_apiserver.patch.scale import to_parent, to_scale
 from dra_apiserver.registry import Registry
@@ -70,7 +71,7 @@ def _selector(kind: Kind, obj: JsonObject) -> str:
         return found if isinstance(found, str) else ""
     chosen = _at(obj, ".spec.selector") or {}
     try:
-        return str(label_selector({"matchLabels": chosen} if kind.selects_by_labels else chosen))
+        return str(label_selector({"matchLabels": chosen} if kind.types.selects_by_labels else chosen))
     except SelectorError:
         return ""
 

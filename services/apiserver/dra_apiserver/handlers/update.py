@@ -49,7 +49,7 @@ class _Replacement(NamedTuple):
 
     def new(self) -> JsonObject | None:
         target = self.write.target
-        if not target.kind.allow_create_on_update or target.subresource:
+        if not target.kind.writes.allow_create_on_update or target.subresource:
             return None
         obj = self._own()
         meta = obj["metadata"]

@@ -12,14 +12,8 @@ import orjson
 from dra_shared.api.schema import kinds_document
 from dra_shared.version import Version, release
 
-from dra_apiserver.kindkit.kind import (
-    ALL_VERBS,
-    Kind,
-    ScalePaths,
-    SelectableField,
-    Subresource,
-    api_version,
-)
+from dra_apiserver.kindkit.kind import ALL_VERBS, Kind, api_version
+from dra_apiserver.kindkit.serving import FieldSelection, ScalePaths, SelectableField, Subresource
 
 _STATUS_VERBS = frozenset({"get", "patch", "update"})
 _DEPRECATED = re.compile(r"deprecated in v(\d+)\.(\d+)\+")
@@ -56,19 +50,27 @@ def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
     stored = has.storage.get(f"{kind.group}/{kind.plural}", kind.storage_version)
     return replace(
         kind,
-        kubernetes=kubernetes,
         versions=versions,
         all_versions=versions,
         storage_version=stored if f"{kind.group}/{kind.plural}" in has.apart else kind.storage_version,
-        hashed_version=stored,
-        selectable_fields={
-            label: one
-            for label, one in kind.selectable_fields.items()
-            if has.selects(f"{kind.group}/{kind.plural}", label)
-        },
-        version_subresources={
-            version: names for version, names in subresources.items() if len(names) < len(kind.subresources)
-        },
+        release=replace(
+            kind.release,
+            kubernetes=kubernetes,
+            hashed_version=stored,
+            subresources={
+                version: names
+                for version, names in subresources.items()
+                if len(names) < len(kind.subresources)
+            },
+        ),
+        field_selection=replace(
+            kind.field_selection,
+            fields={
+                label: one
+                for label, one in kind.field_selection.fields.items()
+                if has.selects(f"{kind.group}/{kind.plural}", label)
+            },
+        ),
         deprecated={
             version: text for version, text in kind.deprecated.items() if _is_deprecated(text, kubernetes)
         },
@@ -149,7 +151,7 @@ def _parse(entry: Mapping[str, Any]) -> Kind:
         subresources={
             name: _subresource(entry, name, value) for name, value in entry.get("subresources", {}).items()
         },
-        selectable_fields=_selectable(entry),
+        field_selection=FieldSelection(fields=_selectable(entry)),
         scale=None if scale is None else ScalePaths(*scale),
         deprecated=entry.get("deprecated", {}),
     )

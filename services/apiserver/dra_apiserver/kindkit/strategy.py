@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from dra_shared.features import FeatureGates
 
 from dra_apiserver.errors import FieldError
-from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
+
+if TYPE_CHECKING:
+    # A kind has strategies, and a strategy is told of the kind: one of both can only name the other's type.
+    from dra_apiserver.kindkit.kind import Kind
 
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]

@@ -65,8 +65,8 @@ class OpenApi:
         text = [git_version(self._registry.kubernetes), group, version]
         for info in self._registry.kinds_in(group, version):
             text.append(info.plural)
-            if version in info.schemas:
-                text.append(dumps(dict(info.schemas[version])).decode())
+            if version in info.types.schemas:
+                text.append(dumps(dict(info.types.schemas[version])).decode())
         return hashlib.sha512("\n".join(text).encode()).hexdigest()[:128].upper()
 
     def tag(self, path: str) -> str | None:
@@ -143,7 +143,7 @@ def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernet
     """Every schema that the paths of these kinds refer to, however indirectly."""
     made: Json = {}
     for info in kinds:
-        if version in info.schemas:
+        if version in info.types.schemas:
             made |= _custom_schemas(info, version)
     pending = [*_ALWAYS, *_references(paths), *_references(made)]
     while pending:
@@ -178,7 +178,7 @@ def _custom_schemas(info: Kind, version: str) -> Json:
     name = schema_name(info, version)
     gvk = {"group": info.group, "kind": info.kind, "version": version}
     text = {"type": "string"}
-    schema = dict(info.schemas[version])
+    schema = dict(info.types.schemas[version])
     properties = dict(schema.get("properties") or {})
     properties |= {
         "apiVersion": text,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_apiserver.kindkit.kind import Kind, Subresource
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.serving import Subresource
 from dra_apiserver.schema.packages import package_name
 
 Json = dict[str, Any]

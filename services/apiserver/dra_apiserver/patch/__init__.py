@@ -49,7 +49,7 @@ APPLY_CBOR_PATCH = "application/apply-patch+cbor"
 
 def patch_types(kind: Kind, *, with_cbor: bool = False) -> tuple[str, ...]:
     """The patch media types that a kind takes: custom resources have no strategic merge."""
-    strategic = (STRATEGIC_MERGE_PATCH,) if kind.strategic_merge else ()
+    strategic = (STRATEGIC_MERGE_PATCH,) if kind.types.strategic_merge else ()
     binary = (APPLY_CBOR_PATCH,) if with_cbor else ()
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH, *binary)
 

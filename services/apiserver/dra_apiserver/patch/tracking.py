@@ -8,7 +8,8 @@ import orjson
 from dra_shared.jsontext import dumps
 
 from dra_apiserver.equality import differs
-from dra_apiserver.kindkit.kind import FieldPath, Kind
+from dra_apiserver.kindkit.behaviour import FieldPath
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch.comparison import Comparison, compare
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
 from dra_apiserver.patch.fieldset import (
@@ -35,7 +36,7 @@ Object = dict[str, Any]
 
 def reset_fields(kind: Kind, subresource: str) -> Sequence[FieldPath]:
     """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
-    return kind.reset_fields.get(subresource, ())
+    return kind.writes.reset_fields.get(subresource, ())
 
 
 def _empty(node: Struct) -> Object:

@@ -55,7 +55,11 @@ class Registry:
         """
         served = []
         for kind in kinds:
-            if kind.feature_gate and features is not None and not features.enabled(kind.feature_gate):
+            if (
+                kind.release.feature_gate
+                and features is not None
+                and not features.enabled(kind.release.feature_gate)
+            ):
                 continue
             versions = tuple(v for v in kind.versions if config.serves(kind.group, v, kind.plural))
             if versions:
@@ -122,7 +126,7 @@ class Registry:
 
     def is_custom(self, group: str) -> bool:
         """Whether a group has no kinds but custom resources, or none at all."""
-        return all(info.names_itself for info in self._kinds.values() if info.group == group)
+        return all(info.types.names_itself for info in self._kinds.values() if info.group == group)
 
     def kinds_in(self, group: str, version: str) -> list[Kind]:
         """The kinds of one group and version, by plural name."""

@@ -28,7 +28,7 @@ def counted(
     if target.namespace and operation == "CREATE":
         # A namespace that is being deleted takes no new objects: nothing would delete them.
         found.append(Counted(_NAMESPACES, target.namespace, (MODIFIED, DELETED)))
-    if target.kind.exclusive and not target.subresource:
+    if target.kind.writes.exclusive and not target.subresource:
         found.append(Counted(target.resource, "", (ADDED, MODIFIED)))
     if target.namespace and may_use_more(obj, old, write.ctx, operation) and quotas_of(write.ctx):
         types = (ADDED,) if operation == "CREATE" else (ADDED, MODIFIED)

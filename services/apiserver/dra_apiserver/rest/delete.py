@@ -99,7 +99,7 @@ async def remove(
 
 def _is_over(target: Target, record: Record) -> bool:
     """Whether an object that ends gracefully was only marked, as upstream does first, and nothing keeps it."""
-    if target.kind.check_graceful_delete is None:
+    if target.kind.deletion.check_graceful_delete is None:
         return False
     meta = record.object()["metadata"]
     return meta.get("deletionGracePeriodSeconds") == 0 and not meta.get("finalizers")
@@ -134,7 +134,7 @@ def collected(api: Api, target: Target, obj: JsonObject) -> Put | Remove | None:
 
 def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
     meta = obj["metadata"]
-    if target.kind.terminate is not None:
+    if target.kind.deletion.terminate is not None:
         return _terminate(api, target, obj, options)
     graceful, pending = _begin_grace(api, target, obj, options)
     if pending:
@@ -154,7 +154,7 @@ def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) 
 
 def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> tuple[bool, bool]:
     """Whether deletion is graceful now, and whether a graceful one is under way that this request can't hasten."""
-    check = target.kind.check_graceful_delete
+    check = target.kind.deletion.check_graceful_delete
     if check is None:
         return False, False
     meta = obj["metadata"]
@@ -190,7 +190,7 @@ def _propagate(target: Target, meta: JsonObject, options: DeleteOptions) -> bool
     elif options.propagation:
         orphan, foreground = options.propagation == "Orphan", options.propagation == "Foreground"
     elif not orphan and not foreground:
-        orphan = target.kind.orphans_dependents
+        orphan = target.kind.deletion.orphans_dependents
     new = [name for name in old if name not in {_ORPHAN, _FOREGROUND}]
     if orphan:
         new.append(_ORPHAN)
@@ -218,12 +218,12 @@ def _mark(api: Api, meta: JsonObject) -> None:
 def _terminate(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
     """Mark an object that only ends once its own finalizers are gone."""
     kind, meta = target.kind, obj["metadata"]
-    assert kind.terminate is not None
+    assert kind.deletion.terminate is not None
     changed = _propagate(target, meta, options)
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = api.now()
-        kind.terminate(obj)
+        kind.deletion.terminate(obj)
         changed = True
-    if not meta.get("finalizers") and (kind.is_finalized is None or kind.is_finalized(obj)):
+    if not meta.get("finalizers") and (kind.deletion.is_finalized is None or kind.deletion.is_finalized(obj)):
         return Remove(obj)
     return Put(obj) if changed else None

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from dra_apiserver.api import Api
-from dra_apiserver.kindkit.kind import Rewind
+from dra_apiserver.kindkit.behaviour import Rewind
 from dra_apiserver.rest.meta import new_uid
 from dra_apiserver.storage import Put, Record, Remove, Resource
 

@@ -231,7 +231,7 @@ def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject
         StatusError: 403, or 404, as ``check_escalation``.
     """
     authorizer = write.api.authorizer
-    check = target.kind.check_escalation
+    check = target.kind.writes.check_escalation
     if authorizer is not None and check is not None:
         # A new object's name is in the path of a PUT or PATCH alone.
         named = "" if write.request.method == "POST" else target.name

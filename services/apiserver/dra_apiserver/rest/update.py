@@ -37,7 +37,10 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
             raise conflict(target.qualified, target.name)
-    elif not target.kind.allow_unconditional_update or target.version in target.kind.conditional_versions:
+    elif (
+        not target.kind.writes.allow_unconditional_update
+        or target.version in target.kind.writes.conditional_versions
+    ):
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
         # Upstream names the resource here where it names the kind elsewhere.
         raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])
@@ -82,7 +85,7 @@ def before_update(
         old_meta.get("deletionTimestamp")
         and not meta.get("finalizers")
         and not old_meta.get("deletionGracePeriodSeconds")
-        and (kind.is_finalized is None or kind.is_finalized(obj))
+        and (kind.deletion.is_finalized is None or kind.deletion.is_finalized(obj))
     )
     if removable:
         return Remove(canonical(obj))

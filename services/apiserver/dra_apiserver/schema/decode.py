@@ -61,7 +61,7 @@ def decode(
         DecodeError: the body is no such object.
     """
     return decode_as(registry, kind.group, version, kind.kind, object_type(kind, version), body, content_type,
-                     field_validation, with_cbor=with_cbor, names_itself=kind.names_itself)  # fmt: skip
+                     field_validation, with_cbor=with_cbor, names_itself=kind.types.names_itself)  # fmt: skip
 
 
 def decode_as(
@@ -130,7 +130,7 @@ def _decode(
 
 def _is_custom(registry: Registry, want: tuple[str, str, str]) -> bool:
     known = registry.known_kind(*want)
-    return known is not None and bool(known.schemas)
+    return known is not None and bool(known.types.schemas)
 
 
 def sanitize(

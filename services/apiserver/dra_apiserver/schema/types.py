@@ -388,7 +388,7 @@ def object_type(kind: Kind, version: str) -> Struct:
     """
     if kind.unstructured:
         return _custom_type(kind, version)
-    return _own_type(kind.group, version, kind.kind, kind.kubernetes)
+    return _own_type(kind.group, version, kind.kind, kind.release.kubernetes)
 
 
 @functools.cache
@@ -408,7 +408,7 @@ def type_of(group: str, version: str, kind: str) -> Struct | None:
 
 
 def _custom_type(kind: Kind, version: str) -> Struct:
-    schema = kind.schemas[version]
+    schema = kind.types.schemas[version]
     key = (kind.group, version, kind.kind)
     cached = _custom.types.get(key)
     if cached is not None and cached[0] is schema:

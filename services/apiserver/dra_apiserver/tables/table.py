@@ -6,7 +6,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.kindkit.kind import Column, Kind, Printer
+from dra_apiserver.kindkit.kind import Kind
+from dra_apiserver.kindkit.serving import Column, Printer
 
 Object = dict[str, Any]
 

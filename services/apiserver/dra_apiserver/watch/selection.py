@@ -16,7 +16,7 @@ _Traits = tuple[dict[str, str], dict[str, str]]
 
 def _traits(kind: Kind, data: bytes) -> _Traits:
     obj = orjson.loads(data)
-    fields = {label: field.value(obj) for label, field in kind.selectable_fields.items()}
+    fields = {label: field.value(obj) for label, field in kind.field_selection.fields.items()}
     return obj["metadata"].get("labels") or {}, fields
 
 
@@ -35,20 +35,20 @@ class Selection:
         """The only key that can match, where the selector names one."""
         if name is not None and (namespace or within or not kind.namespaced):
             self.key = f"{namespace or within}/{name}" if kind.namespaced else name
-        self._indexed = (
-            fields.exact(kind.indexed_field) if kind.indexed_field in kind.selectable_fields else None
-        )
+        known = kind.field_selection
+        self._indexed = fields.exact(known.indexed) if known.indexed in known.fields else None
 
     def keys(self, collection: Collection, after: str = "") -> list[str]:
         """The keys of the objects that may be selected and follow `after`, in order."""
         if self._indexed is None:
             return collection.range(self.prefix, after)
-        found = collection.having(self._kind.indexed_field, self._indexed, self._value)
+        found = collection.having(self._kind.field_selection.indexed, self._indexed, self._value)
         return [key for key in found if key > after and key.startswith(self.prefix)]
 
     def _value(self, data: bytes) -> str:
         """What an object has in the indexed field."""
-        return self._kind.selectable_fields[self._kind.indexed_field].value(orjson.loads(data))
+        known = self._kind.field_selection
+        return known.fields[known.indexed].value(orjson.loads(data))
 
     def _matches(self, traits: _Traits) -> bool:
         labels, fields = traits

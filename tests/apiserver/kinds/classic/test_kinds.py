@@ -43,7 +43,7 @@ def test_without_the_entry_there_is_nothing_of_it() -> None:
         registry = catalog.registry(config)
         assert registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is None
         assert registry.resource("gpu.nvidia.com", "v1", "gpuclaimparameters") is None
-        assert not any(kind.rewrite_body for kind in registry)
+        assert not any(kind.types.rewrite_body for kind in registry)
 
 
 def test_todays_kinds_stay_next_to_those_of_the_same_name() -> None:

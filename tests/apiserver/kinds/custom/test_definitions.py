@@ -59,7 +59,7 @@ def test_the_kind_is_as_defined() -> None:
     assert set(kind.subresources) == {"status", "scale"}
     assert kind.scale is not None
     assert kind.scale.spec_replicas == "spec.size"
-    assert kind.selectable_fields["spec.color"].value({"spec": {"color": "red"}}) == "red"
+    assert kind.field_selection.fields["spec.color"].value({"spec": {"color": "red"}}) == "red"
     assert kind.deprecated == {"v1beta1": "example.com/v1beta1 Widget is deprecated"}
     assert [column.name for column in kind.printers["v1"].columns] == ["Name", "Size"]
 

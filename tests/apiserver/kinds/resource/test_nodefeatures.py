@@ -13,7 +13,7 @@ from dra_shared.version import V1_36, V1_37, Version
 Json = dict[str, Any]
 GATE = "DRANodeAllocatableResources"
 SLICES = catalog.registry("", kubernetes=V1_37).kind("resource.k8s.io", "v1", "ResourceSlice")
-(PLUGIN,) = SLICES.validating_admission if SLICES else ()
+(PLUGIN,) = SLICES.admission.validating if SLICES else ()
 
 
 def node(name: str, *features: str, pool: str = "with") -> Json:

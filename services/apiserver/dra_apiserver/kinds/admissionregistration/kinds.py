@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Validation, Writes
 from dra_apiserver.kinds.admissionregistration import columns, defaults, policies, webhooks
 
 KINDS = (
@@ -14,10 +15,8 @@ KINDS = (
         strategy=CheckedStrategy(policies.check_mutating_policy),
         default=defaults.admission_policy,
         printer=printer("Name|Mutations#|ParamKind|Age", columns.admission_policy),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
-        has_expressions=True,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False, has_expressions=True),
     ),
     builtin(
         "admissionregistration.k8s.io",
@@ -25,9 +24,8 @@ KINDS = (
         strategy=CheckedStrategy(policies.check_mutating_binding),
         default=defaults.admission_binding,
         printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False),
     ),
     builtin(
         "admissionregistration.k8s.io",
@@ -35,10 +33,8 @@ KINDS = (
         strategy=CheckedStrategy(webhooks.check_webhooks),
         default=defaults.webhooks,
         printer=printer("Name|Webhooks#|Age", columns.webhooks),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
-        has_expressions=True,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False, has_expressions=True),
     ),
     builtin(
         "admissionregistration.k8s.io",
@@ -46,11 +42,10 @@ KINDS = (
         strategy=CheckedStrategy(policies.check_validating_policy),
         default=defaults.admission_policy,
         printer=printer("Name|Validations#|ParamKind|Age", columns.admission_policy),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
-        reset_fields={"status": STATUS_ALONE},
-        has_expressions=True,
+        writes=Writes(
+            counts_generation=True, allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}
+        ),
+        validation=Validation(core_metadata=False, has_expressions=True),
     ),
     builtin(
         "admissionregistration.k8s.io",
@@ -58,9 +53,8 @@ KINDS = (
         strategy=CheckedStrategy(policies.check_validating_binding),
         default=defaults.admission_binding,
         printer=printer("Name|PolicyName|ParamRef|Age", columns.admission_binding),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False),
     ),
     builtin(
         "admissionregistration.k8s.io",
@@ -68,9 +62,7 @@ KINDS = (
         strategy=CheckedStrategy(webhooks.check_webhooks),
         default=defaults.webhooks,
         printer=printer("Name|Webhooks#|Age", columns.webhooks),
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
-        has_expressions=True,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False, has_expressions=True),
     ),
 )

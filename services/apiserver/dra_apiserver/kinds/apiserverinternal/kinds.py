@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Writes
 from dra_apiserver.kinds.apiserverinternal import columns
 
 KINDS = (
@@ -16,7 +17,6 @@ KINDS = (
         "internal.apiserver.k8s.io",
         "storageversions",
         printer=printer("Name|CommonEncodingVersion|StorageVersions|Age", columns.storage_version),
-        allow_unconditional_update=False,
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
     ),
 )

@@ -8,6 +8,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Deletion, Validation, Writes
 from dra_apiserver.kinds.apps import columns, controllerdefaults, defaults, status, warnings
 from dra_apiserver.kinds.apps.strategy import (
     DaemonSetStrategy,
@@ -28,8 +29,8 @@ KINDS = (
             "Name|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*", columns.replication_controller
         ),
         warnings={"": warnings.replication_controller},
-        counts_generation=True,
-        orphans_dependents=True,
+        writes=Writes(counts_generation=True),
+        deletion=Deletion(orphans_dependents=True),
         field_label_error=unsupported_field_label,
     ),
     builtin(
@@ -48,7 +49,7 @@ KINDS = (
             columns.daemon_set,
         ),
         warnings={"": warnings.template},
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "apps",
@@ -60,8 +61,9 @@ KINDS = (
             "Name|Ready|Up-to-date|Available|Age|Containers*|Images*|Selector*", columns.deployment
         ),
         warnings={"": warnings.named_template},
-        counts_generation=True,
-        reset_fields={"status": [("f:spec",), ("f:metadata", "f:labels")]},
+        writes=Writes(
+            counts_generation=True, reset_fields={"status": [("f:spec",), ("f:metadata", "f:labels")]}
+        ),
     ),
     builtin(
         "apps",
@@ -73,7 +75,7 @@ KINDS = (
             "Name|Desired#|Current#|Ready#|Age|Containers*|Images*|Selector*", columns.replica_set
         ),
         warnings={"": warnings.named_template},
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "apps",
@@ -83,7 +85,7 @@ KINDS = (
         default=defaults.stateful_set,
         printer=printer("Name|Ready|Age|Containers*|Images*", columns.stateful_set),
         warnings={"": warnings.stateful_set},
-        name_rule=dns_label_name,
-        counts_generation=True,
+        validation=Validation(name_rule=dns_label_name),
+        writes=Writes(counts_generation=True),
     ),
 )

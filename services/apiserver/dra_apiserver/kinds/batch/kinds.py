@@ -6,6 +6,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_kind_label
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Deletion, Writes
 from dra_apiserver.kinds.batch import columns, defaults, jobstatus, warnings
 from dra_apiserver.kinds.batch.strategy import CronJobStrategy, JobStrategy
 
@@ -25,19 +26,18 @@ KINDS = (
             columns.cron_job,
         ),
         warnings={"": warnings.cron_job},
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "batch",
         "jobs",
-        orphans_warning=_PRESERVED,
+        deletion=Deletion(orphans_warning=_PRESERVED, orphans_dependents=True),
         strategy=JobStrategy(),
         status_strategy=StatusStrategy(jobstatus.check_job_status),
         default=defaults.job,
         printer=printer("Name|Status|Completions|Duration|Age|Containers*|Images*|Selector*", columns.job),
         warnings={"": warnings.job},
-        counts_generation=True,
-        orphans_dependents=True,
+        writes=Writes(counts_generation=True),
         field_label_error=unsupported_kind_label,
     ),
 )

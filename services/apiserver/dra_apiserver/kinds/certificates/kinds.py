@@ -12,6 +12,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Admission, Writes
 from dra_apiserver.kinds.certificates import columns
 from dra_apiserver.kinds.certificates.strategy import SigningRequestStrategy
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
@@ -23,22 +24,22 @@ KINDS = (
         strategy=SigningRequestStrategy(),
         status_strategy=SigningRequestStrategy(),
         subresource_strategies={"approval": SigningRequestStrategy()},
-        mutating_admission=(NODE_RESTRICTION,),
+        admission=Admission(mutating=(NODE_RESTRICTION,)),
         printer=printer("Name|Age|SignerName|Requestor|RequestedDuration|Condition", columns.signing_request),
         field_label_error=unsupported_field_label,
-        reset_fields={"": [("f:status",)]},
+        writes=Writes(reset_fields={"": [("f:status",)]}),
     ),
     builtin(
         "certificates.k8s.io",
         "clustertrustbundles",
         printer=printer("Name|SignerName", columns.trust_bundle),
-        allow_unconditional_update=False,
+        writes=Writes(allow_unconditional_update=False),
         feature_gate="ClusterTrustBundle",
     ),
     builtin(
         "certificates.k8s.io",
         "podcertificaterequests",
-        allow_unconditional_update=False,
+        writes=Writes(allow_unconditional_update=False),
         feature_gate="PodCertificateRequest",
     ),
 )

@@ -7,7 +7,7 @@ today that a controller makes of them, whose resources may have the same names.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,8 @@ from dra_shared.classic.pods import POD_MAKERS
 
 from dra_apiserver.common.objectcells import named
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Kind, Printer, api_version
+from dra_apiserver.kindkit.kind import Kind, api_version
+from dra_apiserver.kindkit.serving import Printer
 from dra_apiserver.kinds.classic import columns, schemas, sources
 from dra_apiserver.kinds.classic.strategy import (
     ClassicStrategy,
@@ -111,11 +112,15 @@ def classic_kinds() -> Iterable[Kind]:
 def with_sources(kinds: Iterable[Kind]) -> list[Kind]:
     """The kinds, those with pods in them taking `source:`."""
     return [
-        replace(kind, rewrite_body=sources.rewrite(kind.api_version(kind.storage_version), kind.kind))
+        replace(kind, types=replace(kind.types, rewrite_body=_sources(kind)))
         if (kind.group, kind.kind) in POD_MAKERS
         else kind
         for kind in kinds
     ]
+
+
+def _sources(kind: Kind) -> Callable[[bytes], bytes]:
+    return sources.rewrite(kind.api_version(kind.storage_version), kind.kind)
 
 
 def _record(declared: _Declared) -> Kind:
@@ -144,7 +149,6 @@ def _record(declared: _Declared) -> Kind:
         storage=(declared.group, f"classic{declared.plural}"),
         strategies=dict.fromkeys(kind.strategies, declared.strategy),
         printers={"": declared.printer},
-        names_itself=False,
         # kubectl has types of this group's kinds, and patches them as it does all that it knows.
-        strategic_merge=declared.group == _GROUP,
+        types=replace(kind.types, names_itself=False, strategic_merge=declared.group == _GROUP),
     )

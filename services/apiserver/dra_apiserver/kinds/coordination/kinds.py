@@ -10,7 +10,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Rewind
+from dra_apiserver.kindkit.behaviour import Admission, Rewind, Writes
 from dra_apiserver.kinds.coordination import columns, lease
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 
@@ -19,17 +19,15 @@ KINDS = (
         "coordination.k8s.io",
         "leasecandidates",
         printer=printer("Name|LeaseName|BinaryVersion|EmulationVersion|Age", columns.lease_candidate),
-        allow_create_on_update=True,
-        allow_unconditional_update=False,
+        writes=Writes(allow_create_on_update=True, allow_unconditional_update=False),
     ),
     builtin(
         "coordination.k8s.io",
         "leases",
         strategy=CheckedStrategy(lease.check_lease),
         printer=printer("Name|Holder|Age", columns.lease),
-        mutating_admission=(NODE_RESTRICTION,),
-        allow_create_on_update=True,
-        allow_unconditional_update=False,
+        admission=Admission(mutating=(NODE_RESTRICTION,)),
+        writes=Writes(allow_create_on_update=True, allow_unconditional_update=False),
         # Who leads and which nodes are alive is so now, whatever was then.
         rewind=Rewind(stays=lambda _: True),
     ),

@@ -18,7 +18,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Rewind
+from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
 from dra_apiserver.kinds.connect import proxy
 from dra_apiserver.kinds.core import (
     columns,
@@ -64,7 +64,7 @@ KINDS = (
         printer=printer(
             "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*", columns.event
         ),
-        allow_create_on_update=True,
+        writes=Writes(allow_create_on_update=True),
         field_label_error=unsupported_field_label,
     ),
     builtin(
@@ -72,22 +72,24 @@ KINDS = (
         "limitranges",
         strategy=CheckedStrategy(limitrange.check_limit_range),
         default=defaults.limit_range,
-        allow_create_on_update=True,
+        writes=Writes(allow_create_on_update=True),
     ),
     builtin(
         "",
         "namespaces",
-        terminate=namespaces.terminate,
-        is_finalized=namespaces.is_finalized,
-        undeletable=namespaces.UNDELETABLE,
+        deletion=Deletion(
+            terminate=namespaces.terminate,
+            is_finalized=namespaces.is_finalized,
+            undeletable=namespaces.UNDELETABLE,
+        ),
         strategy=NamespaceStrategy(),
         status_strategy=NamespaceStrategy(),
         subresource_strategies={"finalize": NamespaceStrategy()},
         default=defaults.namespace,
         printer=printer("Name|Status|Age", columns.namespace),
-        name_rule=dns_label_name,
+        validation=Validation(name_rule=dns_label_name),
         field_label_error=unsupported_field_label,
-        reset_fields={"finalize": []},
+        writes=Writes(reset_fields={"finalize": []}),
     ),
     builtin(
         "",
@@ -100,8 +102,8 @@ KINDS = (
             columns.node,
         ),
         warnings={"": warnings.node},
-        mutating_admission=(NODE_RESTRICTION, ("TaintNodesByCondition", nodeadmission.not_ready)),
-        keeps_status_on_create=True,
+        admission=Admission(mutating=(NODE_RESTRICTION, ("TaintNodesByCondition", nodeadmission.not_ready))),
+        writes=Writes(keeps_status_on_create=True),
         field_label_error=unsupported_field_label,
         rewind=Rewind(passing=nodes.without_heartbeats),
     ),
@@ -112,7 +114,7 @@ KINDS = (
         status_strategy=StatusStrategy(quotastatus.check_quota_status),
         printer=printer("Name|Request|Limit|Age", columns.resource_quota),
         warnings={"": warnings.quota},
-        return_deleted_object=True,
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "",
@@ -128,7 +130,7 @@ KINDS = (
         "serviceaccounts",
         printer=printer("Name|Age", objectcells.named),
         warnings={"": warnings.service_account},
-        return_deleted_object=True,
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "events.k8s.io",
@@ -138,7 +140,7 @@ KINDS = (
             "Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*",
             columns.grouped_event,
         ),
-        allow_create_on_update=True,
+        writes=Writes(allow_create_on_update=True),
         field_label_error=unsupported_field_label,
     ),
 )

@@ -8,7 +8,7 @@ from typing import Any
 from dra_shared.numerals import integer, is_digits
 
 from dra_apiserver.common.cells import since
-from dra_apiserver.kindkit.kind import Column, Printer
+from dra_apiserver.kindkit.serving import Column, Printer
 
 Object = dict[str, Any]
 

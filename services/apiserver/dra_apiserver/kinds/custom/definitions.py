@@ -6,8 +6,10 @@ from typing import Any
 
 from dra_apiserver.common.quota import QUOTA
 from dra_apiserver.errors import GroupResource, forbidden
-from dra_apiserver.kindkit.kind import Kind, Plugin, ScalePaths, Subresource
+from dra_apiserver.kindkit.behaviour import Admission, Plugin, Validation, Writes
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.names import selectable_field
+from dra_apiserver.kindkit.serving import FieldSelection, Release, ScalePaths, Subresource, TypeSource
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.columns import custom_printer
 from dra_apiserver.kinds.custom.customdefaults import default_custom
@@ -64,25 +66,23 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=subresources,
-        selectable_fields=fields,
+        field_selection=FieldSelection(fields=fields),
         scale=None if scale is None else _scale(scale),
         deprecated={
             one["name"]: _deprecation(group, one, names["kind"]) for one in every if one.get("deprecated")
         },
-        schemas=schemas,
-        version_subresources={one["name"]: _own_subresources(one) for one in every},
+        types=TypeSource(schemas=schemas, names_itself=True, strategic_merge=False),
+        release=Release(subresources={one["name"]: _own_subresources(one) for one in every}),
         strategies=dict.fromkeys(("", *subresources), _STRATEGY),
         default=partial(_default, schemas),
-        rules_take_long=partial(_rules_take_long, schemas),
+        validation=Validation(rules_take_long=partial(_rules_take_long, schemas), core_metadata=False),
         printers={one["name"]: custom_printer(one.get("additionalPrinterColumns") or ()) for one in every},
-        names_itself=True,
-        core_metadata=False,
-        mutating_admission=_NO_NEW if _is_going(definition) else (),
-        quota_admission=QUOTA,
-        counts_generation=True,
-        allow_unconditional_update=False,
-        strategic_merge=False,
-        reset_fields=_RESET_FIELDS if "status" in subresources else {},
+        admission=Admission(mutating=_NO_NEW if _is_going(definition) else (), quota=QUOTA),
+        writes=Writes(
+            counts_generation=True,
+            allow_unconditional_update=False,
+            reset_fields=_RESET_FIELDS if "status" in subresources else {},
+        ),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.common.builtin import builtin
+from dra_apiserver.kindkit.behaviour import Validation, Writes
 from dra_apiserver.kinds.custom import defaults
 from dra_apiserver.kinds.custom.definitionstrategy import DefinitionStrategy
 
@@ -12,9 +13,7 @@ KINDS = (
         "customresourcedefinitions",
         strategy=DefinitionStrategy(),
         default=defaults.custom_resource_definition,
-        counts_generation=True,
-        core_metadata=False,
-        allow_unconditional_update=False,
-        has_expressions=True,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
+        validation=Validation(core_metadata=False, has_expressions=True),
     ),
 )

@@ -54,7 +54,7 @@ class CustomStrategy(GenericStrategy):
         return super().validate_update(obj, old, ctx) + self._schema_errors(obj, old, ctx)
 
     def _schema_errors(self, obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
-        schema = ctx.kind.schemas.get(ctx.version)
+        schema = ctx.kind.types.schemas.get(ctx.version)
         if schema is None:
             return []
         errors = validate_custom(schema, obj, old)

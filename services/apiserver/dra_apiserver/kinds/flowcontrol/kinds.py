@@ -11,6 +11,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Writes
 from dra_apiserver.kinds.flowcontrol import columns, defaults, validation
 
 KINDS = (
@@ -25,8 +26,7 @@ KINDS = (
             columns.flow_schema,
             sort_key=columns.precedence,
         ),
-        counts_generation=True,
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(counts_generation=True, reset_fields={"status": STATUS_ALONE}),
     ),
     builtin(
         "flowcontrol.apiserver.k8s.io",
@@ -37,7 +37,6 @@ KINDS = (
         printer=printer(
             "Name|Type|NominalConcurrencyShares|Queues|HandSize|QueueLengthLimit|Age", columns.priority_level
         ),
-        counts_generation=True,
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(counts_generation=True, reset_fields={"status": STATUS_ALONE}),
     ),
 )

@@ -11,8 +11,9 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.kindkit.kind import Column, Kind, Printer
+from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.names import selectable_field
+from dra_apiserver.kindkit.serving import Column, FieldSelection, Printer, TypeSource
 
 Object = Mapping[str, Any]
 
@@ -57,9 +58,11 @@ def _kind(
         storage_version=VERSION,
         storage=(GROUP, plural),
         verbs=_READ,
-        selectable_fields={label: selectable_field(label, label) for label in labels},
-        schemas={VERSION: {"type": "object", "properties": {**_MEASURED, **properties}}},
-        has_messages=True,
+        field_selection=FieldSelection(fields={label: selectable_field(label, label) for label in labels}),
+        types=TypeSource(
+            schemas={VERSION: {"type": "object", "properties": {**_MEASURED, **properties}}},
+            has_messages=True,
+        ),
         printers={"": Printer(_COLUMNS, cells)},
         service="kube-system/metrics-server",
     )

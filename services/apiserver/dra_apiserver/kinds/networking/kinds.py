@@ -17,7 +17,7 @@ from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Rewind
+from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
 from dra_apiserver.kinds.connect import proxy
 from dra_apiserver.kinds.networking import (
     admission,
@@ -41,21 +41,20 @@ KINDS = (
         default=defaults.endpoints,
         printer=printer("Name|Endpoints|Age", columns.endpoints),
         warnings={"": warnings.endpoints},
-        allow_create_on_update=True,
+        writes=Writes(allow_create_on_update=True),
         rewind=_OWN_ENDPOINTS,
     ),
     builtin(
         "",
         "services",
         strategy=ServiceStrategy(),
-        exclusive=True,
+        writes=Writes(exclusive=True, allow_create_on_update=True),
         status_strategy=ServiceStrategy(),
         default=defaults.service,
         printer=printer("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*", columns.service),
         warnings={"status": warnings.load_balancer},
-        name_rule=dns_label_name,
-        allow_create_on_update=True,
-        return_deleted_object=True,
+        validation=Validation(name_rule=dns_label_name),
+        deletion=Deletion(return_deleted_object=True),
         field_label_error=unsupported_field_label,
     ),
     builtin(
@@ -65,7 +64,7 @@ KINDS = (
         default=defaults.endpoint_slice,
         printer=printer("Name|AddressType|Ports|Endpoints|Age", columns.endpoint_slice),
         warnings={"": warnings.endpoint_slice},
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
         rewind=_OWN_ENDPOINTS,
     ),
     builtin(
@@ -73,7 +72,7 @@ KINDS = (
         "ingressclasses",
         default=defaults.ingress_class,
         printer=printer("Name|Controller|Parameters|Age", columns.ingress_class),
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "networking.k8s.io",
@@ -82,9 +81,8 @@ KINDS = (
         status_strategy=StatusStrategy(ingressstatus.check_ingress_status),
         printer=printer("Name|Class|Hosts|Address|Ports|Age", columns.ingress),
         warnings={"": warnings.ingress, "status": warnings.load_balancer},
-        mutating_admission=(("DefaultIngressClass", admission.default_ingress_class),),
-        counts_generation=True,
-        reset_fields={"status": [("f:spec",)]},
+        admission=Admission(mutating=(("DefaultIngressClass", admission.default_ingress_class),)),
+        writes=Writes(counts_generation=True, reset_fields={"status": [("f:spec",)]}),
     ),
     builtin("networking.k8s.io", "ipaddresses", printer=printer("Name|ParentRef", columns.ip_address)),
     builtin(
@@ -94,13 +92,13 @@ KINDS = (
         default=defaults.network_policy,
         printer=printer("Name|Pod-Selector|Age", columns.network_policy),
         warnings={"": warnings.network_policy},
-        counts_generation=True,
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "networking.k8s.io",
         "servicecidrs",
         printer=printer("Name|CIDRs|Age", columns.service_cidr),
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(reset_fields={"status": STATUS_ALONE}),
     ),
 )
 

@@ -137,7 +137,9 @@ class ServiceStrategy(GenericStrategy):
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
         """The errors of metadata and spec."""
-        return validate_metadata(obj["metadata"], True, ctx.kind.name_rule) + check_service(obj, None)
+        return validate_metadata(obj["metadata"], True, ctx.kind.validation.name_rule) + check_service(
+            obj, None
+        )
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
         """What it asks for that will not be as hoped."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Writes
 from dra_apiserver.kinds.node import columns, validation, warnings
 
 KINDS = (
@@ -14,7 +15,6 @@ KINDS = (
         strategy=CheckedStrategy(validation.check_runtime_class),
         printer=printer("Name|Handler|Age", columns.runtime_class),
         warnings={"": warnings.runtime_class},
-        allow_create_on_update=True,
-        allow_unconditional_update=False,
+        writes=Writes(allow_create_on_update=True, allow_unconditional_update=False),
     ),
 )

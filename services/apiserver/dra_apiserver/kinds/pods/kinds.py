@@ -14,7 +14,7 @@ from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.fieldlabels import unsupported_field_label
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Rewind
+from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Writes
 from dra_apiserver.kinds.connect import logs, proxy, streaming
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import (
@@ -46,7 +46,7 @@ KINDS = (
         "",
         "pods",
         indexed_field="spec.nodeName",
-        check_graceful_delete=deletion.grace_period,
+        deletion=Deletion(check_graceful_delete=deletion.grace_period, return_deleted_object=True),
         strategy=PodStrategy(),
         status_strategy=PodStatusStrategy(),
         subresource_strategies={
@@ -60,27 +60,30 @@ KINDS = (
             row_conditions=podcells.row_conditions,
         ),
         warnings={"": warnings.pod, "status": warnings.pod_status},
-        mutating_admission=(
-            ("LimitRanger", limits.limit_defaults),
-            ("ServiceAccount", admission.service_account),
-            NODE_RESTRICTION,
-            ("Priority", priority.priority),
-            ("DefaultTolerationSeconds", admission.default_tolerations),
-            ("RuntimeClass", runtimeclass.runtime_class),
-            ("PodTopologyLabels", admission.topology),
+        admission=Admission(
+            mutating=(
+                ("LimitRanger", limits.limit_defaults),
+                ("ServiceAccount", admission.service_account),
+                NODE_RESTRICTION,
+                ("Priority", priority.priority),
+                ("DefaultTolerationSeconds", admission.default_tolerations),
+                ("RuntimeClass", runtimeclass.runtime_class),
+                ("PodTopologyLabels", admission.topology),
+            ),
+            validating=(("LimitRanger", limits.limit_ranges),),
         ),
-        validating_admission=(("LimitRanger", limits.limit_ranges),),
-        counts_generation=True,
-        return_deleted_object=True,
+        writes=Writes(
+            counts_generation=True,
+            reset_fields={
+                "status": [
+                    ("f:spec",),
+                    ("f:metadata", "f:deletionTimestamp"),
+                    ("f:metadata", "f:ownerReferences"),
+                ]
+            },
+        ),
         field_label_error=unsupported_field_label,
         rewind=Rewind(ended=rewind.ended, begin=rewind.begin),
-        reset_fields={
-            "status": [
-                ("f:spec",),
-                ("f:metadata", "f:deletionTimestamp"),
-                ("f:metadata", "f:ownerReferences"),
-            ]
-        },
     ),
     builtin(
         "",
@@ -89,8 +92,8 @@ KINDS = (
         default=defaults.standalone_template,
         printer=printer("Name|Containers|Images|Pod Labels", columns.pod_template),
         warnings={"": warnings.pod_template},
-        counts_generation=True,
-        return_deleted_object=True,
+        writes=Writes(counts_generation=True),
+        deletion=Deletion(return_deleted_object=True),
     ),
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Writes
 from dra_apiserver.kinds.policy import budget, columns
 
 KINDS = (
@@ -16,7 +17,6 @@ KINDS = (
         printer=printer(
             "Name|Min Available|Max Unavailable|Allowed Disruptions#|Age", columns.disruption_budget
         ),
-        counts_generation=True,
-        allow_unconditional_update=False,
+        writes=Writes(counts_generation=True, allow_unconditional_update=False),
     ),
 )

@@ -7,7 +7,8 @@ from dra_shared.names import path_segment_name
 from dra_apiserver.common.builtin import builtin
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Object, Rewind
+from dra_apiserver.kindkit.behaviour import Rewind, Validation, Writes
+from dra_apiserver.kindkit.serving import Object
 from dra_apiserver.kinds.rbac import columns, defaults, validation
 from dra_apiserver.kinds.rbac.escalation import check_escalation
 
@@ -22,38 +23,34 @@ KINDS = (
     builtin(
         "rbac.authorization.k8s.io",
         "clusterrolebindings",
-        check_escalation=check_escalation,
+        writes=Writes(check_escalation=check_escalation, allow_create_on_update=True),
         strategy=CheckedStrategy(validation.check_cluster_role_binding),
         default=defaults.role_binding,
         printer=printer("Name|Role|Age|Users*|Groups*|ServiceAccounts*", columns.role_binding),
-        name_rule=path_segment_name,
-        allow_create_on_update=True,
+        validation=Validation(name_rule=path_segment_name),
     ),
     builtin(
         "rbac.authorization.k8s.io",
         "clusterroles",
-        check_escalation=check_escalation,
+        writes=Writes(check_escalation=check_escalation, allow_create_on_update=True),
         strategy=CheckedStrategy(validation.check_cluster_role),
-        name_rule=path_segment_name,
-        allow_create_on_update=True,
+        validation=Validation(name_rule=path_segment_name),
         rewind=Rewind(passing=_without_aggregated_rules),
     ),
     builtin(
         "rbac.authorization.k8s.io",
         "rolebindings",
-        check_escalation=check_escalation,
+        writes=Writes(check_escalation=check_escalation, allow_create_on_update=True),
         strategy=CheckedStrategy(validation.check_role_binding),
         default=defaults.role_binding,
         printer=printer("Name|Role|Age|Users*|Groups*|ServiceAccounts*", columns.role_binding),
-        name_rule=path_segment_name,
-        allow_create_on_update=True,
+        validation=Validation(name_rule=path_segment_name),
     ),
     builtin(
         "rbac.authorization.k8s.io",
         "roles",
-        check_escalation=check_escalation,
+        writes=Writes(check_escalation=check_escalation, allow_create_on_update=True),
         strategy=CheckedStrategy(validation.check_role),
-        name_rule=path_segment_name,
-        allow_create_on_update=True,
+        validation=Validation(name_rule=path_segment_name),
     ),
 )

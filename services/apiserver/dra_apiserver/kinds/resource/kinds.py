@@ -6,7 +6,8 @@ from dra_apiserver.common import objectcells
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.fieldlabels import unsupported_version_label
 from dra_apiserver.common.printing import printer
-from dra_apiserver.kindkit.kind import Object, Rewind
+from dra_apiserver.kindkit.behaviour import Admission, Deletion, Rewind, Validation, Writes
+from dra_apiserver.kindkit.serving import Object
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.resource import columns, conversion, defaults, deviceclass, nodefeatures
 from dra_apiserver.kinds.resource.strategy import (
@@ -32,10 +33,9 @@ KINDS = (
         "deviceclasses",
         strategy=DeviceClassStrategy(),
         printer=printer("Name|Age", objectcells.named),
-        name_rule=deviceclass.device_class_name,
-        counts_generation=True,
-        return_deleted_object=True,
-        has_expressions=True,
+        validation=Validation(name_rule=deviceclass.device_class_name, has_expressions=True),
+        writes=Writes(counts_generation=True),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "resource.k8s.io",
@@ -43,11 +43,13 @@ KINDS = (
         strategy=DeviceTaintRuleStrategy(),
         status_strategy=DeviceTaintRuleStrategy(),
         default=defaults.device_taint_rule,
-        conditional_versions=frozenset({"v1"}),
+        writes=Writes(
+            conditional_versions=frozenset({"v1"}),
+            counts_generation=True,
+            reset_fields={"status": STATUS_ALONE},
+        ),
         printer=printer("Name|Key|Value|Effect|TimeAdded|Age", columns.taint_rule),
-        counts_generation=True,
-        return_deleted_object=True,
-        reset_fields={"status": STATUS_ALONE},
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "resource.k8s.io",
@@ -57,9 +59,9 @@ KINDS = (
         default=defaults.resource_claim,
         conversions={"v1beta1": (conversion.claim_from_beta, conversion.claim_to_beta)},
         printer=printer("Name|State|Age", columns.device_claim),
-        return_deleted_object=True,
-        reset_fields={"status": STATUS_ALONE},
-        has_expressions=True,
+        deletion=Deletion(return_deleted_object=True),
+        writes=Writes(reset_fields={"status": STATUS_ALONE}),
+        validation=Validation(has_expressions=True),
         rewind=Rewind(ended=_allocated_otherwise),
     ),
     builtin(
@@ -69,8 +71,8 @@ KINDS = (
         default=defaults.resource_claim_template,
         conversions={"v1beta1": (conversion.template_from_beta, conversion.template_to_beta)},
         printer=printer("Name|Age", objectcells.named),
-        return_deleted_object=True,
-        has_expressions=True,
+        deletion=Deletion(return_deleted_object=True),
+        validation=Validation(has_expressions=True),
     ),
     builtin(
         "resource.k8s.io",
@@ -81,9 +83,8 @@ KINDS = (
             "Name|Driver|Total|Available|Allocated|Unavailable|Errors|Pools#|Status|Completed",
             columns.pool_status,
         ),
-        allow_unconditional_update=False,
-        return_deleted_object=True,
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "resource.k8s.io",
@@ -93,10 +94,12 @@ KINDS = (
         default=defaults.resource_slice,
         conversions={"v1beta1": (conversion.slice_from_beta, conversion.slice_to_beta)},
         printer=printer("Name|Node|Driver|Pool|Age", columns.device_slice),
-        mutating_admission=(NODE_RESTRICTION,),
-        validating_admission=(("NodeDeclaredFeatureValidator", nodefeatures.check_slice),),
-        counts_generation=True,
-        return_deleted_object=True,
+        admission=Admission(
+            mutating=(NODE_RESTRICTION,),
+            validating=(("NodeDeclaredFeatureValidator", nodefeatures.check_slice),),
+        ),
+        writes=Writes(counts_generation=True),
+        deletion=Deletion(return_deleted_object=True),
         field_label_error=unsupported_version_label,
     ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dra_apiserver.common import objectcells
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Admission, Writes
 from dra_apiserver.kinds.pods import priority
 from dra_apiserver.kinds.scheduling import columns, defaults, grouppriority, podgroupadmission, priorityclass
 from dra_apiserver.kinds.scheduling.strategy import (
@@ -20,9 +21,9 @@ KINDS = (
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),
         printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
-        mutating_admission=(("Priority", grouppriority.priority),),
+        admission=Admission(mutating=(("Priority", grouppriority.priority),)),
         feature_gate="CompositePodGroup",
-        reset_fields={"": (), "status": STATUS_ALONE},
+        writes=Writes(reset_fields={"": (), "status": STATUS_ALONE}),
     ),
     builtin(
         "scheduling.k8s.io",
@@ -30,13 +31,15 @@ KINDS = (
         strategy=PodGroupStrategy(),
         status_strategy=PodGroupStatusStrategy(),
         printer=printer("Name|Policy|Workload|Status|Age", columns.pod_group),
-        mutating_admission=(
-            ("Priority", grouppriority.priority),
-            ("PodGroupProtection", podgroupadmission.protect),
+        admission=Admission(
+            mutating=(
+                ("Priority", grouppriority.priority),
+                ("PodGroupProtection", podgroupadmission.protect),
+            ),
+            validating=(("PodGroupWorkloadExists", podgroupadmission.workload_exists),),
         ),
-        validating_admission=(("PodGroupWorkloadExists", podgroupadmission.workload_exists),),
         feature_gate="GenericWorkload",
-        reset_fields={"": (), "status": STATUS_ALONE},
+        writes=Writes(reset_fields={"": (), "status": STATUS_ALONE}),
     ),
     builtin(
         "scheduling.k8s.io",
@@ -44,8 +47,8 @@ KINDS = (
         strategy=priorityclass.PriorityClassStrategy(),
         default=defaults.priority_class,
         printer=printer("Name|Value#|Global-Default?|Age|PreemptionPolicy", columns.priority_class),
-        mutating_admission=(("Priority", priority.priority),),
-        counts_generation=True,
+        admission=Admission(mutating=(("Priority", priority.priority),)),
+        writes=Writes(counts_generation=True),
     ),
     builtin(
         "scheduling.k8s.io",

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.checked import CheckedStrategy, StatusStrategy
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Admission, Deletion, Writes
 from dra_apiserver.kinds.kubelets.restriction import NODE_RESTRICTION
 from dra_apiserver.kinds.pods import limits
 from dra_apiserver.kinds.storage import admission, claimstatus, columns, csi, defaults, volumes, warnings
@@ -27,9 +28,11 @@ KINDS = (
             columns.claim,
         ),
         warnings={"": warnings.claim},
-        mutating_admission=(NODE_RESTRICTION, ("DefaultStorageClass", admission.default_storage_class)),
-        validating_admission=(("LimitRanger", limits.limit_ranges),),
-        return_deleted_object=True,
+        admission=Admission(
+            mutating=(NODE_RESTRICTION, ("DefaultStorageClass", admission.default_storage_class)),
+            validating=(("LimitRanger", limits.limit_ranges),),
+        ),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "",
@@ -43,7 +46,7 @@ KINDS = (
             columns.volume,
         ),
         warnings={"": warnings.volume},
-        return_deleted_object=True,
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",
@@ -55,25 +58,25 @@ KINDS = (
             columns.csi_driver,
         ),
         warnings={"": warnings.csi_driver},
-        allow_unconditional_update=False,
-        return_deleted_object=True,
+        writes=Writes(allow_unconditional_update=False),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",
         "csinodes",
         strategy=CheckedStrategy(csi.check_csi_node),
         printer=printer("Name|Drivers#|Age", columns.csi_node),
-        mutating_admission=(NODE_RESTRICTION,),
-        allow_unconditional_update=False,
-        return_deleted_object=True,
+        admission=Admission(mutating=(NODE_RESTRICTION,)),
+        writes=Writes(allow_unconditional_update=False),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",
         "csistoragecapacities",
         strategy=CheckedStrategy(csi.check_storage_capacity),
         warnings={"": warnings.storage_capacity},
-        allow_unconditional_update=False,
-        return_deleted_object=True,
+        writes=Writes(allow_unconditional_update=False),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",
@@ -84,7 +87,7 @@ KINDS = (
             "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age", columns.storage_class
         ),
         warnings={"": warnings.storage_class},
-        return_deleted_object=True,
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",
@@ -92,9 +95,8 @@ KINDS = (
         strategy=CheckedStrategy(volumes.check_attachment),
         status_strategy=StatusStrategy(lambda obj, old: [], keeps_metadata=True),
         printer=printer("Name|Attacher|PV|Node|Attached?|Age", columns.attachment),
-        allow_unconditional_update=False,
-        return_deleted_object=True,
-        reset_fields={"status": STATUS_ALONE},
+        writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
+        deletion=Deletion(return_deleted_object=True),
     ),
     builtin(
         "storage.k8s.io",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dra_apiserver.common.builtin import STATUS_ALONE, builtin
 from dra_apiserver.common.printing import printer
+from dra_apiserver.kindkit.behaviour import Writes
 from dra_apiserver.kinds.storagemigration import columns
 
 KINDS = (
@@ -16,8 +17,7 @@ KINDS = (
         "storagemigration.k8s.io",
         "storageversionmigrations",
         printer=printer("Name|Resource", columns.storage_migration),
-        allow_unconditional_update=False,
+        writes=Writes(allow_unconditional_update=False, reset_fields={"status": STATUS_ALONE}),
         feature_gate="StorageVersionMigrator",
-        reset_fields={"status": STATUS_ALONE},
     ),
 )
