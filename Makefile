@@ -13,7 +13,7 @@ DIST ?= dist
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers lint format types layers bench dist try-dist docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -83,6 +83,12 @@ dist: install-dev ## Build the wheel and the sdist, and gather all wheels that a
 
 try-dist: dist ## Install from that folder alone, on each installed Python, and run the demo (PYTHONS="python3.12 python3.13")
 	@tools/try-dist $(DIST) $(or $(PYTHONS),$(shell tools/pythons))
+
+release: install-dev ## Check, test, build and tag the version that stands in shared/dra_shared/__init__.py
+	@$(BIN)/python -m tools.release check
+	@$(MAKE) --no-print-directory test
+	@$(MAKE) --no-print-directory try-dist
+	@$(BIN)/python -m tools.release tag
 
 assets: install-dev ## Fetch the scripts of /docs again that tools/assets.toml pins (needs npm)
 	@$(BIN)/python -m tools.assets
