@@ -23,7 +23,7 @@ class Gather(MetadataHookInterface):
         """
         metadata["dependencies"] = []
         metadata["optional-dependencies"] = {}
-        if sys.version_info < (3, 11):  # noqa: UP036
+        if sys.version_info < (3, 11):  # noqa: UP036  # pip builds with the old Python
             return
         import tomllib
 

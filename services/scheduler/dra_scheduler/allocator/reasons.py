@@ -149,7 +149,7 @@ class ConstraintUnmet:
 
     @property
     def texts(self) -> tuple[str, tuple[str, ...]]:
-        """The device's value and the others as text. Types are added if they differ: 1 and "1" look alike."""
+        """The device's value and the others as text. Types are added if they differ: 1 and "1" look the same."""
         kinds = {value[0] for value in (self.value, *self.others) if value is not None}
         value, *others = (
             f"{value_text(each)} ({each[0]})" if len(kinds) > 1 and each is not None else value_text(each)
