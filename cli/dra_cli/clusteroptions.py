@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from dra_shared.api.resources import Resource
+from dra_worlds.fleet import DEFAULT_GPUS, DEFAULT_POOL, Pool
 
-from dra_cli.fleet import DEFAULT_GPUS, DEFAULT_POOL, Pool
 from dra_cli.protection import Wanted
 
 

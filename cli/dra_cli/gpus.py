@@ -4,8 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dra_shared.errors import UserError
-
-from dra_cli.fleet import DEFAULT_GPUS
+from dra_worlds.fleet import DEFAULT_GPUS
 
 # They are the machine's own: its node agent looks whether there are any.
 _HOST = "host"

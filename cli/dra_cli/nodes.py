@@ -19,8 +19,7 @@ from dra_kube.progress import Progress
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.errors import UserError
-
-from dra_cli.fleet import Pool, Pools, pool
+from dra_worlds.fleet import Pool, Pools, pool
 
 _POLL = 0.1
 _RETRY = 0.5

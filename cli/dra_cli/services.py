@@ -10,11 +10,11 @@ from dra_kube.cluster import Cluster, Record, ServiceRecord
 from dra_kube.tables import count
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_shared.errors import UserError
+from dra_worlds.fleet import Pools
 
 from dra_cli import snapshots
 from dra_cli.clusteroptions import ClusterOptions
 from dra_cli.faults.listener import FaultListener
-from dra_cli.fleet import Pools
 from dra_cli.forkserver import ForkServer
 from dra_cli.ports import PortTaken
 from dra_cli.protection import Protection

@@ -10,9 +10,9 @@ from pathlib import Path
 from dra_shared.clock import SPEED
 from dra_shared.errors import UserError
 from dra_shared.serviceversions import Versions
+from dra_worlds.fleet import DEFAULT_POOL, Pool, with_sockets
 
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.fleet import DEFAULT_POOL, Pool, with_sockets
 from dra_cli.gpus import check_gpus
 from dra_cli.ports import Port
 from dra_cli.protection import Protection

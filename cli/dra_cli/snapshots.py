@@ -23,8 +23,7 @@ from dra_shared.boundedfiles import read_all
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
-
-from dra_cli.fleet import Pool, Pools, pool
+from dra_worlds.fleet import Pool, Pools, pool
 
 _SUFFIX = ".json.gz"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

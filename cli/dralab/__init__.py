@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dra_shared import __version__
 
 if TYPE_CHECKING:
-    from dralab.world import World
+    from dra_worlds.world import World
 
 __all__ = ["World", "__version__"]
 
@@ -17,7 +17,7 @@ __all__ = ["World", "__version__"]
 def __getattr__(name: str) -> Any:
     # It brings the scheduler along, which those who start clusters need not load.
     if name == "World":
-        from dralab.world import World
+        from dra_worlds.world import World
 
         return World
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

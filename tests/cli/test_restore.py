@@ -26,8 +26,8 @@ from dra_shared.api.resources import (
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 
-from tests.cli.plan.objects import Json, claim, cluster, pod
 from tests.support.waiting import until
+from tests.worlds.objects import Json, claim, cluster, pod
 
 
 def _owned(obj: Json, kind: str, name: str, version: str = "apps/v1") -> Json:

@@ -13,12 +13,12 @@ from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import commandline, snapshots
 from dra_cli.clusteroptions import ClusterOptions
-from dra_cli.fleet import Pool, Pools
 from dra_cli.services import ClusterServices
 from dra_cli.snapshots import Snapshots
 from dra_kube.cluster import Cluster, Record
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
+from dra_worlds.fleet import Pool, Pools
 
 ABOUT = {"kubernetes": "1.36", "revision": "7", "time": "2026-01-02T03:04:05Z"}
 

@@ -25,8 +25,8 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.version import DEFAULT
+from dra_worlds.world import WorldError
 from dralab import World
-from dralab.world import WorldError
 
 from tests.scheduler.objects import DRIVER, claim_json, class_json, node_json, pod_json, slice_json
 from tests.support.fakeapi import Json

@@ -13,8 +13,6 @@ from typing import Any
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
-from dra_cli.plan.live import listed
-from dra_cli.plan.reading import world
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.objects import BY_KIND, Objects
 from dra_scheduler.plan.simulation import Simulation
@@ -26,6 +24,8 @@ from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, PODS, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client
+from dra_worlds.live import listed
+from dra_worlds.reading import world
 
 from tests.scheduler.plan.worlds import random_world
 from tests.support.fakeapi import Json

@@ -14,6 +14,7 @@ _PACKAGES = {
     "driver_conformance": "toolkit/dra_conformance",
     "testing": "toolkit/dra_testing",
     "tools": "tools",
+    "worlds": "toolkit/dra_worlds",
 }
 
 

@@ -8,8 +8,8 @@ import pytest
 from dra_apiserver.kinds.catalog import KINDS
 from dra_cli import commandline
 from dra_shared.version import DEFAULT, V1_34, V1_35, VERSIONS, release
+from dra_worlds.world import World
 from dralab.testing import AsyncCluster, Cluster
-from dralab.world import World
 
 from tests.docs.flags import flags_of, service_options
 from tests.support.reference import REPOSITORY

@@ -19,6 +19,6 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> int:
     """Print what the expression makes of the devices; gives 1 where none matches."""
-    from dra_cli import workbench
+    from dra_worlds import workbench
 
     return asyncio.run(workbench.cel(chosen_cluster(chosen), chosen.expression, chosen.output, chosen.source))

@@ -2,10 +2,15 @@
 
 import argparse
 import sys
+from typing import TYPE_CHECKING
 
 from dra_shared.errors import UserError
 
+from dra_cli.access import chosen_cluster
 from dra_cli.commandline import Parser
+
+if TYPE_CHECKING:
+    from dra_worlds.check.reading import Named
 
 
 def options(parser: Parser) -> None:
@@ -48,10 +53,9 @@ def run(chosen: argparse.Namespace) -> int:
     """
     from dra_shared.features import read
     from dra_shared.version import Version
-
-    from dra_cli.check.checking import report
-    from dra_cli.check.finding import text
-    from dra_cli.check.reading import subject
+    from dra_worlds.check.checking import report
+    from dra_worlds.check.finding import text
+    from dra_worlds.check.reading import subject
 
     if chosen.output not in ("", "json", "yaml"):
         raise UserError(f"unknown output {chosen.output!r}: choose json or yaml, or leave it out", 2)
@@ -60,12 +64,26 @@ def run(chosen: argparse.Namespace) -> int:
         after = read(chosen.gates_after, against)
     except ValueError as error:
         raise UserError(str(error), 2) from error
-    checked = subject(chosen, against)
+    checked = subject(_named(chosen), against)
     found = report(checked, against, after, chosen.runtime_config, with_pods=chosen.pods)
     for problem in checked.problems:
         print(f"dralab: {problem}", file=sys.stderr)
     print(_plain(found.builtins(), chosen.output) if chosen.output else text(found))
     return 0 if found.good else 1
+
+
+def _named(chosen: argparse.Namespace) -> "Named":
+    from dra_worlds.check.reading import Named
+    from dra_worlds.sources import is_kubeconfig, kubeconfig_cluster
+
+    cluster, source = None, chosen.source
+    is_chosen = any(getattr(chosen, name) for name in ("data", "kubeconfig", "context", "server"))
+    if source is not None and is_kubeconfig(source):
+        chosen_cluster(chosen)  # It reports options that contradict each other.
+        cluster, source = kubeconfig_cluster(source, chosen.context), None
+    elif source is None and (is_chosen or not chosen.files):
+        cluster = chosen_cluster(chosen)
+    return Named(chosen.files, source, cluster, chosen.kubernetes_version, chosen.feature_gates)
 
 
 def _plain(value: object, output: str) -> str:

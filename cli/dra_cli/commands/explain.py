@@ -31,7 +31,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print the explanation."""
-    from dra_cli import insight
+    from dra_worlds import insight
 
     cluster = chosen_cluster(chosen)
     namespace = chosen.namespace or "default"

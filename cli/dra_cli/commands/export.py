@@ -14,7 +14,7 @@ from dra_cli.commandline import Parser
 
 def options(parser: Parser) -> None:
     """Declare what it takes."""
-    from dra_cli.plan.sources import world_options
+    from dra_cli.worldoptions import world_options
 
     parser.add_argument(
         "--output", "-o", type=Path, metavar="FILE", help="where to (default: standard output)"
@@ -25,9 +25,11 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Write the world's objects as one List; what could not be read is named on standard error."""
-    from dra_cli.plan.anonymous import anonymized
-    from dra_cli.plan.reading import typed
-    from dra_cli.plan.sources import chosen_documents, plain_objects
+    from dra_worlds.anonymous import anonymized
+    from dra_worlds.reading import typed
+    from dra_worlds.sources import plain_objects
+
+    from dra_cli.worldoptions import chosen_documents
 
     problems: list[str] = []
     documents = chosen_documents(chosen, problems)

@@ -19,6 +19,6 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print what is free."""
-    from dra_cli import insight
+    from dra_worlds import insight
 
     asyncio.run(insight.free(chosen_cluster(chosen), chosen.output, chosen.source))

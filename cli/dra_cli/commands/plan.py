@@ -94,7 +94,7 @@ def _edit(parser: argparse.ArgumentParser) -> None:
 
 
 def _common(parser: argparse.ArgumentParser) -> None:
-    from dra_cli.plan.sources import world_options
+    from dra_cli.worldoptions import world_options
 
     parser.add_argument("--output", "-o", default="", help="json, yaml or html instead of text")
     parser.add_argument(
@@ -132,37 +132,49 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _fit(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "placed", lambda planner, _: questions.fit(planner, chosen), show.fit_text)
 
 
 def _moves(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "tried", lambda planner, _: questions.moves(planner, chosen), show.moves_text)
 
 
 def _change(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "tried", lambda p, source: questions.change(p, source, chosen), show.change_text)
 
 
 def _nodes(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "tried", lambda planner, _: questions.nodes(planner, chosen), show.purchase_text)
 
 
 def _pack(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "placed", lambda planner, _: questions.pack(planner, chosen), show.packing_text)
 
 
 def _replay(chosen: argparse.Namespace) -> int:
-    from dra_cli.plan import questions, show
+    from dra_worlds import show
+
+    from dra_cli import questions
 
     return _answer(chosen, "arrived", lambda p, source: questions.replay(p, source, chosen), show.replay_text)
 
@@ -171,11 +183,12 @@ def _answer(
     chosen: argparse.Namespace, counted: str, ask: Callable[[Any, Any], Any], text: Callable[[Any], str]
 ) -> int:
     """Ask a planner for the chosen world, and print the answer."""
-    from dra_cli.plan.picture import page
-    from dra_cli.plan.questions import planner
-    from dra_cli.plan.show import structured
-    from dra_cli.plan.sources import chosen_world
-    from dra_cli.plan.working import Progress
+    from dra_worlds.picture import page
+    from dra_worlds.show import structured
+    from dra_worlds.working import Progress
+
+    from dra_cli.questions import planner
+    from dra_cli.worldoptions import chosen_world
 
     source = chosen_world(chosen)
     with (
@@ -192,8 +205,7 @@ def _answer(
 
 def _code(answer: Any) -> int:
     import msgspec
-
-    from dra_cli.plan.wanted import LEFT_OUT
+    from dra_worlds.wanted import LEFT_OUT
 
     if not getattr(answer, "complete", True):
         return 128 + signal.SIGINT

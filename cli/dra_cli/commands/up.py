@@ -19,9 +19,9 @@ from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
     from dra_shared.api.resources import Resource
+    from dra_worlds.fleet import Group, Pool
 
     from dra_cli.clusteroptions import ClusterOptions
-    from dra_cli.fleet import Group, Pool
     from dra_cli.restore.objects import Json
 
 
@@ -82,7 +82,7 @@ def nodes(text: str) -> "Group":
     Raises:
         ArgumentTypeError: it is no group of nodes.
     """
-    from dra_cli.fleet import group
+    from dra_worlds.fleet import group
 
     try:
         return group(text)
@@ -273,7 +273,8 @@ def _start(chosen: argparse.Namespace) -> _Start:
     Raises:
         UserError: one of their files is of no use, or they contradict each other.
     """
-    from dra_cli import fleet
+    from dra_worlds import fleet
+
     from dra_cli.restore.past import past
     from dra_cli.restore.reading import Restored, restored
     from dra_cli.snapshots import find, pools_of

@@ -22,12 +22,12 @@ from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 from dra_shared.features import FeatureGates
 from dra_shared.httpserver import BoundedConnection
+from dra_worlds.reading import all_admitted
+from dra_worlds.snapshot import Snapshot
 from fastapi import FastAPI, HTTPException
 
 from dra_cli.console.doorkeeper import Doorkeeper
 from dra_cli.console.proxy import router as proxy
-from dra_cli.plan.reading import all_admitted
-from dra_cli.plan.snapshot import Snapshot
 
 # Seconds that a snapshot of the cluster answers questions: a person opens several parts of one explanation.
 _FRESH = 5.0

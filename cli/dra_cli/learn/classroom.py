@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator
 from dra_kube.access import ChosenCluster
 from dra_kube.cluster import Cluster
 from dra_shared.errors import UserError
+from dra_worlds import insight
 
-from dra_cli import insight, run
+from dra_cli import run
 from dra_cli.learn.exercise import Exercise
 from dra_cli.learn.lesson import Lesson
 from dra_cli.learn.notebook import Notebook

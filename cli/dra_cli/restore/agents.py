@@ -10,8 +10,7 @@ from dra_shared.api.codec import to_builtins
 from dra_shared.api.node import Node
 from dra_shared.api.resource import ResourceSlice
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
-
-from dra_cli.fleet import Pool
+from dra_worlds.fleet import Pool
 
 # Nodes that have no devices need a driver, too: without one they would get the default GPUs.
 _NO_DEVICES = "none.dralab.dev"

@@ -1,6 +1,5 @@
 """A world's objects as a new cluster can create them: without what belonged to the old server."""
 
-import importlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -18,8 +17,7 @@ from dra_shared.api.resources import (
     WORKLOADS,
     Resource,
 )
-
-from dra_cli.plan.documents import Document
+from dra_worlds.documents import Document
 
 Json = dict[str, Any]
 
@@ -83,8 +81,9 @@ def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple
 def _stored(resource: Resource[Any], document: Document) -> Json:
     value: Json = orjson.loads(bytes(document.data))
     if document.version != resource.version:
-        api = importlib.import_module("dra_apiserver.offline")
-        value = api.converted(document.group, document.version, document.kind, value, resource.version)
+        from dra_apiserver import offline
+
+        value = offline.converted(document.group, document.version, document.kind, value, resource.version)
     return {**value, "apiVersion": resource.api_version, "kind": resource.kind}
 
 

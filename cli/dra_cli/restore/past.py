@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dra_shared.errors import UserError
-
-from dra_cli.plan.unpacking import TooMuch, check_tar, is_tar
+from dra_worlds.unpacking import TooMuch, check_tar, is_tar
 
 _ROOT = "dralab-bundle"
 _BEGIN, _HISTORY = f"{_ROOT}/begin/", f"{_ROOT}/history/"

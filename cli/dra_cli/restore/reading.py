@@ -12,13 +12,13 @@ from dra_shared.errors import UserError
 from dra_shared.features import read, with_defaults
 from dra_shared.serviceversions import Versions, lab_gates
 from dra_shared.version import release
+from dra_worlds.documents import Document
+from dra_worlds.fleet import Pool
+from dra_worlds.implied import with_implied_nodes
+from dra_worlds.live import listed
+from dra_worlds.reading import from_source, world
+from dra_worlds.sources import is_kubeconfig, kubeconfig_cluster
 
-from dra_cli.fleet import Pool
-from dra_cli.plan.documents import Document
-from dra_cli.plan.implied import with_implied_nodes
-from dra_cli.plan.live import listed
-from dra_cli.plan.reading import from_source, world
-from dra_cli.plan.sources import is_kubeconfig, kubeconfig_cluster
 from dra_cli.restore.agents import pools
 from dra_cli.restore.objects import MORE, Json, restorable
 

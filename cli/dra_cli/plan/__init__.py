@@ -1,1 +1,0 @@
-"""``dralab plan`` and its kin: worlds read from anywhere, and answers shown."""

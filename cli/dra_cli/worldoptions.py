@@ -1,0 +1,95 @@
+"""The options that say which world a command means: ``--from``, those of a cluster, or a description."""
+
+import argparse
+import asyncio
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dra_scheduler.plan.objects import Objects
+from dra_shared.api.codec import encode
+from dra_shared.api.resources import Resource
+from dra_shared.errors import UserError
+from dra_worlds.documents import Document
+from dra_worlds.fleet import DEFAULT_GPUS
+from dra_worlds.running import Running, of_objects
+from dra_worlds.sources import Source, is_kubeconfig, kubeconfig_cluster, list_cluster
+
+from dra_cli.access import chosen_cluster, cluster_options, moment_option
+from dra_cli.commandline import number
+
+
+def world_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which world is meant."""
+    parser.add_argument(
+        "--from",
+        dest="source",
+        metavar="SOURCE",
+        help="a kubeconfig, or a dump: a file, folder, zip or tar of YAML or JSON; - for standard input",
+    )
+    parser.add_argument("--nodes", type=number(0), help="without a cluster: so many nodes")
+    parser.add_argument("--gpus", help="and the GPUs of each: COUNTxMODEL[:LAYOUT],…; see docs/gpu-models.md")
+    parser.add_argument("--revision", metavar="N", help="the cluster as it was at that resource version")
+    moment_option(parser)
+    cluster_options(parser)
+
+
+def chosen_world(chosen: argparse.Namespace) -> Source:
+    """The world that the options mean.
+
+    Raises:
+        UserError: it cannot be read, or the options contradict each other.
+    """
+    from dra_worlds.implied import with_implied_nodes
+    from dra_worlds.reading import world
+
+    problems: list[str] = []
+    if _is_described(chosen):
+        objects = _described(chosen)
+        return Source(objects)
+    found, running, known = _read(chosen, problems)
+    objects = world(found, problems).with_known(known)
+    if running is None:
+        objects = with_implied_nodes(objects, problems)
+    if not len(objects):
+        reasons = f": {problems[0]}" if problems else ""
+        raise UserError(f"no objects of a cluster in {chosen.source or 'it'}{reasons}")
+    running = running or of_objects(objects, problems)
+    return Source(objects, problems, running)
+
+
+def chosen_documents(chosen: argparse.Namespace, problems: list[str]) -> Iterable[Document]:
+    """The same as documents, as they were read; raises as :func:`chosen_world`."""
+    if _is_described(chosen):
+        return [
+            Document(resource.api_version, resource.kind, encode(resource, obj), True, "description")
+            for resource, each in _described(chosen)
+            for obj in each.values()
+        ]
+    return _read(chosen, problems)[0]
+
+
+def _read(
+    chosen: argparse.Namespace, problems: list[str]
+) -> tuple[Iterable[Document], Running | None, Sequence[Resource[Any]]]:
+    """The documents of a dump, or of a running cluster, of which it is known what it runs and what it has none of."""
+    from dra_worlds.reading import from_source
+
+    if chosen.source is not None and not is_kubeconfig(chosen.source):
+        return from_source(chosen.source, problems), None, ()
+    cluster = chosen_cluster(chosen)
+    if chosen.source is not None:
+        cluster = kubeconfig_cluster(chosen.source, chosen.context)
+    return asyncio.run(list_cluster(cluster, problems, chosen.revision))
+
+
+def _is_described(chosen: argparse.Namespace) -> bool:
+    described = chosen.nodes is not None or chosen.gpus is not None
+    if described and chosen.source is not None:
+        raise UserError("--from and --nodes describe two worlds: choose one", 2)
+    return described
+
+
+def _described(chosen: argparse.Namespace) -> Objects:
+    from dra_worlds.describe import described
+
+    return described(2 if chosen.nodes is None else chosen.nodes, chosen.gpus or DEFAULT_GPUS)

@@ -1,1 +1,0 @@
-"""Tests of ``dra_cli.check``."""

@@ -1,0 +1,73 @@
+"""``dralab export``."""
+
+import json
+from pathlib import Path
+
+import pytest
+from dra_cli.commandline import run
+from dra_shared.errors import UserError
+
+from tests.worlds.objects import SECRET, UNKNOWN, Json, claim, cluster, pod
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    waiting = pod("waiting", "", "wants")
+    waiting["metadata"] |= {"labels": {"team": "apollo"}, "annotations": {"note": "apollo 13"}}
+    waiting["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-0"}
+    waiting["spec"]["containers"][0] |= {
+        "env": [{"name": "PASSWORD", "value": "hush"}],
+        "image": "corp/apollo",
+    }
+    path = tmp_path / "dump.json"
+    items = [*cluster(2), claim("wants"), waiting, SECRET, UNKNOWN]
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+def _exported(capsys: pytest.CaptureFixture[str], *words: str) -> Json:
+    run("export", list(words))
+    exported: Json = json.loads(capsys.readouterr().out)
+    return exported
+
+
+def test_a_dump_comes_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exported = _exported(capsys, "--from", dump)
+    assert [item["kind"] for item in exported["items"]] == [
+        "Node", "ResourceSlice", "DeviceClass", "ResourceClaim", "Pod", "ResourceClaim", "Pod",
+    ]  # fmt: skip
+    assert "managedFields" not in json.dumps(exported)
+    file = tmp_path / "again.json"
+    run("export", ["--from", dump, "-o", str(file)])
+    assert _exported(capsys, "--from", str(file)) == exported
+
+
+def test_a_folder_that_is_not_there_is_named_as_it_was_given(dump: str, tmp_path: Path) -> None:
+    file = tmp_path / "nowhere" / "x.json"
+    with pytest.raises(UserError, match=f"cannot write {file}: No such file or directory"):
+        run("export", ["--from", dump, "-o", str(file)])
+
+
+def test_other_names(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exported = _exported(capsys, "--from", dump, "--anonymize")
+    text = json.dumps(exported)
+    for name in ("waiting", "holder", "held", "wants", "apollo", "team", "hush", "PASSWORD", "uid-"):
+        assert name not in text
+    file = tmp_path / "other.json"
+    file.write_text(text)
+    run("free", ["--from", str(file), "-o", "json"])
+    renamed = json.loads(capsys.readouterr().out)
+    run("free", ["--from", dump, "-o", "json"])
+    original = json.loads(capsys.readouterr().out)
+    assert [(c["free"], c["used"]) for c in renamed["classes"]] == [
+        (c["free"], c["used"]) for c in original["classes"]
+    ]
+    run("explain", ["pod/pod-2", "--from", str(file)])
+    assert "fits" in capsys.readouterr().out
+
+
+def test_a_description(capsys: pytest.CaptureFixture[str]) -> None:
+    exported = _exported(capsys, "--nodes", "1", "--gpus", "1xH100-SXM5-80GB")
+    kinds = [item["kind"] for item in exported["items"]]
+    assert kinds[0] == "Node"
+    assert "ResourceSlice" in kinds

@@ -1,0 +1,175 @@
+"""``plan drain``, ``remove``, ``taint``, ``upgrade`` and ``change``, and their picture."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dra_cli.commandline import run
+from dra_shared.errors import UserError
+
+from tests.scheduler.objects import node_json, slice_json
+from tests.worlds.objects import Json, claim, cluster, pod
+
+
+def _owned(name: str, node: str, kind: str = "ReplicaSet", **more: Any) -> Json:
+    made = pod(name, node, name)
+    owner = {"apiVersion": "apps/v1", "kind": kind, "name": "r", "uid": "r", "controller": True}
+    made["metadata"] |= {"ownerReferences": [owner], "labels": {"app": "x"}}
+    return made | more
+
+
+def _held(name: str, device: str) -> Json:
+    made = claim(name, device)
+    made["status"]["reservedFor"] = [{"resource": "pods", "name": name, "uid": f"uid-{name}"}]
+    return made
+
+
+def _stored(obj: Json, version: str) -> Json:
+    return {"apiVersion": version, **obj, "metadata": {**obj["metadata"], "uid": obj["metadata"]["name"]}}
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> str:
+    """A node with two pods that come again and one that does not; another node with room for one of them."""
+    other = [_stored(node_json("other"), "v1"), _stored(slice_json("other", 1), "resource.k8s.io/v1")]
+    node, piece, device_class = cluster(3)[:3]
+    pods = [_owned("a", "node-0"), _owned("b", "node-0"), pod("lone", "node-0", "lone")]
+    claims = [_held("a", "gpu-0"), _held("b", "gpu-1"), _held("lone", "gpu-2")]
+    return _written(tmp_path / "dump.json", [node, piece, device_class, *other, *claims, *pods])
+
+
+def _written(path: Path, items: list[Json]) -> str:
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+    return str(path)
+
+
+def _ask(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, Json]:
+    code = run("plan", [*words, "-o", "json"])
+    answer: Json = json.loads(capsys.readouterr().out)
+    return code, answer
+
+
+def test_a_change_of_the_version(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node, piece, device_class = cluster(1)[:3]
+    piece["apiVersion"] = "resource.k8s.io/v1"
+    piece["spec"]["devices"] = [{"name": "gpu-0", "allowMultipleAllocations": True}]
+    waiting = [each for name in "pq" for each in (pod(name, "", name), claim(name))]
+    dump = _written(tmp_path / "dump.json", [node, piece, device_class, *waiting])
+    nothing = _written(tmp_path / "nothing.json", [])
+    words = ["change", nothing, "--from", dump, "--kubernetes-version", "1.35", "--version-after", "1.37"]
+    # A cluster of 1.35 that has such a slice has the gate on.
+    assert _ask(capsys, *words)[1]["before"] == 2
+    gates = ["--feature-gates", "DRAConsumableCapacity=false", "--gates-after", "DRAConsumableCapacity=true"]
+    code, answer = _ask(capsys, *words, *gates)
+    assert (code, answer["before"], answer["after"]) == (0, 1, 2)
+    assert [each["after"]["devices"] for each in answer["changed"]] == [["gpu.example.com/node-0/gpu-0"]]
+    with pytest.raises(UserError, match="nothing is changed"):
+        run("plan", ["change", nothing, "--from", dump])
+
+
+def test_drain(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _ask(capsys, "drain", "node-0", "--from", dump)
+    assert (code, answer["moved"], answer["stuck"]) == (1, 1, 2)
+    moved, full, lone = answer["moves"]
+    assert (moved["pod"], moved["after"], moved["devicesAfter"]) == (
+        "default/a",
+        "other",
+        ["gpu.example.com/other/gpu-0"],
+    )
+    assert full["stuck"].startswith("0/2 nodes are available: 1 cannot allocate all claims")
+    assert "no controller" in lone["stuck"]
+
+
+def test_a_budget_holds_pods_back(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    items = json.loads(Path(dump).read_text())["items"]
+    budget = {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "b", "namespace": "default", "uid": "b"},
+        "spec": {"selector": {"matchLabels": {"app": "x"}}},
+        "status": {"disruptionsAllowed": 0},
+    }
+    guarded = _written(tmp_path / "guarded.json", [*items, budget])
+    _, answer = _ask(capsys, "drain", "node-0", "--from", guarded)
+    assert [m["pod"] for m in answer["moves"] if "PodDisruptionBudget" in m.get("stuck", "")] == [
+        "default/a",
+        "default/b",
+    ]
+    budget["status"] = {"disruptionsAllowed": 1}
+    guarded = _written(tmp_path / "guarded.json", [*items, budget])
+    _, answer = _ask(capsys, "drain", "node-0", "--from", guarded)
+    assert answer["moved"] == 1
+
+
+def test_remove(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _ask(capsys, "remove", "other", "--from", dump)
+    assert (code, answer["moved"], answer["stuck"], answer["moves"]) == (0, 0, 0, [])
+    _, answer = _ask(capsys, "remove", "node-0", "--from", dump)
+    assert [(m["pod"], m.get("after", "")) for m in answer["moves"]] == [
+        ("default/a", "other"),
+        ("default/b", ""),
+        ("default/lone", ""),
+    ]
+
+
+def test_taint(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    device = "device/gpu.example.com/node-0/gpu-0"
+    code, answer = _ask(capsys, "taint", device, "sick:NoExecute", "--from", dump)
+    assert (code, [(m["pod"], m["after"]) for m in answer["moves"]]) == (0, [("default/a", "other")])
+    _, answer = _ask(capsys, "taint", device, "sick:NoSchedule", "--from", dump)
+    assert answer["moves"] == []
+    _, answer = _ask(capsys, "taint", "node/node-0", "x=y:NoExecute", "--from", dump)
+    assert (answer["moved"], answer["stuck"]) == (1, 2)
+    for words in (["node/none", "x:NoExecute"], ["node/node-0", "x"], ["device/a/b", "x:NoExecute"]):
+        with pytest.raises(UserError):
+            run("plan", ["taint", *words, "--from", dump])
+
+
+def test_upgrade(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _, answer = _ask(capsys, "upgrade", "--from", dump)
+    assert answer["order"] == ["other", "node-0"]
+    assert (answer["moved"], answer["stuck"]) == (1, 2)
+
+
+def test_change(dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stricter = cluster()[2]
+    stricter["spec"]["selectors"][0]["cel"]["expression"] = 'device.attributes["gpu.example.com"].index == 0'
+    file = _written(tmp_path / "class.json", [stricter])
+    code, answer = _ask(capsys, "change", file, "--from", dump)
+    assert (code, answer["pods"], answer["before"], answer["after"]) == (1, 3, 3, 2)
+    assert {each["after"].get("node", "") for each in answer["changed"]} >= {""}
+    same = _written(tmp_path / "same.json", [cluster()[2]])
+    code, answer = _ask(capsys, "change", same, "--from", dump)
+    assert (code, answer["changed"]) == (0, [])
+
+
+def test_another_scheduler_configuration(
+    dump: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        f"{head}profiles:\n- plugins:\n    multiPoint:\n      disabled: [{{name: NodeAffinity}}]\n"
+    )
+    nothing = _written(tmp_path / "nothing.json", [])
+    code, answer = _ask(capsys, "change", nothing, "--from", dump, "--config-after", str(config))
+    assert (code, answer["before"], answer["after"]) == (0, 3, 3)
+    config.write_text(f"{head}profiles: 7\n")
+    with pytest.raises(UserError, match="config"):
+        run("plan", ["drain", "node-0", "--from", dump, "--config", str(config)])
+
+
+def test_text_and_picture(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run("plan", ["drain", "node-0", "--from", dump])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == [
+        "1 pod move, 2 stuck",
+        "  default/a from node-0 to other: gpu.example.com/other/gpu-0",
+    ]
+    run("plan", ["drain", "node-0", "--from", dump, "-o", "html"])
+    html = capsys.readouterr().out
+    assert '<span class="d new" title="gpu.example.com/other/gpu-0: default/a">' in html
+    assert '<span class="d left" title="gpu.example.com/node-0/gpu-0">' in html
+    assert "src=" not in html
+    assert "href=" not in html

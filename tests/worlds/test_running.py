@@ -1,0 +1,111 @@
+"""Plans are made for the version and the feature gates that a cluster has."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from dra_cli.commandline import run
+from dra_shared.client.rest import Client
+from dra_shared.version import DEFAULT, V1_34, V1_35, V1_36, V1_37
+from dra_worlds.running import Running, newest_of, of_cluster
+from dra_worlds.working import Settings
+
+from tests.worlds.objects import Json, claim, cluster, pod
+
+_METRICS = """
+kubernetes_feature_enabled{name="DRADerivedAttributes",stage="ALPHA"} 1
+kubernetes_feature_enabled{name="DRAPrioritizedList",stage=""} 1
+kubernetes_feature_enabled{name="SomeVendorsOwn",stage="ALPHA"} 1
+"""
+
+
+class _Reported(Client):
+    """A client of an API server that answers two paths."""
+
+    def __init__(self, version: str, metrics: str) -> None:
+        self._answers = {"/version": json.dumps({"gitVersion": version}), "/metrics": metrics}
+
+    async def raw(self, method: str, path: str, **more: object) -> httpx.Response:
+        text = self._answers[path]
+        return httpx.Response(200 if text else 403, text=text or "Forbidden")
+
+
+def _running(version: str, metrics: str = "") -> tuple[Running, list[str]]:
+    problems: list[str] = []
+    return asyncio.run(of_cluster(_Reported(version, metrics), problems)), problems
+
+
+def test_a_cluster_says_its_version_and_gates() -> None:
+    reported = frozenset({"DRADerivedAttributes", "DRAPrioritizedList"})
+    found = Running(V1_37, {"DRADerivedAttributes": True}, reported)
+    assert _running("v1.37.2-eks-1234", _METRICS) == (found, [])
+    assert found.states() == {"DRADerivedAttributes": True, "DRAPrioritizedList": True}
+    assert _running("v1.35.0") == (Running(V1_35), [])
+
+
+def test_a_version_that_is_not_known_is_taken_for_the_next_one() -> None:
+    for version, nearest in (("v1.32.1", V1_34), ("v1.40.0", V1_37)):
+        found, problems = _running(version)
+        assert found == Running(nearest)
+        assert problems == [f"Kubernetes {version[1:-2]} is not known: the scheduler of {nearest} decides"]
+
+
+def test_options_decide_before_the_cluster() -> None:
+    cluster = Running(V1_37, {"DRADerivedAttributes": True, "DRAConsumableCapacity": False})
+    assert Settings().features()[0] == DEFAULT
+    assert Settings(cluster=cluster).features() == (V1_37, {**cluster.gates})
+    gates = "DRAConsumableCapacity=true,DRADerivedAttributes=false"
+    set_here = {"DRADerivedAttributes": False, "DRAConsumableCapacity": True}
+    assert Settings(gates, cluster=cluster).features() == (V1_37, set_here)
+    assert Settings(version="1.36", cluster=cluster).features() == (V1_36, {"DRAConsumableCapacity": False})
+
+
+def test_the_newest_of_some_kubelets() -> None:
+    assert newest_of(["v1.9.3", "", "v1.36.2", "v1.35.0"]) == "1.36"
+    assert newest_of([]) == ""
+
+
+def _mixed(kubelet: str) -> list[Json]:
+    """A node whose GPU is cut for one user in a way that another way of cutting is not compatible with."""
+    node, piece, device_class, *_ = cluster()
+    node["status"]["nodeInfo"] = {"kubeletVersion": kubelet}
+    counters = {"memory": {"value": "4"}}
+    sets = json.loads(json.dumps(piece))
+    sets["metadata"] = {"name": "sets", "uid": "sets"}
+    sets["apiVersion"] = piece["apiVersion"] = "resource.k8s.io/v1"
+    sets["spec"] |= {"sharedCounters": [{"name": "gpu", "counters": counters}]}
+    del sets["spec"]["devices"]
+    used = {"counterSet": "gpu", "counters": {"memory": {"value": "1"}}}
+    for each in (piece, sets):
+        each["spec"]["pool"]["resourceSliceCount"] = 2
+    piece["spec"]["devices"] = [
+        {"name": f"gpu-{n}", "consumesCounters": [{**used, "compatibilityGroups": [group]}]}
+        for n, group in enumerate(("mig", "vgpu"))
+    ]
+    return [node, piece, sets, device_class, claim("held", "gpu-0"), pod("holder", "node-0", "held")]
+
+
+@pytest.fixture
+def fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Callable[..., int]:
+    """How many more pods with a device fit into a dump."""
+
+    def counted(items: list[Json], *options: str) -> int:
+        dump, wanted = tmp_path / "dump.json", tmp_path / "wanted.json"
+        dump.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        more = [pod("more", "", "more"), claim("more")]
+        wanted.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": more}))
+        run("plan", ["fit", str(wanted), "--from", str(dump), "-o", "json", *options])
+        return int(json.loads(capsys.readouterr().out)["fits"])
+
+    return counted
+
+
+def test_compatibility_groups_count_where_the_cluster_has_them(fits: Callable[..., int]) -> None:
+    gate = ("--feature-gates", "DRADeviceCompatibilityGroups=true,DRAPartitionableDevices=true")
+    assert fits(_mixed("v1.37.0"), *gate) == 0
+    # 1.36 does not know the field, and 1.37 without the gate leaves such slices alone.
+    assert fits(_mixed("v1.36.2")) == 1
+    assert fits(_mixed("v1.36.2"), "--kubernetes-version", "1.37") == 0

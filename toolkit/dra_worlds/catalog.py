@@ -1,0 +1,100 @@
+"""Catalogs: the types of nodes that can be bought, from GPU models or recorded from a real node, with their prices."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dra_kube.yamlfile import read_yaml
+from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
+from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME as COMPUTE_DOMAINS
+from dra_node_agent.kubelet.node import NodeShape
+from dra_scheduler.plan.purchase.buyer import NodeType
+from dra_scheduler.plan.purchase.recorded import RecordedNode
+from dra_scheduler.plan.purchase.trials import Typed
+from dra_shared.api.node import Taint
+from dra_shared.api.resources import DEVICE_CLASSES, NODES, RESOURCE_SLICES
+from dra_shared.errors import UserError
+
+from dra_worlds import fleet
+from dra_worlds.describe import NodeKind
+from dra_worlds.reading import from_source, world
+
+_OWN = ("from", "node", "limit")
+#: Drivers whose slices can be made from a GPU model.
+_DESCRIBED = {"none", NVIDIA, COMPUTE_DOMAINS}
+
+
+def catalog(path: Path, gpu_models: tuple[Path, ...] = ()) -> list[NodeType]:
+    """The types in a catalog's file; a fleet is one, too.
+
+    Raises:
+        UserError: it cannot be read, or a type is of no use; the message names it.
+    """
+    document = read_yaml(path)
+    key = next((key for key in ("types", "pools") if isinstance(document, dict) and key in document), "types")
+    given = document.get(key) if isinstance(document, dict) else None
+    if not isinstance(given, list) or not given:
+        raise UserError(f"{path}: a catalog is a list of types, each with a name and a price")
+    types = [
+        _type(entry, f"{path}: {key}[{number}]", path.parent, gpu_models)
+        for number, entry in enumerate(given)
+    ]
+    if len({each.name for each in types}) < len(types):
+        raise UserError(f"{path}: types need names of their own")
+    return types
+
+
+def _type(entry: Any, where: str, folder: Path, gpu_models: tuple[Path, ...]) -> NodeType:
+    if not isinstance(entry, dict):
+        raise UserError(f"{where}: a type needs a name and a price")
+    pool = fleet.pool({key: value for key, value in entry.items() if key not in _OWN}, where)
+    if not pool.price:
+        raise UserError(f"{where}.price: must be a number above 0")
+    limit = entry.get("limit")
+    if limit is not None and (not isinstance(limit, int) or isinstance(limit, bool) or limit < 0):
+        raise UserError(f"{where}.limit: must be a number of nodes")
+    if "from" in entry:
+        node, found = _recorded(folder / str(entry["from"]), entry.get("node"), where)
+        return NodeType(pool.name, pool.price, node.make, limit, found)
+    if not set(pool.drivers) <= _DESCRIBED:
+        raise UserError(f"{where}.drivers: record slices of such a node, and name their file in from:")
+    shape = NodeShape(
+        name="",
+        cpu=pool.cpu,
+        memory=pool.memory,
+        labels={**pool.labels, **({"topology.kubernetes.io/zone": pool.zone} if pool.zone else {})},
+        taints=tuple(map(_taint, pool.taints)),
+    )
+    kind = NodeKind(pool.gpus, gpu_models, shape, pool.drivers)
+    bare = pool.drivers == ("none",)
+
+    def made(name: str) -> Iterator[Typed]:
+        yield NODES, kind.node(name)
+        if not bare:
+            yield from ((RESOURCE_SLICES, piece) for piece in kind.slices(name))
+
+    classes: tuple[Typed, ...] = tuple((DEVICE_CLASSES, each) for each in kind.classes)
+    return NodeType(pool.name, pool.price, made, limit, () if bare else classes)
+
+
+def _taint(text: str) -> Taint:
+    pair, _, effect = text.rpartition(":")
+    key, _, value = pair.partition("=")
+    return Taint(key=key, value=value, effect=effect)
+
+
+def _recorded(path: Path, name: Any, where: str) -> tuple[RecordedNode, tuple[Typed, ...]]:
+    """A node of a dump, and the dump's device classes."""
+    problems: list[str] = []
+    objects = world(from_source(str(path), problems), problems)
+    nodes = objects.of(NODES)
+    if name is not None and name not in nodes:
+        raise UserError(f'{where}.node: there is no node "{name}" in {path}')
+    if name is None and len(nodes) != 1:
+        reason = f": {problems[0]}" if problems else ""
+        raise UserError(f"{where}.node: {path} has {len(nodes)} nodes: name one{reason}")
+    node = nodes[name] if name is not None else next(iter(nodes.values()))
+    pieces = objects.of(RESOURCE_SLICES).values()
+    slices = [piece for piece in pieces if piece.spec.node_name == node.metadata.name]
+    classes = tuple((DEVICE_CLASSES, each) for each in objects.of(DEVICE_CLASSES).values())
+    return RecordedNode(node, slices), classes

@@ -1,0 +1,249 @@
+"""Objects in another version: refused, without some of their fields, completed otherwise, warned of.
+
+Two API servers' judgements are compared (``dra_apiserver.verdict``), so that what is wrong in both is kept apart.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from dra_apiserver.verdict import Judge, Place, Verdict, known_to_any
+from dra_shared.features import FeatureGates
+from dra_shared.version import Version, release
+
+from dra_worlds.check import older
+from dra_worlds.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
+
+JsonObject = dict[str, Any]
+
+
+class Checker:
+    """The API server of today, that of the other version, and what is found of each object.
+
+    Both have the same ``runtime_config``. ``namespaces`` are the namespaces among the objects, by name.
+    """
+
+    def __init__(
+        self,
+        now: FeatureGates,
+        then: FeatureGates,
+        runtime_config: str,
+        namespaces: Mapping[str, JsonObject],
+    ) -> None:
+        self._namespaces = namespaces
+        self._now = Judge(now, runtime_config, namespaces)
+        self._then = Judge(then, runtime_config, namespaces)
+        self._runtime_config = runtime_config
+        self._others: dict[str, Judge] = {}
+        self.unknown: dict[str, None] = {}
+
+    @property
+    def against(self) -> Version:
+        """The other version."""
+        return self._then.gates.version
+
+    def place(self, api_version: str, kind: str) -> Place:
+        """Where the other version serves the kind."""
+        return self._then.place(api_version, kind)
+
+    def findings(self, obj: JsonObject, where: str = "") -> Iterator[Finding]:
+        """What changes for an object: one that a server has stored if it has a uid, else a manifest."""
+        api_version, kind = str(obj["apiVersion"]), str(obj["kind"])
+        subject = _subject(obj)
+        now, then = self._now.place(api_version, kind), self._then.place(api_version, kind)
+        stored = bool((obj.get("metadata") or {}).get("uid"))
+        anywhere = now.known or then.known or then.elsewhere
+        if not anywhere and (stored or not known_to_any(api_version, kind)):
+            advice = older.replaced(obj, where)
+            if advice:
+                text = _no_match(api_version, kind)
+                yield Finding(REFUSED, "object", subject, text, advice, where, before=True)
+            else:
+                self.unknown[f"{kind} ({api_version})"] = None
+            return
+        if stored and (lost := self._lost(api_version, kind)):
+            yield Finding(REFUSED, "object", subject, lost, "delete it before, and create it again", where)
+        elif not stored and not then.served:
+            text, advice = _no_match(api_version, kind), self._way(obj, then, where)
+            yield Finding(REFUSED, "object", subject, text, advice, where, not now.served)
+        if not stored and then.served and then.deprecated != now.deprecated:
+            yield from self._deprecated(obj, then, subject, where)
+        if then.known:
+            yield from self._judged(obj, subject, where, stored, now.known)
+
+    def _deprecated(self, obj: JsonObject, then: Place, subject: str, where: str) -> Iterator[Finding]:
+        if then.deprecated:
+            newer = next((one for one in then.elsewhere if one != obj["apiVersion"]), "")
+            advice = _newer(obj, newer, where) if newer else ""
+            yield Finding(WARNED, "object", subject, then.deprecated, advice, where)
+
+    def _lost(self, api_version: str, kind: str) -> str:
+        written = self._now.stored_as(api_version, kind)
+        if not written or self._then.readable(written, kind):
+            return ""
+        return f"it is stored as {written}, which {self.against} cannot read"
+
+    def _way(self, obj: JsonObject, place: Place, where: str) -> str:
+        api_version = str(obj["apiVersion"])
+        if place.elsewhere:
+            return _newer(obj, place.elsewhere[0], where)
+        if not place.versions:
+            return f"{self.against} has no such kind"
+        there = api_version if place.known else place.versions[0]
+        gated = place.gate and not self._then.gates.enabled(place.gate)
+        options = f"--feature-gates={place.gate}=true " if gated else ""
+        options += f"--runtime-config={there}=true"
+        return options if place.known else f"{_newer(obj, there, where)}, with {options}"
+
+    def _judged(
+        self, obj: JsonObject, subject: str, where: str, stored: bool, known: bool
+    ) -> Iterator[Finding]:
+        then = _asked(self._then, obj, stored)
+        now = _asked(self._now, obj, stored) if known else Verdict()
+        for text in then.refused:
+            yield Finding(REFUSED, "object", subject, text, where=where, before=_is_so(text, now.refused))
+        for path in then.dropped:
+            before = _is_in(path, now.dropped)
+            moved = not stored and older.moves(obj, path)
+            advice = f"use {older.command(where)}" if moved else self._gate_for(obj, stored, path)
+            yield Finding(DROPPED, "object", subject, path, advice, where, before)
+        for text in then.warnings:
+            if text not in now.warnings:
+                yield Finding(WARNED, "object", subject, text, where=where)
+        if now.stored is not None and then.stored is not None and not stored:
+            lost = [*now.dropped, *then.dropped]
+            for path, text in _differences(now.stored, then.stored, ""):
+                if not _is_in(path, lost) and not any(one.startswith(f"{path}.") for one in lost):
+                    yield Finding(OTHERWISE, "object", subject, f"{path}: {text}", where=where)
+        yield from self._claims(obj, subject, where, now.stored, then.stored)
+
+    def _claims(
+        self, obj: JsonObject, subject: str, where: str, now: JsonObject | None, then: JsonObject | None
+    ) -> Iterator[Finding]:
+        """What becomes of the claims that a template, as it is stored, makes: a server may take it and not them."""
+        if then is None or (claim := _made_of(then)) is None:
+            return
+        verdict = self._then.create(claim)
+        today = _made_of(now) if now is not None else None
+        before = self._now.create(today) if today is not None else Verdict()
+        for text in verdict.refused:
+            advice = self._gate_that_takes(obj)
+            found = f"its claims: {text}"
+            yield Finding(REFUSED, "object", subject, found, advice, where, _is_so(text, before.refused))
+        for path in verdict.dropped:
+            advice = self._gate_for(claim, False, path)
+            found = f"its claims: {path}"
+            yield Finding(DROPPED, "object", subject, found, advice, where, _is_in(path, before.dropped))
+
+    def _gate_that_takes(self, template: JsonObject) -> str:
+        """The gate with which the claims of a template are taken; empty if there is none."""
+        for name in self._gates_off():
+            judge = self._with(name)
+            stored = judge.create(template).stored
+            claim = _made_of(stored) if stored is not None else None
+            if claim is not None and not judge.create(claim).refused:
+                return f"--feature-gates={name}=true"
+        return ""
+
+    def _gate_for(self, obj: JsonObject, stored: bool, path: str) -> str:
+        """The gate that keeps the field, if one does: that which needs the fewest others."""
+        for name in self._gates_off():
+            if path not in _asked(self._with(name), obj, stored).dropped:
+                return f"--feature-gates={name}=true"
+        return f"{self.against} does not have the field"
+
+    def _gates_off(self) -> list[str]:
+        """The gates of the other version that could be on: those first that need the fewest others."""
+        gates = self._then.gates
+        off = [
+            name
+            for name, gate in release(gates.version).gates.items()
+            if not (gates.enabled(name) or gate.locked or gate.stage == "Deprecated")
+        ]
+        return sorted(off, key=lambda name: len(_needed(gates.version, name)))
+
+    def _with(self, name: str) -> Judge:
+        """The other version with one more gate, and what that needs."""
+        if name not in self._others:
+            gates = self._then.gates
+            on = dict.fromkeys((*gates, *_needed(gates.version, name)), True)
+            judge = Judge(FeatureGates(gates.version, **on), self._runtime_config, self._namespaces)
+            self._others[name] = judge
+        return self._others[name]
+
+
+def _asked(judge: Judge, obj: JsonObject, stored: bool) -> Verdict:
+    # Drivers publish their slices again, and claims are made again: what counts is what becomes of new ones.
+    stored = stored and not str(obj["apiVersion"]).startswith("resource.k8s.io/")
+    return judge.keep(obj) if stored else judge.create(obj)
+
+
+def _is_so(text: str, refused: Iterable[str]) -> bool:
+    """Whether an error is of a field that is refused today, too, perhaps in other words."""
+    at = text.partition(": ")[0]
+    return any(one == text or one.partition(": ")[0] == at for one in refused)
+
+
+def _is_in(path: str, dropped: Iterable[str]) -> bool:
+    """Whether a field is dropped by itself or with what it is part of."""
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in dropped)
+
+
+def _made_of(template: JsonObject) -> JsonObject | None:
+    """A claim that the claim controller makes of a stored template; None for other objects."""
+    group, _, version = str(template["apiVersion"]).partition("/")
+    if (group, template["kind"]) != ("resource.k8s.io", "ResourceClaimTemplate"):
+        return None
+    meta, content = template["metadata"], template["spec"]
+    given = content.get("metadata") or {}
+    copied = {name: given[name] for name in ("labels", "annotations") if name in given}
+    return {
+        "apiVersion": f"{group}/{version}",
+        "kind": "ResourceClaim",
+        "metadata": {"name": meta.get("name", ""), "namespace": meta.get("namespace", "default"), **copied},
+        "spec": content["spec"],
+    }
+
+
+def _needed(version: Version, name: str) -> set[str]:
+    """The gate with all that it needs."""
+    known = release(version).gates
+    on, wanted = {name}, [name]
+    while wanted:
+        needs = [other for other in known[wanted.pop()].needs if other not in on]
+        on.update(needs)
+        wanted += needs
+    return on
+
+
+def _differences(now: Any, then: Any, path: str) -> Iterator[tuple[str, str]]:
+    if isinstance(now, dict) and isinstance(then, dict):
+        for name in dict.fromkeys([*now, *then]):
+            if not (path == "" and name in ("metadata", "status")):
+                yield from _differences(now.get(name), then.get(name), f"{path}.{name}".lstrip("."))
+    elif isinstance(now, list) and isinstance(then, list) and len(now) == len(then):
+        for position, (one, other) in enumerate(zip(now, then, strict=True)):
+            yield from _differences(one, other, f"{path}[{position}]")
+    elif now != then and (now or then):
+        yield path, f"{_shown(then)}, and {_shown(now)} today"
+
+
+def _no_match(api_version: str, kind: str) -> str:
+    return f'no matches for kind "{kind}" in version "{api_version}"'
+
+
+def _newer(obj: JsonObject, api_version: str, where: str) -> str:
+    """Advise ``api_version``, and `dralab convert` if the object has another shape there."""
+    if older.converted(obj) == api_version:
+        return f"use {older.command(where)}, which makes it {api_version}"
+    return f"use apiVersion: {api_version}"
+
+
+def _shown(value: Any) -> str:
+    return "absent" if value is None else str(value)
+
+
+def _subject(obj: JsonObject) -> str:
+    meta = obj.get("metadata") or {}
+    name = str(meta.get("name") or f"{meta.get('generateName', '')}…")
+    namespace = meta.get("namespace")
+    return f"{obj['kind']} {namespace}/{name}" if namespace else f"{obj['kind']} {name}"

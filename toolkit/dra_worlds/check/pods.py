@@ -1,0 +1,38 @@
+"""Pods in another version: placed once more by the scheduler of each, with the allocator of each."""
+
+from collections.abc import Iterator
+
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.plan.change import compare, places
+from dra_scheduler.plan.fit import PodPlace
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.simulation import Simulation
+from dra_shared.features import FeatureGates
+
+from dra_worlds.check.finding import OTHERWISE, Finding
+
+
+def findings(objects: Objects, now: FeatureGates, then: FeatureGates) -> tuple[int, Iterator[Finding]]:
+    """How many pods with claims were placed again, and those that get another node, other devices or another reason."""
+    found = compare(_places(objects, now), _places(objects, then))
+    changed = (
+        Finding(OTHERWISE, "pod", f"Pod {each.pod}", f"{_shown(each.after)}; today: {_shown(each.before)}")
+        for each in found.changed
+    )
+    return found.pods, changed
+
+
+def _places(objects: Objects, gates: FeatureGates) -> dict[str, PodPlace]:
+    world = Simulation(SchedulerConfig(gates=gates), seed=0)
+    world.load((resource, each.values()) for resource, each in objects)
+    try:
+        return dict(places(world))
+    finally:
+        world.close()
+
+
+def _shown(place: PodPlace) -> str:
+    if not place.node:
+        return place.message or "it waits"
+    devices = ", ".join(place.devices)
+    return f"{place.node} with {devices}" if devices else place.node

@@ -1,0 +1,147 @@
+"""What is checked: manifests, a dump or a running cluster, with the version and the feature gates that it has now."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.manifests import Manifest, load
+from dra_shared.api.resources import DAEMON_SETS, WORKLOADS
+from dra_shared.errors import UserError
+from dra_shared.features import read
+from dra_shared.serviceversions import lab_gates
+from dra_shared.version import DEFAULT, VERSIONS, Version, release
+
+from dra_worlds.documents import Document
+from dra_worlds.live import listed
+from dra_worlds.reading import from_source
+from dra_worlds.running import newest_of, reported
+
+JsonObject = dict[str, Any]
+
+# How the version of an API server of dralab ends.
+_OURS = "+dralab"
+
+
+@dataclass
+class Subject:
+    """All that is checked. ``manifests`` and ``documents`` are objects; those of manifests know their line.
+
+    ``gates`` are those that differ from the version's defaults, or that the caller set; of these ``own`` are set by
+    ``dralab up``, in each version that has them. ``problems`` are what could not be read. ``gates_reported``: a running
+    cluster has reported all of its gates.
+    """
+
+    manifests: list[Manifest] = field(default_factory=list)
+    documents: list[Document] = field(default_factory=list)
+    version: Version = DEFAULT
+    gates: dict[str, bool] = field(default_factory=dict)
+    own: frozenset[str] = frozenset()
+    problems: list[str] = field(default_factory=list)
+    gates_reported: bool = False
+
+    def objects(self) -> Iterable[tuple[JsonObject, str]]:
+        """Each object with where it is; empty for those of a cluster."""
+        for manifest in self.manifests:
+            yield manifest, manifest.where
+        for document in self.documents:
+            value = orjson.loads(bytes(document.data))
+            where = "" if document.where.startswith("http") else document.where
+            yield {"apiVersion": document.api_version, "kind": document.kind, **value}, where
+
+
+@dataclass(frozen=True)
+class Named:
+    """The names of what is to be checked, and what is known of its cluster.
+
+    ``source`` is a dump. ``cluster`` is a running cluster whose objects are checked.
+    """
+
+    files: Sequence[str] = ()
+    source: str | None = None
+    cluster: ChosenCluster | None = None
+    kubernetes_version: str = ""
+    feature_gates: str = ""
+
+
+def subject(named: Named, against: Version) -> Subject:
+    """Read what is named, where the other version is ``against``.
+
+    Raises:
+        UserError: it cannot be read, or a gate or version is not known.
+    """
+    found = Subject()
+    if named.files:
+        found.manifests = load(list(named.files))
+    live = ""
+    if named.source is not None:
+        found.documents = list(from_source(named.source, found.problems))
+        if not found.documents:
+            raise UserError(f"no objects of a cluster in {named.source}{_hint(named.source, found.problems)}")
+    elif named.cluster is not None:
+        live, found.gates = asyncio.run(_cluster(named.cluster, found))
+        found.gates_reported = bool(found.gates)
+    found.version = _version(named.kubernetes_version or live, found.documents, against)
+    try:
+        found.gates |= read(named.feature_gates, found.version)
+    except ValueError as error:
+        raise UserError(str(error), 2) from error
+    defaults = release(found.version).gates
+    wanted = read(named.feature_gates, found.version)
+    found.gates = {
+        name: on
+        for name, on in found.gates.items()
+        if name in wanted or (name in defaults and defaults[name].default != on)
+    }
+    if live.endswith(_OURS):
+        found.own = frozenset(
+            name
+            for name, on in lab_gates(found.version).items()
+            if found.gates.get(name) == on and name not in wanted
+        )
+    return found
+
+
+def _hint(source: str, problems: list[str]) -> str:
+    """Why a source may have no objects: it is a cluster's own directory, or it has what cannot be read."""
+    kubeconfig = Path(source) / "kubeconfig"
+    if kubeconfig.is_file():
+        return f": a cluster that runs is meant by its kubeconfig, {kubeconfig}"
+    return f": {problems[0]}" if problems else ""
+
+
+async def _cluster(cluster: ChosenCluster, found: Subject) -> tuple[str, dict[str, bool]]:
+    """The version of a running cluster and its gates; ``found`` gets the objects."""
+    async with cluster.client("dralab-check") as client:
+        version, gates = await reported(client)
+        more = (DAEMON_SETS, WORKLOADS)
+        for _, documents in await listed(client, found.problems, more=more):
+            found.documents += documents
+    if not gates:
+        found.problems.append(
+            "its feature gates are not known: /metrics names none; name those that are set with --feature-gates"
+        )
+    return version, gates
+
+
+def _version(text: str, documents: Iterable[Document], against: Version) -> Version:
+    """The version that is named, else that of the newest kubelet among the objects, else a guess.
+
+    The guess is the newest version; where that is the other one, the one before it.
+    """
+    if text:
+        try:
+            return Version.parse(text.partition("-")[0].partition("+")[0])
+        except ValueError as error:
+            raise UserError(str(error), 2) from error
+    newest = newest_of(_kubelet(document) for document in documents if document.kind == "Node")
+    guess = VERSIONS[-2] if against == DEFAULT else DEFAULT
+    return next((version for version in VERSIONS if str(version) == newest), guess)
+
+
+def _kubelet(node: Document) -> str:
+    status = orjson.loads(bytes(node.data)).get("status") or {}
+    return str((status.get("nodeInfo") or {}).get("kubeletVersion") or "")

@@ -1,0 +1,127 @@
+"""``explain`` and ``free``: asked of a cluster's own scheduler, or of ours on what any other cluster or a dump has."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import orjson
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+
+from dra_worlds.snapshot import Snapshot
+from dra_worlds.surroundings import lines, surroundings
+
+_KINDS = {
+    "pod": "pod",
+    "pods": "pod",
+    "po": "pod",
+    "claim": "claim",
+    "resourceclaim": "claim",
+    "resourceclaims": "claim",
+    "class": "class",
+    "deviceclass": "class",
+    "deviceclasses": "class",
+}
+
+
+_NODES = 20
+
+
+@dataclass(frozen=True)
+class Service:
+    """The scheduler of a cluster of ours."""
+
+    cluster: Cluster
+
+
+async def explain(
+    cluster: ChosenCluster,
+    target: str,
+    namespace: str,
+    nodes: int,
+    output: str,
+    source: str | None = None,
+) -> None:
+    """Print the explanation of ``pod/NAME``, ``claim/NAME`` or ``class/NAME``.
+
+    Raises:
+        UserError: the target is none of them, or does not exist.
+    """
+    _check(output)
+    kind, slash, name = target.partition("/")
+    if not slash:
+        kind, name = "pod", target
+    if kind not in _KINDS:
+        raise UserError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
+    asked = await _asked(cluster, source)
+    if isinstance(asked, Snapshot):
+        answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
+    else:
+        within = "" if _KINDS[kind] == "class" else f"{namespace}/"
+        path = f"/explain/{_KINDS[kind]}/{within}{name}"
+        answer = orjson.loads(await _ask(asked, path, {"nodes": str(nodes)}))
+        text = await _ask(asked, path, {"nodes": str(nodes), "format": "text"})
+    pod = answer.get("pod", "").partition("/")[2]
+    found: dict[str, Any] = {}
+    if pod and source is None:
+        async with cluster.client() as client:
+            found = await surroundings(client, namespace, pod)
+    if output == "json":
+        print(orjson.dumps(answer | found).decode())
+        return
+    print("\n".join([text.rstrip(), *lines(found)]))
+
+
+async def free(cluster: ChosenCluster, output: str, source: str | None = None) -> None:
+    """Print what is free and what is used.
+
+    Raises:
+        UserError: no cluster runs there.
+    """
+    _check(output)
+    asked = await _asked(cluster, source)
+    if isinstance(asked, Snapshot):
+        print((await asked.free(output)).rstrip())
+        return
+    params = {} if output == "json" else {"format": "text"}
+    print((await _ask(asked, "/free", params)).rstrip())
+
+
+async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
+    """The explanation of a pod, as :func:`explain` prints it, without the pod's events.
+
+    Raises:
+        UserError: it does not exist, or no cluster runs there.
+    """
+    asked = await _asked(cluster, None)
+    if isinstance(asked, Snapshot):
+        return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
+    return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
+
+
+def _check(output: str) -> None:
+    if output not in ("", "json"):
+        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
+
+
+async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapshot:
+    """The cluster's own scheduler if it is ours, else ours on what the cluster or the dump has."""
+    if source is not None:
+        return await Snapshot.read(source, cluster)
+    if cluster.data is not None and not cluster.at:
+        home = Cluster(cluster.data)
+        if "scheduler" in home.record().services:
+            return Service(home)
+    return await Snapshot.read(None, cluster)
+
+
+async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
+    try:
+        async with service.cluster.service_client("scheduler", "dralab") as client:
+            response = await client.raw("GET", path, params=params)
+    except httpx.HTTPError as error:
+        raise UserError(f"the scheduler does not answer ({error}); see `dralab status`") from error
+    if response.status_code != 200:
+        raise UserError(response.text.strip() or f"the scheduler answers {response.status_code}")
+    return response.text

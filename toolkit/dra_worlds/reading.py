@@ -1,0 +1,173 @@
+"""A world from what was read: typed objects of the kinds that scheduling depends on, in the versions that it uses."""
+
+import functools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+import orjson
+from dra_scheduler.plan.manifests import Manifests, Typed
+from dra_scheduler.plan.objects import BY_KIND, Objects
+from dra_scheduler.plan.values import check_values
+from dra_shared.api.codec import convert, decode
+from dra_shared.api.meta import Object
+from dra_shared.api.priorityclass import PriorityClass
+from dra_shared.api.resources import PODS, PRIORITY_CLASSES, Resource
+
+from dra_worlds.around import WorldAround
+from dra_worlds.documents import Document, documents
+from dra_worlds.files import texts
+from dra_worlds.implied import with_implied_nodes
+from dra_worlds.sharing import Shared
+
+_replace = msgspec.structs.replace
+
+
+def read(source: str, problems: list[str]) -> Objects:
+    """The world in a file, folder or archive; ``problems`` gets what could not be read.
+
+    Raises:
+        UserError: the source cannot be read at all.
+    """
+    return with_implied_nodes(world(from_source(source, problems), problems), problems)
+
+
+def from_source(source: str, problems: list[str]) -> Iterator[Document]:
+    """The documents of a file, folder or archive."""
+    for where, text in texts(source, problems):
+        yield from documents(where, text, problems)
+
+
+def world(found: Iterable[Document], problems: list[str]) -> Objects:
+    """The world of these documents; of one that is there twice the later one counts."""
+    return _with_priorities(Objects().with_objects(typed(found, problems)))
+
+
+def _with_priorities(objects: Objects) -> Objects:
+    """Give pods that no server has stored the priority of their class, as the Priority plugin does."""
+    classes = objects.of(PRIORITY_CLASSES)
+    usual = min((each for each in classes.values() if each.global_default), key=_value, default=None)
+    changed = []
+    for pod in objects.of(PODS).values():
+        found = classes.get(pod.spec.priority_class_name) if pod.spec.priority_class_name else usual
+        if pod.spec.priority is None and found is not None:
+            policy = pod.spec.preemption_policy or found.preemption_policy
+            spec = _replace(pod.spec, priority=found.value, preemption_policy=policy)
+            changed.append((PODS, _replace(pod, spec=spec)))
+    return objects.with_objects(changed) if changed else objects
+
+
+def _value(priority_class: PriorityClass) -> int:
+    return priority_class.value
+
+
+def typed(found: Iterable[Document], problems: list[str]) -> Iterator[Typed]:
+    """The objects that matter; ``problems`` gets those that cannot be read."""
+    shared = Shared()
+    for document in found:
+        resource = BY_KIND.get((document.group, document.kind))
+        if resource is None:
+            continue
+        try:
+            obj = _typed(resource, document)
+            check_values(resource, obj)
+        except (msgspec.DecodeError, ValueError, TypeError, KeyError, AttributeError) as error:
+            problems.append(f"{document.where}: {_named(document)} cannot be read: {error}")
+            continue
+        if not obj.metadata.name and not obj.metadata.generate_name:
+            problems.append(f"{document.where}: a {document.kind} without a name is left out")
+            continue
+        yield resource, shared.of(obj)
+
+
+def _named(document: Document) -> str:
+    """Return the object's kind, and its name if it has one."""
+    try:
+        meta = orjson.loads(bytes(document.data)).get("metadata") or {}
+        name = "/".join(filter(None, (meta.get("namespace"), meta.get("name"))))
+    except (ValueError, AttributeError, TypeError):
+        name = ""
+    return f"{document.kind} {name}" if name else f"a {document.kind}"
+
+
+def _typed(resource: Resource[Any], document: Document) -> Object:
+    if document.stored and document.version == resource.version:
+        obj: Object = decode(resource, document.data)
+        if obj.metadata.namespace or not resource.namespaced:
+            return obj
+        return _in_default(obj)
+    value = orjson.loads(bytes(document.data))
+    value.setdefault("metadata", {})
+    # Reading objects in the scheduler's own versions needs nothing of an API server.
+    from dra_apiserver import offline
+
+    value = offline.converted(document.group, document.version, document.kind, value, resource.version)
+    made: Object = convert(resource, value)
+    return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
+
+
+def manifests(
+    found: Iterable[Document],
+    problems: list[str],
+    objects: Objects,
+    namespace: str | None = None,
+    *,
+    again: bool = True,
+) -> Manifests:
+    """Read objects as the API server of a cluster with ``objects`` would create them.
+
+    ``problems`` gets those that cannot be read. ``namespace`` is that of objects that name none. Without ``again``
+    objects that a server has stored are left as they are.
+    """
+    values = []
+    for document in found:
+        value = orjson.loads(bytes(document.data))
+        # Items of a list need not say of which kind they are.
+        values.append((document.where, value | {"apiVersion": document.api_version, "kind": document.kind}))
+    around = WorldAround(objects, (value for _, value in values), namespace, complete)
+    made = Manifests(functools.partial(_admitted, around, namespace or "", again))
+    for where, value in values:
+        try:
+            made.add(value)
+        except ValueError as error:
+            problems.append(f"{where}: {error}")
+    made.assumed = around.assumed
+    return made
+
+
+def complete(value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the defaults that a server sets, in the version that the scheduler reads."""
+    from dra_apiserver import offline
+
+    value.setdefault("metadata", {})
+    return offline.completed(value)
+
+
+def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[str, Any]]:
+    """Return manifests as the API server of a cluster with ``objects`` would store them.
+
+    Raises:
+        ValueError: one cannot be read.
+    """
+    from dra_apiserver import offline
+    from dra_apiserver.manifests import Around
+
+    around = WorldAround(objects, ())
+    return offline.all_admitted(values, Around(around.lookup, around.listing))
+
+
+def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
+    """Return the object with the defaults that a server sets, and with what admission adds to its pods."""
+    from dra_apiserver import offline
+    from dra_apiserver.manifests import Around
+
+    made = complete(value)
+    if value["metadata"].get("uid") and not again:
+        return made
+    around.about(value)
+    return offline.admitted(made, Around(around.lookup, around.listing, namespace))
+
+
+def _in_default(obj: Object) -> Object:
+    meta = msgspec.structs.replace(obj.metadata, namespace="default")
+    return msgspec.structs.replace(obj, metadata=meta)

@@ -1,0 +1,357 @@
+"""Worlds: a cluster's objects as a value, and what the scheduler would do with them.
+
+A world is immutable; a variant shares all that it has in common with the world that it was made of, and one scheduler
+goes from variant to variant by their difference::
+
+    world = World.load("dump.tar.gz")
+    world.fit("pod.yaml", count=100).fits
+    [world.with_nodes(n, gpus="8xH100-SXM5-80GB").fit("pod.yaml", most=True).fits for n in range(100)]
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
+
+import orjson
+from dra_kube.access import ChosenCluster, current_kubeconfig
+from dra_scheduler.config import SchedulerConfig
+from dra_scheduler.explain.report import PodReport
+from dra_scheduler.explain.reported import as_reported
+from dra_scheduler.explain.text import render
+from dra_scheduler.plan.change import Comparison
+from dra_scheduler.plan.engine import Engine
+from dra_scheduler.plan.errors import PlanError
+from dra_scheduler.plan.fit import Fit, Wanted
+from dra_scheduler.plan.manifests import Manifests as Found
+from dra_scheduler.plan.manifests import Typed
+from dra_scheduler.plan.moves import Moves
+from dra_scheduler.plan.objects import Objects
+from dra_scheduler.plan.packing.answer import Packing
+from dra_scheduler.plan.planner import Planner, unknown_kinds_line, without_nodes
+from dra_scheduler.plan.purchase.answer import Purchase
+from dra_scheduler.plan.replaying.answer import Course
+from dra_scheduler.plan.setup import Setup
+from dra_scheduler.plan.tables import table
+from dra_scheduler.plan.wanted import of
+from dra_shared.api.resources import PODS
+from dra_shared.errors import UserError
+
+from dra_worlds.catalog import catalog as read_catalog
+from dra_worlds.describe import described
+from dra_worlds.documents import Document, documents
+from dra_worlds.files import texts
+from dra_worlds.reading import manifests as read_manifests
+from dra_worlds.reading import read
+from dra_worlds.running import UNKNOWN, Running, of_objects
+from dra_worlds.sources import from_cluster
+from dra_worlds.tainting import taint as ask_taint
+from dra_worlds.timeline import timeline
+from dra_worlds.working import Settings
+
+_T = TypeVar("_T")
+Manifests = str | Path | dict[str, Any] | Iterable[dict[str, Any]]
+
+
+class WorldError(ValueError):
+    """What was given cannot be read, or is not there; the message says what."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a pod is where it is, or nowhere: ``report`` has the fields, ``str()`` the text of ``dralab explain``."""
+
+    report: PodReport
+
+    def __str__(self) -> str:
+        return render(self.report)
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(str(self))}</pre>"
+
+
+class World:
+    """The objects of a cluster. Not for several threads at a time: variants share one scheduler."""
+
+    def __init__(
+        self, objects: Objects | None = None, problems: Iterable[str] = (), *, engine: Engine | None = None
+    ) -> None:
+        self._objects = objects if objects is not None else Objects()
+        self._read_problems = tuple(problems)
+        self._engine = engine or Engine()
+
+    @classmethod
+    def load(cls, path: str | Path, *, seed: int = 0, config: SchedulerConfig | None = None) -> "World":
+        """The world of a dump: a file, folder or archive of YAML or JSON.
+
+        ``seed`` decides between nodes that are equally good; ``config`` is the scheduler's, else its
+        version is that of the newest kubelet.
+
+        Raises:
+            WorldError: it cannot be read.
+        """
+        problems: list[str] = []
+        try:
+            objects = read(str(path), problems)
+        except UserError as error:
+            raise WorldError(str(error)) from error
+        return cls(objects, problems, engine=_engine(seed, config, of_objects(objects, problems)))
+
+    @classmethod
+    def from_kubeconfig(
+        cls,
+        path: str | Path | None = None,
+        *,
+        context: str | None = None,
+        seed: int = 0,
+        config: SchedulerConfig | None = None,
+    ) -> "World":
+        """The world of a running cluster, which is only listed; without ``path`` the one that kubectl would take.
+
+        Raises:
+            WorldError: it may not be listed, or the kubeconfig is of no use.
+        """
+        problems: list[str] = []
+        cluster = ChosenCluster(kubeconfig=Path(path) if path else current_kubeconfig(), context=context)
+        try:
+            objects, running = _awaited(from_cluster(cluster, problems))
+        except UserError as error:
+            raise WorldError(str(error)) from error
+        return cls(objects, problems, engine=_engine(seed, config, running))
+
+    @classmethod
+    def described(cls, nodes: int, gpus: str, *, seed: int = 0) -> "World":
+        """A world of equal nodes with these GPUs, such as ``8xH100-SXM5-80GB``.
+
+        Raises:
+            WorldError: the GPUs are described wrongly.
+        """
+        return cls(_described(nodes, gpus, "node-"), engine=_engine(seed, None))
+
+    @property
+    def objects(self) -> Objects:
+        """The typed objects, by resource and key."""
+        return self._objects
+
+    @property
+    def problems(self) -> list[str]:
+        """What could not be read, and what is missing and makes answers uncertain."""
+        return list(self._planner.uncertain())
+
+    def with_nodes(self, nodes: int | Manifests, gpus: str = "", *, prefix: str = "more-") -> "World":
+        """The same with more nodes: so many with these GPUs, or Nodes and ResourceSlices as manifests.
+
+        Raises:
+            WorldError: they cannot be made or read.
+        """
+        if isinstance(nodes, int):
+            more = _described(nodes, gpus, prefix) if gpus else Objects()
+            found: list[Typed] = [(resource, obj) for resource, each in more for obj in each.values()]
+            return self._variant(self._objects.with_objects(found))
+        return self.with_objects(nodes)
+
+    def without_nodes(self, *names: str) -> "World":
+        """The same without these nodes, their slices and their pods.
+
+        Raises:
+            WorldError: there is no such node.
+        """
+        return self._variant(_answered(lambda: without_nodes(self._objects, names)))
+
+    def with_objects(self, manifests: Manifests) -> "World":
+        """The same with these objects, in place of those of the same names.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        found = _found(manifests, self._objects)
+        return self._variant(self._objects.with_objects(found.objects), found.left_out)
+
+    def fit(
+        self, pods: Manifests, count: int | None = None, *, most: bool = False, more: bool = False
+    ) -> Fit:
+        """Whether the pods fit: as they are, ``count`` copies, or with ``most`` as many as do.
+
+        ``more`` also counts how many further copies would.
+
+        Raises:
+            WorldError: they cannot be read, or there are none.
+        """
+        wanted = self._wanted(pods)
+        return _answered(lambda: self._planner.fit(wanted, count, most=most, more=more))
+
+    def drain(self, *nodes: str) -> Moves:
+        """Where the pods of the nodes go when they are drained, and which are stuck.
+
+        Raises:
+            WorldError: there is no such node.
+        """
+        return _answered(lambda: self._planner.drain(nodes))
+
+    def remove(self, *nodes: str) -> Moves:
+        """The same when the nodes are gone at once, with their devices; raises as :meth:`drain`."""
+        return _answered(lambda: self._planner.remove(nodes))
+
+    def upgrade(self, *nodes: str) -> Moves:
+        """In which order the nodes (all, unless some are named) can be drained one by one; raises as :meth:`drain`."""
+        return _answered(lambda: self._planner.upgrade(nodes))
+
+    def taint(self, target: str, taint: str) -> Moves:
+        """Return which pods leave ``node/NAME`` or ``device/DRIVER/POOL/DEVICE`` with the taint ``KEY[=VALUE]:EFFECT``.
+
+        Raises:
+            WorldError: there is no such node or device, or the taint is malformed.
+        """
+        return _answered(lambda: ask_taint(self._planner, target, taint))
+
+    def change(self, edits: "Manifests | World") -> Comparison:
+        """What the same pods get before and after these objects take the place of those of the same names.
+
+        A variant of this world, as :meth:`without_nodes` makes it, will do, too.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        if isinstance(edits, World):
+            return self._planner.change(edits._planner)
+        found = _found(edits, self._objects)
+        after = self._planner.with_changes(self._objects.with_objects(found.objects))
+        return self._planner.change(after, found.left_out)
+
+    def nodes(
+        self,
+        catalog: str | Path,
+        pods: Manifests | None = None,
+        count: int | None = None,
+        *,
+        seconds: float = 60.0,
+    ) -> Purchase:
+        """The cheapest nodes of a catalog on which all that waits fits, and these pods.
+
+        Raises:
+            WorldError: the catalog or the pods cannot be read.
+        """
+        wanted = Wanted(()) if pods is None else self._wanted(pods)
+        return _answered(
+            lambda: self._planner.nodes(read_catalog(Path(catalog)), wanted, count, seconds=seconds)
+        )
+
+    def pack(
+        self, wanted: Manifests | None = None, count: int | None = None, *, seconds: float = 60.0
+    ) -> Packing:
+        """What is stranded, what nodes could still take, and the fewest moves that make room for wanted pods.
+
+        Raises:
+            WorldError: they cannot be read.
+        """
+        asked = None if wanted is None else self._wanted(wanted)
+        return self._planner.pack(asked, count, seconds=seconds)
+
+    def replay(
+        self, times: str | Path, shapes: Manifests | None = None, *, starved_after: float = 600.0
+    ) -> Course:
+        """How a timeline goes in this world: a CSV, a dump or a recorded watch; compare it with a variant's.
+
+        Raises:
+            WorldError: it cannot be read.
+        """
+        known = self._wanted(shapes) if shapes is not None else None
+        recorded, _ = _answered(lambda: timeline(str(times), self._objects, known))
+        return self._planner.replay(recorded, starved_after=starved_after).courses[0]
+
+    @property
+    def _planner(self) -> Planner:
+        return Planner(self._objects, self._engine, problems=self._read_problems)
+
+    def _wanted(self, pods: Manifests) -> Wanted:
+        found = _found(pods, self._objects, again=True)
+        return _answered(lambda: of(found, self._objects))
+
+    def explain(self, pod: str, namespace: str = "default", *, most_nodes: int = 20) -> Explanation:
+        """Why the pod of the world is where it is, or nowhere.
+
+        Raises:
+            WorldError: there is no such pod.
+        """
+        space, _, name = pod.rpartition("/")
+        world = self._engine.at(self._objects)
+        report = world.scheduler.explainer.pod(space or namespace, name, most_nodes=most_nodes)
+        if report is None:
+            raise WorldError(f'there is no pod "{space or namespace}/{name}"')
+        return Explanation(world.with_refusal(as_reported(report, self._objects.of(PODS))))
+
+    def __iter__(self) -> Iterator[Typed]:
+        return ((resource, obj) for resource, each in self._objects for obj in each.values())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{len(each)} {resource.plural}" for resource, each in self._objects)
+        return f"<World: {counts or 'empty'}>"
+
+    def _repr_html_(self) -> str:
+        return table("World", ("resource", "objects"), [(r.plural, len(each)) for r, each in self._objects])
+
+    def _variant(self, objects: Objects, left_out: Sequence[str] = ()) -> "World":
+        problems = (*self._read_problems, *((unknown_kinds_line(left_out),) if left_out else ()))
+        return World(objects, problems, engine=self._engine)
+
+
+def _engine(seed: int, config: SchedulerConfig | None, running: Running = UNKNOWN) -> Engine:
+    setup = Settings(seed=seed, cluster=running).setup()
+    return Engine(setup if config is None else Setup.of(config, seed=seed))
+
+
+def _answered(ask: Callable[[], _T]) -> _T:
+    try:
+        return ask()
+    except (UserError, PlanError) as error:
+        raise WorldError(str(error)) from error
+
+
+def _described(nodes: int, gpus: str, prefix: str) -> Objects:
+    try:
+        return described(nodes, gpus, prefix=prefix)
+    except UserError as error:
+        raise WorldError(str(error)) from error
+
+
+def _found(given: Manifests, objects: Objects, *, again: bool = False) -> Found:
+    problems: list[str] = []
+    found = read_manifests(_documents(given, problems), problems, objects, again=again)
+    if problems:
+        raise WorldError(problems[0])
+    return found
+
+
+def _documents(given: Manifests, problems: list[str]) -> Iterator[Document]:
+    if isinstance(given, dict):
+        given = [given]
+    if isinstance(given, str | Path):
+        text = str(given)
+        if "\n" in text or text.lstrip().startswith("{"):
+            yield from documents("the manifest", text.encode(), problems)
+            return
+        try:
+            for where, content in texts(text, problems):
+                yield from documents(where, content, problems)
+        except UserError as error:
+            raise WorldError(str(error)) from error
+        return
+    for each in given:
+        yield from documents("the manifest", orjson.dumps(each), problems)
+
+
+def _awaited(work: Coroutine[Any, Any, _T]) -> _T:
+    """Run it, in a thread where an event loop runs in this one."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
