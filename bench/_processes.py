@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_shared.client.rest import Client
 
 _SECONDS = 600.0

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import httptools
 import orjson
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 
 _CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
 _CONNECTIONS = (1, 16, 64)

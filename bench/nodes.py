@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx
 import orjson
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod

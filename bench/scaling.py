@@ -13,7 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import orjson
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import PODS
 from dra_shared.client.rest import Client

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import uvloop
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object, Struct
 from dra_shared.api.resources import (

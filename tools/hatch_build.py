@@ -47,6 +47,6 @@ class Examples(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         if version != "standard":
             return
-        build_data["force_include"]["examples"] = "dra_cli/examples"
+        build_data["force_include"]["examples"] = "dra_lab/examples"
         if (Path(self.root) / "site").is_dir():
             build_data["force_include"]["site"] = "dra_cli/site"

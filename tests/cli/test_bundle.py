@@ -15,8 +15,8 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_cli import bundle
-from dra_cli.restore.past import past
 from dra_kube.reader import Reader
+from dra_lab.restore.past import past
 from dra_shared.api.meta import Status
 from dra_shared.client.errors import Expired
 from dra_shared.errors import UserError

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from dra_cli import commandline
 from dra_cli.main import main
-from dra_cli.restore.reading import restored
+from dra_lab.restore.reading import restored
 from dralab.testing import Cluster
 
 from tests.support.waiting import blocking_until

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 from dra_cli import commandline
-from dra_cli import run as clusters
 from dra_kube.cluster import Cluster
+from dra_lab import run as clusters
 
 from tests.docs.flags import service_options
 from tests.docs.shell import Block, Command, Page, examples, lines, page, run, unmarked

@@ -17,7 +17,7 @@ _WORDS = re.compile(
 # What a file has that has one of them, in a name or in a docstring: most have none, and need not be parsed.
 _LETTERS = re.compile(_WORDS.pattern.replace(r"\b", "").replace(r"\s+", r"[\s_]*"), re.IGNORECASE)
 _QUOTED = re.compile(r"^```.*?^```|`[^`]*`|\]\([^)]*\)", re.MULTILINE | re.DOTALL)
-_FOLDERS = ("docs", "examples", "cli/dra_cli/learn/lessons")
+_FOLDERS = ("docs", "examples", "toolkit/dra_lab/learn/lessons")
 _FILES = [page for folder in _FOLDERS for page in (REPOSITORY / folder).rglob("*.md")]
 PAGES = sorted(page.relative_to(REPOSITORY).as_posix() for page in [*REPOSITORY.glob("*.md"), *_FILES])
 PACKAGES = [

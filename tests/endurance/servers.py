@@ -32,7 +32,7 @@ from typing import Any
 import httpx
 import orjson
 from dra_apiserver.storage.postgresql import PostgresqlEngine
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 
 from tests.endurance.relay import Gate, Relay, balancer
 from tests.support import postgres

@@ -14,9 +14,9 @@ from dra_apiserver.config import Config
 from dra_apiserver.front import console
 from dra_apiserver.server import ApiServer
 from dra_cli.commandline import run
-from dra_cli.console.server import pages
-from dra_cli.ports import Port
 from dra_kube.access import ChosenCluster
+from dra_lab.console.server import pages
+from dra_lab.ports import Port
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.routes import plan_routes

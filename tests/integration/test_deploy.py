@@ -13,8 +13,8 @@ from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 from dra_apiserver.main import options
 from dra_apiserver.serviceaccount import KeyOptions, Keys
-from dra_cli.deployment import secrets
-from dra_cli.rights import objects
+from dra_lab.deployment import secrets
+from dra_lab.rights import objects
 from dra_shared.service import Options
 from dralab.testing import Cluster
 

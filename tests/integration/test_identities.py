@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
-from dra_cli.faults.striking import Striker
 from dra_kube.cluster import Cluster
+from dra_lab.faults.striking import Striker
 from dra_scheduler.plan.objects import RESOURCES as PLANNED
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import NODES, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICE_ACCOUNTS

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import httpx
 import pytest
-from dra_cli import run
 from dra_kube.cluster import Cluster
+from dra_lab import run
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS

@@ -7,7 +7,7 @@ from typing import Any
 
 import dra_kube.cluster
 import pytest
-from dra_cli.forkserver import ADDRESS
+from dra_lab.forkserver import ADDRESS
 from dra_testing import processes
 from dralab.testing import AsyncCluster, Cluster, Options, WaitTimeout
 
@@ -240,7 +240,7 @@ def test_services_are_processes_forked_from_one_that_has_imported_them(
         services = dra_kube.cluster.Cluster(cluster.data).record().services.values()
         commands = [Path(f"/proc/{service.pid}/cmdline").read_bytes() for service in services]
         assert len(commands) == 4
-        assert all(b"dra_cli.warm" in command for command in commands)
+        assert all(b"dra_lab.warm" in command for command in commands)
         # Faults of processes are for such clusters alone.
         stopped = cluster.disturb("stop", seconds=0.5, service="scheduler")
         assert stopped.promise == "what runs keeps running; what waits continues when it is back"

@@ -11,6 +11,7 @@ _PACKAGES = {
     "scheduler": "services/scheduler/dra_scheduler",
     "shared": "shared/dra_shared",
     "kube": "toolkit/dra_kube",
+    "lab": "toolkit/dra_lab",
     "driver_conformance": "toolkit/dra_conformance",
     "testing": "toolkit/dra_testing",
     "tools": "tools",

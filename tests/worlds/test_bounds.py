@@ -10,11 +10,11 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from dra_cli import snapshots
 from dra_cli.conformance import recorded
-from dra_cli.restore.past import past
 from dra_kube.manifests import load
 from dra_kube.yamlfile import read_yaml
+from dra_lab import snapshots
+from dra_lab.restore.past import past
 from dra_scheduler.plan.objects import Objects
 from dra_shared.api.resources import NODES
 from dra_shared.errors import UserError

@@ -6,12 +6,13 @@ from typing import Any
 
 import jsonschema
 import pytest
-from dra_cli import commandline, nodes
-from dra_cli.clusteroptions import ClusterOptions
+from dra_cli import commandline
 from dra_cli.commands import up
-from dra_cli.services import ClusterServices
 from dra_kube.access import ChosenCluster
 from dra_kube.cluster import Cluster as Home
+from dra_lab import nodes
+from dra_lab.clusteroptions import ClusterOptions
+from dra_lab.services import ClusterServices
 from dra_shared.errors import UserError
 from dra_worlds.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dralab.testing import Cluster

@@ -16,8 +16,8 @@ import orjson
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.user import ADMINISTRATOR, UserInfo, service_account_groups
-from dra_cli.certificates import Authority
 from dra_kube.cluster import kubeconfig, replace
+from dra_lab.certificates import Authority
 from dra_node_agent.kubelet.node import declared_features
 from dra_shared.client.errors import from_response
 from dra_shared.client.kubeconfig import load

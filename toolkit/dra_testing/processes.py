@@ -12,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from dra_cli.forkserver import ADDRESS
-from dra_cli.lifetime import PARENT
-from dra_cli.warm import Warm
 from dra_kube.cluster import Cluster, Record
+from dra_lab.forkserver import ADDRESS
+from dra_lab.lifetime import PARENT
+from dra_lab.warm import Warm
 from dra_shared.errors import UserError
 
 from dra_testing.options import Options

@@ -20,6 +20,6 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Run it."""
-    from dra_cli import checkout
+    from dra_lab import checkout
 
     checkout.run_benchmark(chosen.name, chosen.arguments)

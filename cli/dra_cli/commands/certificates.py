@@ -41,8 +41,7 @@ def run(chosen: argparse.Namespace) -> None:
         UserError: the authority is of no use.
     """
     import yaml
-
-    from dra_cli.deployment import secrets
+    from dra_lab.deployment import secrets
 
     nodes = [f"dralab-node-agent-{each}" for each in range(chosen.nodes)]
     made = secrets(chosen.authority, chosen.namespace, nodes, chosen.host)

@@ -47,7 +47,7 @@ def run(chosen: argparse.Namespace) -> None:
             webbrowser.open(address)
         return
     try:
-        from dra_cli.console.server import serve
+        from dra_lab.console.server import serve
     except ModuleNotFoundError as error:
         raise UserError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     with contextlib.suppress(KeyboardInterrupt):

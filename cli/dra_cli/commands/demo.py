@@ -25,6 +25,6 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Tell the story."""
-    from dra_cli.demo.story import tell
+    from dra_lab.demo.story import tell
 
     asyncio.run(tell(chosen.data, chosen.filename, chosen.port, chosen.step))

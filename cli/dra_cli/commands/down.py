@@ -13,7 +13,7 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Stop the cluster."""
-    from dra_cli import run as processes
+    from dra_lab import run as processes
 
     processes.down(chosen.data)
     print("stopped")

@@ -10,11 +10,10 @@ from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
+    from dra_lab.faults.story import Sampler
     from dra_shared.faults.catalog import Kind
     from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
-
-    from dra_cli.faults.story import Sampler
 
 _LONGEST = 3600
 #: Seconds that nodes and drivers have to come back once a fault is over.
@@ -95,13 +94,12 @@ def _check_options(chosen: argparse.Namespace) -> None:
 
 async def _run(chosen: argparse.Namespace) -> int:
     from dra_kube.cluster import Cluster
+    from dra_lab.faults.rest import Rest
+    from dra_lab.faults.story import Sampler
+    from dra_lab.faults.striking import Striker
     from dra_shared.faults.catalog import KINDS
     from dra_shared.faults.promises import Verdict
     from dra_shared.faults.story import Story
-
-    from dra_cli.faults.rest import Rest
-    from dra_cli.faults.story import Sampler
-    from dra_cli.faults.striking import Striker
 
     cluster = Cluster(chosen.data)
     striker = Striker(cluster)

@@ -40,7 +40,7 @@ def run(chosen: argparse.Namespace) -> None:
     if not cluster.kubeconfig.exists():
         raise UserError(f"no cluster was ever started in {cluster.data}")
     if chosen.client_name:
-        from dra_cli.protection import user_kubeconfig
+        from dra_lab.protection import user_kubeconfig
 
         sys.stdout.write(user_kubeconfig(cluster, chosen.client_name, chosen.org, chosen.server).decode())
         return

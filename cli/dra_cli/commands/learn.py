@@ -11,9 +11,9 @@ from dra_shared.errors import UserError
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
-    from dra_cli.learn.classroom import Classroom
-    from dra_cli.learn.lesson import Lesson
-    from dra_cli.learn.notebook import Notebook
+    from dra_lab.learn.classroom import Classroom
+    from dra_lab.learn.lesson import Lesson
+    from dra_lab.learn.notebook import Notebook
 
 # Keys after a lesson is solved. While it is open they are KEYS in dra_cli/learn/watch.py.
 _SOLVED_KEYS = "n or Enter: next lesson, q: quit"
@@ -42,9 +42,9 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         UserError: there is no such lesson or word, or the cluster does not start.
     """
-    from dra_cli.learn.classroom import Classroom
-    from dra_cli.learn.lesson import lesson
-    from dra_cli.learn.notebook import Notebook
+    from dra_lab.learn.classroom import Classroom
+    from dra_lab.learn.lesson import lesson
+    from dra_lab.learn.notebook import Notebook
 
     notebook = Notebook.here()
     if chosen.list or chosen.output:
@@ -67,8 +67,8 @@ def run(chosen: argparse.Namespace) -> int:
 
 
 def _learn(notebook: "Notebook", classroom: "Classroom", wanted: "Lesson | None", watch: bool) -> int:
-    from dra_cli.learn import show
-    from dra_cli.learn.lesson import lessons
+    from dra_lab.learn import show
+    from dra_lab.learn.lesson import lessons
 
     while wanted is not None:
         notebook.choose(wanted)
@@ -86,7 +86,7 @@ def _console(
 ) -> int:
     """Serve the lessons until Ctrl-C."""
     try:
-        from dra_cli.console.learning import serve
+        from dra_lab.console.learning import serve
     except ModuleNotFoundError as error:
         raise UserError(f"the console needs {error.name}: pip install 'dralab[console]'") from error
     notebook.choose(wanted)
@@ -129,7 +129,7 @@ In its folder, all commands of dralab mean the lesson's cluster. For kubectl:
 
 def watch_lesson(notebook: "Notebook", classroom: "Classroom", one: "Lesson") -> "Lesson | None":
     """Watch until the lesson ends. Return the lesson to go on with, None to stop."""
-    from dra_cli.learn.watch import KEYS, Watch, typed_line
+    from dra_lab.learn.watch import KEYS, Watch, typed_line
 
     async def follow() -> str:
         async with classroom.exercise(one) as exercise:
@@ -165,7 +165,7 @@ def _goes_on() -> bool:
 
 
 def _celebrate(notebook: "Notebook", one: "Lesson") -> None:
-    from dra_cli.learn import show
+    from dra_lab.learn import show
 
     notebook.solve(one)
     print(f"\n{show.solved(one)}")
@@ -174,8 +174,8 @@ def _celebrate(notebook: "Notebook", one: "Lesson") -> None:
 
 
 def _list(notebook: "Notebook", output: str) -> int:
-    from dra_cli.learn import show
-    from dra_cli.learn.lesson import lessons
+    from dra_lab.learn import show
+    from dra_lab.learn.lesson import lessons
 
     if output not in ("", "json"):
         raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
@@ -191,7 +191,7 @@ def _list(notebook: "Notebook", output: str) -> int:
 
 
 def _check(notebook: "Notebook", classroom: "Classroom") -> int:
-    from dra_cli.learn import show
+    from dra_lab.learn import show
 
     one = notebook.current
     notebook.choose(one)
@@ -215,7 +215,7 @@ def _check(notebook: "Notebook", classroom: "Classroom") -> int:
 
 
 def _hint(notebook: "Notebook", classroom: "Classroom") -> int:
-    from dra_cli.learn import show
+    from dra_lab.learn import show
 
     one = notebook.current
     print(show.hint(one, notebook.hint(one)))

@@ -43,7 +43,7 @@ def _write_driver(chosen: argparse.Namespace) -> None:
 
 def _write_examples(chosen: argparse.Namespace) -> None:
     """Copy the examples. Files that exist stay as they are: a checkout has them, and users edit them."""
-    from dra_cli import checkout
+    from dra_lab import checkout
 
     if chosen.name or chosen.short:
         raise UserError("a name and --short are for a driver", 2)

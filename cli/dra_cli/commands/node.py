@@ -50,7 +50,7 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: the nodes are not named, or the cluster is none of ours.
     """
-    from dra_cli import nodes
+    from dra_lab import nodes
 
     cluster = chosen_cluster(chosen)
     if chosen.action in ("add", "remove", "credentials") and cluster.data is None:
@@ -74,8 +74,7 @@ def run(chosen: argparse.Namespace) -> None:
 
 def _credentials(chosen: argparse.Namespace, cluster: ChosenCluster) -> None:
     from dra_kube.cluster import Cluster
-
-    from dra_cli.protection import write_node
+    from dra_lab.protection import write_node
 
     if len(chosen.names) != 1 or chosen.address is None or chosen.out is None:
         raise UserError("say for which: dralab node credentials NAME --address ADDRESS --out FOLDER", 2)

@@ -20,7 +20,7 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         UserError: there is no command, or it cannot be started.
     """
-    from dra_cli.around import around
+    from dra_lab.around import around
 
     if not chosen.rest:
         raise UserError("say what to run: dralab run [OPTIONS] -- COMMAND", 2)

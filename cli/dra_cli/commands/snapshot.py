@@ -9,7 +9,7 @@ from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
-    from dra_cli.snapshots import Snapshots
+    from dra_lab.snapshots import Snapshots
 
 _ACTIONS = ("save", "restore", "list", "delete")
 _TIMEOUT = 60.0
@@ -39,8 +39,7 @@ def run(chosen: argparse.Namespace) -> None:
         UserError: no name is given, there is no such snapshot, or it cannot be restored here.
     """
     from dra_kube.tables import count
-
-    from dra_cli.snapshots import Snapshots
+    from dra_lab.snapshots import Snapshots
 
     _check_options(chosen)
     snapshots = Snapshots(chosen.data)

@@ -14,6 +14,6 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Print what runs."""
-    from dra_cli import run as processes
+    from dra_lab import run as processes
 
     asyncio.run(processes.status(chosen.data))

@@ -14,8 +14,8 @@ from dra_cli.commandline import Parser, number
 from dra_cli.commands import up
 
 if TYPE_CHECKING:
-    from dra_cli.clusteroptions import ClusterOptions
-    from dra_cli.faults.script import Step
+    from dra_lab.clusteroptions import ClusterOptions
+    from dra_lab.faults.script import Step
 
 
 def options(parser: Parser) -> None:
@@ -35,7 +35,7 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         UserError: the cluster does not start.
     """
-    from dra_cli.faults.script import script
+    from dra_lab.faults.script import script
 
     if chosen.detach:
         raise UserError("a storm ends by itself: leave out --detach", 2)
@@ -52,10 +52,9 @@ def run(chosen: argparse.Namespace) -> int:
 
 async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
     from dra_kube.cluster import Cluster
+    from dra_lab.faults.storm import Storm
+    from dra_lab.services import ClusterServices
     from dra_shared.log import configure
-
-    from dra_cli.faults.storm import Storm
-    from dra_cli.services import ClusterServices
 
     # Faults of processes are this command's own, and would be in its logs.
     configure("storm", "error", final=False)

@@ -18,11 +18,10 @@ from dra_cli.access import data_option
 from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
+    from dra_lab.clusteroptions import ClusterOptions
+    from dra_lab.restore.objects import Json
     from dra_shared.api.resources import Resource
     from dra_worlds.fleet import Group, Pool
-
-    from dra_cli.clusteroptions import ClusterOptions
-    from dra_cli.restore.objects import Json
 
 
 def options(parser: Parser) -> None:
@@ -242,13 +241,13 @@ def _nodes(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Start it."""
-    from dra_cli.forkserver import fork_servers
+    from dra_lab.forkserver import fork_servers
 
     with contextlib.ExitStack() as stack:
         # Before anything else is imported that they do not need, and while there is one thread.
         servers = [] if chosen.detach else fork_servers()
         forks = [stack.enter_context(contextlib.closing(server)) for server in servers]
-        from dra_cli import run as processes
+        from dra_lab import run as processes
 
         options = asked(chosen)
         if chosen.detach:
@@ -273,11 +272,10 @@ def _start(chosen: argparse.Namespace) -> _Start:
     Raises:
         UserError: one of their files is of no use, or they contradict each other.
     """
+    from dra_lab.restore.past import past
+    from dra_lab.restore.reading import Restored, restored
+    from dra_lab.snapshots import find, pools_of
     from dra_worlds import fleet
-
-    from dra_cli.restore.past import past
-    from dra_cli.restore.reading import Restored, restored
-    from dra_cli.snapshots import find, pools_of
 
     if chosen.filename or chosen.source:
         _refuse_nodes(chosen)
@@ -333,7 +331,7 @@ def asked(chosen: argparse.Namespace) -> "ClusterOptions":
     Raises:
         UserError: one of the files is of no use.
     """
-    from dra_cli.clusteroptions import ClusterOptions
+    from dra_lab.clusteroptions import ClusterOptions
 
     _refuse_unreadable(chosen)
     start, plugin = _start(chosen), chosen.device_plugin_config

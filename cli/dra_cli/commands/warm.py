@@ -19,8 +19,8 @@ def run(chosen: argparse.Namespace) -> int:
     Raises:
         UserError: there is no command, or it cannot be started.
     """
-    from dra_cli.around import run as run_command
-    from dra_cli.warm import Warm
+    from dra_lab.around import run as run_command
+    from dra_lab.warm import Warm
 
     if not chosen.rest:
         raise UserError("say what to run: dralab warm -- COMMAND", 2)

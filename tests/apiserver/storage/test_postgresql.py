@@ -16,7 +16,7 @@ from dra_apiserver.storage.postgresql import PostgresqlEngine
 from dra_apiserver.storage.postgresqlsession import without_password
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.upgrade import VERSION_TABLE
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_shared.clock import FakeClock
 from sqlalchemy import Connection, create_engine, inspect, make_url, text
 from sqlalchemy.pool import NullPool

@@ -13,7 +13,7 @@ import httpx
 import orjson
 import pytest
 from dra_apiserver.storage.sqlite import SqliteEngine
-from dra_cli.ports import Port
+from dra_lab.ports import Port
 from dra_shared.listening import ADDRESS_IN_USE
 
 BASE = "/api/v1/namespaces/default/configmaps"

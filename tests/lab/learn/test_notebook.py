@@ -1,0 +1,78 @@
+"""The folder that a learner works in."""
+
+from pathlib import Path
+
+import pytest
+from dra_lab.learn.lesson import lesson, lessons
+from dra_lab.learn.notebook import Notebook
+from dra_shared.errors import UserError
+
+
+def test_one_goes_on_where_one_stopped(tmp_path: Path) -> None:
+    first = Notebook(tmp_path)
+    assert first.resumed.number == 1
+    first.choose(lesson("3"))
+    assert Notebook(tmp_path).resumed.number == 3
+    first.solve(lesson("3"))
+    assert Notebook(tmp_path).resumed.number == 4
+    assert Notebook(tmp_path).solved == {3}
+
+
+def test_after_the_last_lesson_come_those_that_were_left_out(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    for one in lessons()[1:]:
+        notebook.choose(one)
+        notebook.solve(one)
+    assert notebook.next is notebook.resumed is lesson("1")
+    notebook.solve(lesson("1"))
+    again = Notebook(tmp_path)
+    assert again.next is None
+    assert again.resumed is lesson("10")
+
+
+def test_a_file_that_one_has_changed_stays(tmp_path: Path) -> None:
+    notebook, one = Notebook(tmp_path), lesson("1")
+    notebook.choose(one)
+    assert notebook.file(one).read_text() == one.file
+    notebook.file(one).write_text("mine")
+    notebook.choose(one)
+    assert notebook.file(one).read_text() == "mine"
+    notebook.forget(one)
+    assert notebook.file(one).read_text() == one.file
+
+
+def test_hints_come_one_after_another(tmp_path: Path) -> None:
+    one = lesson("4")
+    assert [Notebook(tmp_path).hint(one) for _ in range(4)] == [0, 1, 2, 2]
+    Notebook(tmp_path).forget(one)
+    assert Notebook(tmp_path).hint(one) == 0
+
+
+def test_manifests_are_applied_when_they_changed(tmp_path: Path) -> None:
+    notebook = Notebook(tmp_path)
+    assert notebook.changed("a")
+    notebook.submitted("a")
+    assert not Notebook(tmp_path).changed("a")
+    notebook.submitted(None)
+    assert notebook.changed("a")
+    notebook.submitted("a")
+    notebook.cluster = 2
+    assert notebook.changed("a")
+
+
+def test_the_folder_is_found_from_within(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DRALAB_LEARN", raising=False)
+    monkeypatch.chdir(tmp_path)
+    notebook = Notebook.here()
+    assert notebook.folder == tmp_path / "dralab-learn"
+    notebook.choose(lesson("1"))
+    monkeypatch.chdir(notebook.folder)
+    assert Notebook.here().folder == notebook.folder
+    monkeypatch.setenv("DRALAB_LEARN", str(tmp_path / "elsewhere"))
+    assert Notebook.here().folder == tmp_path / "elsewhere"
+
+
+def test_a_torn_state_says_what_to_do(tmp_path: Path) -> None:
+    (tmp_path / ".learn.json").write_text("{")
+    with pytest.raises(UserError, match=r"learn\.json: .*to begin again, remove that file"):
+        Notebook(tmp_path)

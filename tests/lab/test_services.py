@@ -1,0 +1,55 @@
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from dra_kube.cluster import Cluster
+from dra_lab import servicespecs
+from dra_lab.clusteroptions import ClusterOptions
+from dra_lab.ports import Port, PortTaken
+from dra_lab.services import ClusterServices, Reporter
+from dra_shared.listening import listening_socket
+
+_CLIENTS = ("controller", "scheduler", "node-agent")
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """The numbers of ports that another program listens on as soon as they are chosen: the first of each kind."""
+    numbers: list[int] = []
+    with contextlib.ExitStack() as stack:
+
+        def choose(number: int = 0, scheme: str = "http") -> Port:
+            port = Port(number, scheme)
+            if len(numbers) < 2:
+                numbers.append(port.number)
+                stack.enter_context(listening_socket("127.0.0.1", port.number))
+            return port
+
+        monkeypatch.setattr(servicespecs, "Port", choose)
+        yield numbers
+
+
+async def test_a_service_that_cannot_have_its_port_gets_another(tmp_path: Path, taken: list[int]) -> None:
+    cluster = Cluster(tmp_path)
+    services = ClusterServices(cluster, ClusterOptions(port=0, without=_CLIENTS[1:]), Reporter())
+    with cluster.locked():
+        async with services.running() as server, httpx.AsyncClient() as client:
+            record = cluster.record()
+            assert len(taken) == 2
+            assert not {httpx.URL(service.url).port for service in record.services.values()} & set(taken)
+            for service in record.services.values():
+                assert (await client.get(f"{service.url}/readyz")).status_code == 200
+            assert record.server == server
+            assert server in cluster.kubeconfig.read_text()
+
+
+async def test_a_port_that_the_user_chose_is_not_exchanged(tmp_path: Path, taken: list[int]) -> None:
+    cluster = Cluster(tmp_path)
+    with Port() as held, cluster.locked():
+        services = ClusterServices(cluster, ClusterOptions(port=held.number, without=_CLIENTS), Reporter())
+        with pytest.raises(PortTaken, match=f"port {held.number} is in use; choose another"):
+            async with services.running():
+                pass
+        assert taken == [held.number]

@@ -1,0 +1,70 @@
+"""A cluster around a command: started before it, gone after it, however that ends."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+
+from dra_lab.clusteroptions import ClusterOptions
+from dra_lab.forkserver import ForkServer, fork_servers
+from dra_lab.services import ClusterServices
+
+# What shells give for a program that is not there, and for one that cannot be run.
+_NOT_FOUND, _NOT_RUN = 127, 126
+
+
+def around(options: ClusterOptions, data: Path | None, command: Sequence[str]) -> int:
+    """Run the command with ``KUBECONFIG`` and ``DRALAB_DATA`` set; gives its exit code, 128 and more for a signal.
+
+    The cluster's directory goes with it, unless ``data`` names one.
+
+    Raises:
+        UserError: the cluster does not start, or the command is not there.
+    """
+    with contextlib.ExitStack() as stack:
+        folder = data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-run-")))
+        forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
+        return asyncio.run(_around(Cluster(folder), options, command, forks))
+
+
+async def _around(
+    cluster: Cluster, options: ClusterOptions, command: Sequence[str], forks: Sequence[ForkServer]
+) -> int:
+    with cluster.locked():
+        try:
+            async with ClusterServices(cluster, options, _quiet, forks).running():
+                environment = {"KUBECONFIG": str(cluster.kubeconfig), "DRALAB_DATA": str(cluster.data)}
+                return await run(command, environment)
+        finally:
+            cluster.forget()
+
+
+async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a command with these variables set besides; gives its exit code, 128 and more for a signal.
+
+    Raises:
+        UserError: it is not there, or cannot be run.
+    """
+    try:
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
+    except FileNotFoundError as error:
+        raise UserError(f"{command[0]}: command not found", _NOT_FOUND) from error
+    except OSError as error:
+        raise UserError(f"{command[0]}: {error.strerror}", _NOT_RUN) from error
+    loop = asyncio.get_running_loop()
+    # Ctrl-C reaches the command by itself: it is in the terminal's group, and decides how to end.
+    loop.add_signal_handler(signal.SIGINT, lambda: None)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, process.send_signal, number)
+    code = await process.wait()
+    return 128 - code if code < 0 else code
+
+
+def _quiet(_: str) -> None:
+    """The command's output is the command's own."""

@@ -1,0 +1,98 @@
+"""What a cluster is asked for: by ``dralab up``, by other commands and by tests."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dra_shared.api.resources import Resource
+from dra_worlds.fleet import DEFAULT_GPUS, DEFAULT_POOL, Pool
+
+from dra_lab.protection import Wanted
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """What a cluster is asked for; the defaults are those of ``dralab up``."""
+
+    nodes: int = 2
+    apiservers: int = 1
+    """How many API servers; the first one has the database's file, and the others are its readers."""
+    fleet: Sequence[Pool] = ()
+    """Pools of nodes, in place of ``nodes``, ``gpus`` and ``drivers``."""
+    gpus: str = DEFAULT_GPUS
+    port: int = 8080
+    listen: str = "127.0.0.1"
+    drivers: Sequence[str] = field(default_factory=tuple)
+    runtime: str = "fake"
+    allow_host_access: bool = False
+    relaxed: bool = False
+    database: str = ""
+    """The URL of the API server's database; empty for a file in the cluster's directory."""
+    history: str = ""
+    """What the API server keeps of the past, as its ``--history`` takes it; empty for as it was last."""
+    kubernetes_version: str = ""
+    """Which Kubernetes to follow, as :mod:`dra_shared.serviceversions` reads it; empty for the default."""
+    feature_gates: str = ""
+    runtime_config: str = ""
+    authorization_mode: str = ""
+    """Empty for the default: everybody may do everything, but with ``tls``."""
+    anonymous_auth: bool | None = None
+    tls: bool = False
+    """Whether services know each other by certificates, and users by theirs."""
+    tls_hosts: Sequence[str] = ()
+    """More names and addresses of the API server, for its certificate."""
+    driver_options: Mapping[str, str] = field(default_factory=dict)
+    gpu_models: Sequence[str] = field(default_factory=tuple)
+    images: Sequence[Path] = field(default_factory=tuple)
+    scheduler_config: Path | None = None
+    speed: float = 1.0
+    """How much faster time passes for the services."""
+    grace: float | None = None
+    """How many seconds pods get at most to stop; None for as many as they say."""
+    log_level: str = "info"
+    without: Sequence[str] = field(default_factory=tuple)
+    node_sockets: bool | None = None
+    """Whether each node has all its sockets; None where there are few nodes."""
+    restored: Sequence[tuple[Resource[Any], dict[str, Any]]] = ()
+    """Objects that the cluster starts with."""
+    past: Path | None = None
+    """A file with the past with which an empty database begins (:mod:`dra_lab.restore.past`)."""
+    snapshot: Path | None = None
+    """The file of a snapshot that the cluster starts from."""
+
+    @property
+    def pools(self) -> list[Pool]:
+        """The pools that the cluster starts with."""
+        if self.fleet or not self.nodes:
+            return list(self.fleet)
+        return [Pool(name=DEFAULT_POOL, count=self.nodes, gpus=self.gpus, drivers=tuple(self.drivers))]
+
+    @property
+    def needs_token(self) -> bool:
+        """Whether the API server answers only those who have a token: by default where pods run on a real engine."""
+        if self.anonymous_auth is None:
+            return self.runtime == "docker" and not self.tls
+        return not self.anonymous_auth
+
+    @property
+    def authorizes(self) -> str:
+        """The mode of authorization."""
+        return self.authorization_mode or ("Node,RBAC" if self.tls else "AlwaysAllow")
+
+    @property
+    def has_roles(self) -> bool:
+        """Whether roles and bindings say who may do what."""
+        return "RBAC" in self.authorizes.split(",")
+
+    @property
+    def protection(self) -> Wanted:
+        """How the cluster is to be protected."""
+        return Wanted(
+            tls=self.tls,
+            tokens=self.needs_token,
+            roles=self.has_roles,
+            node_authorizer="Node" in self.authorizes.split(","),
+            hosts=self.tls_hosts,
+            listen=self.listen,
+        )

@@ -1,0 +1,180 @@
+"""The lessons over HTTP, below ``/learn``: what the console's Learn view shows and does.
+
+The learner's folder is that of the terminal: what is written here, is solved here, and the cluster, are the same there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
+from fastapi import APIRouter, HTTPException
+from pydantic import BaseModel
+
+from dra_lab.learn.classroom import Classroom
+from dra_lab.learn.exercise import Exercise, Verdict
+from dra_lab.learn.lesson import Lesson, lesson, lessons
+from dra_lab.learn.notebook import Notebook
+
+Json = dict[str, Any]
+
+_FAILED = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
+
+
+class Chosen(BaseModel):
+    """The lesson to go to."""
+
+    number: int
+
+
+class Answer(BaseModel):
+    """What the learner has written."""
+
+    text: str
+
+
+class Desk:
+    """A learner at work; ``moved`` is called whenever another cluster has started."""
+
+    def __init__(
+        self, notebook: Notebook, classroom: Classroom, moved: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._notebook = notebook
+        self._classroom = classroom
+        self._moved = moved
+        # One cluster at a time is started, and one file applied.
+        self._lock = asyncio.Lock()
+
+    def state(self) -> Json:
+        """The lessons, and the current one with the learner's file."""
+        one = self._notebook.current
+        file = self._notebook.file(one)
+        done = self._notebook.solved
+        return {
+            "lessons": [
+                {"number": each.number, "title": each.title, "done": each.number in done}
+                for each in lessons()
+            ],
+            "lesson": {
+                **{name: getattr(one, name) for name in ("number", "title", "about", "task", "solved")},
+                "goals": [{"text": goal.text, "reached": False} for goal in one.goals],
+                "file": str(file),
+                "text": file.read_text(errors="replace") if file.exists() else one.file,
+            },
+        }
+
+    async def open(self, number: int) -> Json:
+        """Go to a lesson; starts its cluster unless it runs.
+
+        Raises:
+            UserError: there is none of that number, or its cluster does not start.
+        """
+        one = lesson(str(number))
+        async with self._lock:
+            self._notebook.choose(one)
+            await self._begin(one, afresh=not self._classroom.runs(one))
+        return self.state()
+
+    async def reset(self) -> Json:
+        """Begin the lesson again: its file, hints and cluster as they were at the start."""
+        one = self._notebook.current
+        async with self._lock:
+            self._notebook.choose(one)
+            self._notebook.forget(one)
+            await self._begin(one, afresh=True)
+        return self.state()
+
+    async def check(self, text: str) -> Json:
+        """Save and apply the learner's file if it changed, and say what is missing."""
+        one = self._notebook.current
+        async with self._lock, self._classroom.exercise(one) as exercise:
+            await asyncio.to_thread(self._notebook.file(one).write_text, text)
+            try:
+                await self._classroom.submit(exercise)
+            except (ApiError, UserError) as refused:
+                return {**self._report(await exercise.glance()), "problem": str(refused)}
+            return self._report(await exercise.verdict())
+
+    async def goals(self) -> Json:
+        """Which goals are reached at this moment."""
+        async with self._classroom.exercise(self._notebook.current) as exercise:
+            return self._report(await exercise.glance())
+
+    def hint(self) -> Json:
+        """One hint more each time."""
+        one = self._notebook.current
+        return {"hints": [text.strip() for text in one.hints[: self._notebook.hint(one) + 1]]}
+
+    def solution(self) -> Json:
+        """One way to solve the lesson."""
+        return {"text": self._notebook.current.solution}
+
+    async def _begin(self, one: Lesson, *, afresh: bool) -> None:
+        if afresh:
+            await asyncio.to_thread(self._classroom.start, one)
+            await self._moved()
+        async with self._classroom.exercise(one) as exercise:
+            if afresh:
+                await exercise.begin()
+            await self._submit_as_it_is(exercise)
+
+    async def _submit_as_it_is(self, exercise: Exercise) -> None:
+        """Apply the file of before; a check says what is wrong with it."""
+        try:
+            await self._classroom.submit(exercise)
+        except (ApiError, UserError):
+            return
+
+    def _report(self, verdict: Verdict) -> Json:
+        if verdict.solved:
+            self._notebook.solve(self._notebook.current)
+        return {
+            "goals": [{"text": goal.text, "reached": reached} for goal, reached in verdict.goals],
+            "solved": verdict.solved,
+            "advice": [text.strip() for text in verdict.advice],
+            "explanations": list(verdict.explanations),
+            "problem": "",
+        }
+
+
+def router(desk: Desk) -> APIRouter:
+    """The paths."""
+    made = APIRouter(prefix="/learn", include_in_schema=False)
+
+    async def answered(work: Awaitable[Json]) -> Json:
+        try:
+            return await work
+        except _FAILED as error:
+            raise HTTPException(503, str(error) or type(error).__name__) from error
+
+    @made.get("/state")
+    async def state() -> Json:
+        return desk.state()
+
+    @made.post("/lesson")
+    async def choose(chosen: Chosen) -> Json:
+        return await answered(desk.open(chosen.number))
+
+    @made.post("/reset")
+    async def reset() -> Json:
+        return await answered(desk.reset())
+
+    @made.post("/check")
+    async def check(answer: Answer) -> Json:
+        return await answered(desk.check(answer.text))
+
+    @made.get("/goals")
+    async def goals() -> Json:
+        return await answered(desk.goals())
+
+    @made.post("/hint")
+    async def hint() -> Json:
+        return desk.hint()
+
+    @made.get("/solution")
+    async def solution() -> Json:
+        return desk.solution()
+
+    return made

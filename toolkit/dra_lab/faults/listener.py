@@ -1,0 +1,223 @@
+"""The supervisor's ``/faults``: faults of the services' processes, for the API server and for ``dralab fault``.
+
+POST begins a fault, or with ``?held=true`` prepares one that ``POST /faults/NUMBER`` begins. GET shows those at work,
+or one by its number; DELETE ends all, or one. ``POST /faults/numbers`` takes the next number. It is on loopback alone.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import msgspec
+from dra_kube.cluster import Cluster
+from dra_shared.client.errors import ApiError
+from dra_shared.clock import SystemClock
+from dra_shared.errors import UserError
+from dra_shared.faults.board import FaultBoard, FaultError
+from dra_shared.faults.catalog import PATH
+from dra_shared.guard import Guard
+from dra_shared.listening import listening_socket
+from dra_shared.numerals import integer, is_digits
+
+from dra_lab.supervisor import ServiceSpec, Supervisor
+
+if TYPE_CHECKING:
+    from dra_shared.faults.cases import Order
+    from dra_shared.faults.story import Sample
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from dra_lab.faults.processes import ProcessFault, ProcessFaults
+
+_HOST = "127.0.0.1"
+_PATIENCE = 5.0
+_UNREADABLE = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
+
+
+class FaultListener:
+    """Listens from its beginning, and answers while :meth:`serving`; requests need the ``token``, if there is one.
+
+    What answers is made at the first request: most clusters never have one.
+    """
+
+    def __init__(self, cluster: Cluster, token: str = "") -> None:
+        self._cluster = cluster
+        self._token = token
+        self._socket = listening_socket(_HOST, 0)
+        self.url = f"http://{_HOST}:{self._socket.getsockname()[1]}"
+        """Where it listens."""
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._socket.close()
+
+    @contextlib.asynccontextmanager
+    async def serving(
+        self, supervisor: Supervisor, scheduler: Callable[[], ServiceSpec | None]
+    ) -> AsyncIterator[None]:
+        """Within it faults of the supervisor's processes are taken; at its end all are undone."""
+        loop, over = asyncio.get_running_loop(), asyncio.Event()
+        asked = asyncio.Event()
+        loop.add_reader(self._socket, asked.set)
+        task = asyncio.create_task(self._serve(asked, over, supervisor, scheduler))
+        try:
+            yield
+        finally:
+            over.set()
+            if not asked.is_set():
+                loop.remove_reader(self._socket)
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _serve(
+        self,
+        asked: asyncio.Event,
+        over: asyncio.Event,
+        supervisor: Supervisor,
+        scheduler: Callable[[], ServiceSpec | None],
+    ) -> None:
+        await asked.wait()
+        asyncio.get_running_loop().remove_reader(self._socket)
+        from dra_shared.service import HealthServer
+
+        from dra_lab.faults.processes import ProcessFaults
+
+        desk = _Desk(self._cluster, ProcessFaults(supervisor, scheduler))
+        guard = Guard(token=self._token)
+        try:
+            async with HealthServer(_HOST, 0, {}, desk.routes(), guard=guard, listener=self._socket):
+                await over.wait()
+        finally:
+            await desk.close()
+
+
+class _Desk:
+    """Takes faults, and says what became of them."""
+
+    def __init__(self, cluster: Cluster, faults: "ProcessFaults") -> None:
+        from dra_shared.faults.cases import Cases
+
+        from dra_lab.faults.story import Sampler
+
+        self._sampler = Sampler(cluster)
+        self._faults = faults
+        self._clock = SystemClock()
+        self._board: FaultBoard[ProcessFault] = FaultBoard(self._clock, faults.strikes())
+        # The board's numbers, by those that clients know.
+        self._begun: dict[int, int] = {}
+        self._judges: set[asyncio.Future[None]] = set()
+        self._cases = Cases(self._look, self._clock, self._judges, _UNREADABLE, faults.away)
+
+    def routes(self) -> dict[str, Callable[[Any], Awaitable[Any]]]:
+        """The endpoints by method and path."""
+        return {
+            f"POST {PATH}": self._post,
+            f"POST {PATH}/numbers": self._number,
+            f"POST {PATH}/{{number}}": self._start,
+            f"GET {PATH}": self._list,
+            f"GET {PATH}/{{number}}": self._get,
+            f"DELETE {PATH}": self._clear,
+            f"DELETE {PATH}/{{number}}": self._end,
+        }
+
+    async def close(self) -> None:
+        """Undo all faults, and judge none."""
+        await self._board.clear()
+        for judge in self._judges:
+            judge.cancel()
+        await asyncio.gather(*self._judges, return_exceptions=True)
+
+    async def _post(self, request: "Request") -> "Response":
+        from dra_shared.faults.cases import read
+
+        try:
+            order = read(await request.body())
+            self._faults.check(_fault(order))
+            number = await self._cases.prepare(order)
+            if request.query_params.get("held") == "true":
+                return _json(await self._cases.get(number), 201)
+            return _json(await self._begin(number, order), 201)
+        except FaultError as error:
+            return _json({"message": str(error)}, 400)
+        except _UNREADABLE as error:
+            return _json({"message": f"the cluster cannot be read: {error or type(error).__name__}"}, 400)
+
+    async def _start(self, request: "Request") -> "Response":
+        number = _asked(request)
+        order = self._cases.order(number)
+        if order is None:
+            return _json({"message": f"there is no fault {number} that waits"}, 404)
+        try:
+            return _json(await self._begin(number, order), 200)
+        except FaultError as error:
+            return _json({"message": str(error)}, 400)
+
+    async def _begin(self, number: int, order: "Order") -> Any:
+        try:
+            begun = self._begun[number] = (await self._board.begin(_fault(order))).id
+        except BaseException:
+            self._cases.drop(number)
+            raise
+        entry = await self._cases.begin(number)
+        if entry.state != "working":
+            # It was ended while it began.
+            await self._board.end(begun)
+        return entry
+
+    async def _number(self, _: "Request") -> "Response":
+        return _json({"number": self._cases.number()}, 200)
+
+    async def _list(self, _: "Request") -> "Response":
+        return _json({"items": await self._cases.list_active()}, 200)
+
+    async def _get(self, request: "Request") -> "Response":
+        number = _asked(request)
+        found = await self._cases.get(number)
+        if found is None:
+            return _json({"message": f"there is no fault {number}, or it was long ago"}, 404)
+        return _json(found, 200)
+
+    async def _end(self, request: "Request") -> "Response":
+        number = _asked(request)
+        self._cases.withdraw(number)
+        if self._cases.end(number):
+            await self._board.end(self._begun[number])
+        return await self._get(request)
+
+    async def _clear(self, _: "Request") -> "Response":
+        # One that was answered and has not begun yet never does.
+        self._cases.withdraw()
+        await self._board.clear()
+        self._begun.clear()
+        self._cases.end()
+        return _json({"items": []}, 200)
+
+    async def _look(self) -> "Sample":
+        # A server that stands still does not refuse; it says nothing.
+        async with asyncio.timeout(_PATIENCE):
+            return await self._sampler.sample()
+
+
+def _fault(order: "Order") -> "ProcessFault":
+    from dra_lab.faults.processes import ProcessFault
+
+    if order.kind.where not in ("process", "scheduling"):
+        raise FaultError(f"{order.kind.name} is not of processes")
+    try:
+        return msgspec.convert(order.wanted, ProcessFault)
+    except msgspec.ValidationError as error:
+        raise FaultError(f"cannot read the fault: {error}") from None
+
+
+def _asked(request: "Request") -> int:
+    """Return the number in the path; 0, which no fault has, if it is none."""
+    text = request.path_params["number"]
+    return integer(text) if is_digits(text) else 0
+
+
+def _json(value: Any, status: int) -> "Response":
+    from starlette.responses import Response
+
+    return Response(msgspec.json.encode(value), status, media_type="application/json")

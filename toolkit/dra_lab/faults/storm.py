@@ -1,0 +1,144 @@
+"""A storm: pods with devices come and go while faults strike, and then it is checked what the cluster is left with."""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import httpx
+import orjson
+from dra_kube.cluster import Cluster
+from dra_shared.api.resources import DEVICE_CLASSES
+from dra_shared.client.errors import ApiError, NotFound
+from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
+
+from dra_lab.faults.rest import Rest
+from dra_lab.faults.script import Step
+from dra_lab.faults.striking import Striker
+
+NAMESPACE = "storm"
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+_TEMPLATES = f"/apis/resource.k8s.io/v1/namespaces/{NAMESPACE}/resourceclaimtemplates"
+_COUNTS = (1, 2, 4)
+_ATTEMPTS = 100
+_PAUSE = 0.3
+_REST_TIMEOUT = 120.0
+
+
+class Storm:
+    """Goes through a script of :func:`dra_lab.faults.script.script`; ``report`` gets a line for each step.
+
+    ``refused`` is how many faults did not happen: another had the API server, or a node has no such thing.
+    """
+
+    def __init__(
+        self, cluster: Cluster, device_class: str, report: Callable[[str], None], rest: float = _REST_TIMEOUT
+    ) -> None:
+        self._cluster = cluster
+        self._class = device_class
+        self._report = report
+        self._rest = rest
+        self.refused = 0
+        self._striker = Striker(cluster)
+
+    async def run(self, steps: Sequence[Step]) -> list[str]:
+        """Do all of it; gives what is broken when the cluster should be at rest: nothing, if it is well.
+
+        Raises:
+            UserError: the cluster does not run, or has no such class.
+        """
+        async with self._cluster.client("dralab-storm") as client:
+            await self._check_class(client)
+            await self._prepare(client)
+            began = time.monotonic()
+            work: list[asyncio.Task[None]] = []
+            try:
+                for step in steps:
+                    await asyncio.sleep(max(0.0, began + step.at - time.monotonic()))
+                    self._report(str(step))
+                    work.append(asyncio.create_task(self._do(client, step)))
+                await asyncio.gather(*work)
+            finally:
+                for task in work:
+                    task.cancel()
+                await self._calm()
+            return await Rest(self._cluster).wait(self._rest)
+
+    async def _check_class(self, client: Client) -> None:
+        """Without its class no pod would ever run, and nothing could break."""
+        try:
+            await client.get(DEVICE_CLASSES, self._class)
+        except NotFound:
+            raise UserError(f"there is no deviceclass {self._class!r}", 2) from None
+
+    async def _prepare(self, client: Client) -> None:
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
+        await _sent(client, "POST", "/api/v1/namespaces", namespace)
+        for count in _COUNTS:
+            exactly = {"deviceClassName": self._class, "count": count}
+            template = {
+                "apiVersion": "resource.k8s.io/v1",
+                "kind": "ResourceClaimTemplate",
+                "metadata": {"name": f"devices-{count}"},
+                "spec": {"spec": {"devices": {"requests": [{"name": "it", "exactly": exactly}]}}},
+            }
+            await _sent(client, "POST", _TEMPLATES, template)
+
+    async def _do(self, client: Client, step: Step) -> None:
+        match step.action:
+            case "create":
+                await _sent(client, "POST", _PODS, _pod(step.arguments["pod"], step.arguments["devices"]))
+            case "delete":
+                await _sent(client, "DELETE", f"{_PODS}/{step.arguments['pod']}", {"gracePeriodSeconds": 1})
+            case _:
+                try:
+                    await self._striker.strike(step.action, step.arguments)
+                except UserError as error:
+                    self.refused += 1
+                    self._report(f"           not done: {error}")
+
+    async def _calm(self) -> None:
+        for _ in range(_ATTEMPTS):
+            try:
+                await self._striker.clear()
+                return
+            except UserError:
+                await asyncio.sleep(_PAUSE)
+
+
+def _pod(name: str, devices: int) -> dict[str, object]:
+    container = {"name": "main", "image": "busybox", "command": ["sleep", "99999"]}
+    claims = [{"name": "it", "resourceClaimTemplateName": f"devices-{devices}"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {
+            "containers": [{**container, "resources": {"claims": [{"name": "it"}]}}],
+            "resourceClaims": claims,
+            "terminationGracePeriodSeconds": 1,
+        },
+    }
+
+
+async def _sent(client: Client, method: str, path: str, body: Mapping[str, object]) -> None:
+    """Send it until the API server has taken it.
+
+    Raises:
+        UserError: it is refused, or the API server does not come back.
+    """
+    last = ""
+    for _ in range(_ATTEMPTS):
+        try:
+            response = await client.raw(method, path, content=orjson.dumps(body))
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            last = str(error)
+        else:
+            # What an earlier attempt did, whose answer was lost, is there or gone.
+            if response.status_code < 300 or response.status_code == (404 if method == "DELETE" else 409):
+                return
+            last = response.text
+            if response.status_code < 500 and response.status_code != 429:
+                break
+        await asyncio.sleep(_PAUSE)
+    raise UserError(f"{method} {path}: {last}")

@@ -1,0 +1,370 @@
+"""A process that has imported what services need, and forks one for each: a start costs no imports any more.
+
+It is itself a fork of the process that starts it, and talks with it over a socket: a message asks for a service, with
+its standard input, its log and the pipe on which it reports as open files; messages back say that it started, and how
+it ended. It ends when that socket closes, after its services, which see their standard input close at the same time.
+Services see nothing of it: they have a session, files, arguments and an
+environment of their own, as if they had been executed.
+"""
+
+import asyncio
+import contextlib
+import gc
+import importlib
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+#: The environment variable with the path of the socket of a process that is warm: see dra_lab.warm.
+ADDRESS = "DRALAB_WARM"
+#: What a cluster's services are forked from: two servers, which import side by side.
+SERVERS = (
+    (("dra_apiserver.main",), ("dra_apiserver.server", "dra_apiserver.storage.sqlite", "lark", "uvloop")),
+    (
+        ("dra_controller.main", "dra_scheduler.main", "dra_node_agent.main"),
+        (
+            "dra_controller.manager",
+            "dra_scheduler.wiring",
+            "dra_scheduler.plan.routes",
+            "dra_node_agent.agent",
+            "dra_node_agent.kubelet.websocket",
+            "lark",
+            "starlette.applications",
+            "uvloop",
+        ),
+    ),
+)
+_MOST = 1 << 20
+_FILES = 3
+# Longer than a service needs for its own end.
+_GRACE = 15.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD)
+
+
+class Forked:
+    """A service's process: what :class:`asyncio.subprocess.Process` has of it."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self.returncode: int | None = None
+        self._ended = asyncio.Event()
+
+    async def wait(self) -> int:
+        """Its exit code, when it has ended; negative for a signal."""
+        await self._ended.wait()
+        assert self.returncode is not None
+        return self.returncode
+
+    def terminate(self) -> None:
+        """Send SIGTERM."""
+        self._send(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """Send SIGKILL."""
+        self._send(signal.SIGKILL)
+
+    def end(self, code: int) -> None:
+        """Note that it has ended."""
+        self.returncode = code
+        self._ended.set()
+
+    def _send(self, number: int) -> None:
+        if self.returncode is None:
+            os.kill(self.pid, number)
+
+
+class ForkServer:
+    """The server's side that asks: made before anything else runs in this process, used on its event loop.
+
+    ``modules`` are those of the services that it is for; ``imports`` are imported ahead besides. With ``server``, the
+    connection to one that is there already, this process forks nothing.
+    """
+
+    def __init__(
+        self, modules: Sequence[str], imports: Sequence[str] = (), server: socket.socket | None = None
+    ) -> None:
+        self.modules = frozenset(modules)
+        self.pid = 0
+        """The server's, where it is a fork of this process."""
+        self._socket = server or self._fork([*modules, *imports])
+        self._socket.setblocking(False)
+        self._running: dict[int, Forked] = {}
+        self._asked: asyncio.Future[Forked] | None = None
+        self._lock = asyncio.Lock()
+        self._lost = False
+
+    def _fork(self, imports: Sequence[str]) -> socket.socket:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        self.pid = os.fork()
+        if not self.pid:
+            ours.close()
+            _serve(theirs, imports)
+        theirs.close()
+        return ours
+
+    @property
+    def works(self) -> bool:
+        """Whether it can start something."""
+        return not self._lost
+
+    async def spawn(
+        self,
+        module: str,
+        words: Sequence[str],
+        environment: Mapping[str, str],
+        files: tuple[int, int, int],
+        report: str,
+    ) -> Forked:
+        """Start ``module`` with these words; ``files`` are its standard input, its log, and what it reports to.
+
+        ``report`` is the environment variable with the number that the last one of them has in the service.
+
+        Raises:
+            OSError: the server is gone.
+        """
+        loop = asyncio.get_running_loop()
+        asked = {"module": module, "words": list(words), "environment": dict(environment), "report": report}
+        async with self._lock:
+            if self._lost:
+                raise BrokenPipeError("the fork server has ended")
+            self._asked = loop.create_future()
+            loop.add_reader(self._socket, self._read)
+            socket.send_fds(self._socket, [json.dumps(asked).encode()], files)
+            return await self._asked
+
+    def close(self) -> None:
+        """End the server, and wait until it is gone where it is a fork of this process; its services go on."""
+        self._lost = True
+        with contextlib.suppress(RuntimeError):
+            asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        if self.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+
+    def _read(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(_MOST)
+            except BlockingIOError:
+                return
+            except OSError:
+                data = b""
+            if not data:
+                self._lose()
+                return
+            message = json.loads(data)
+            if "code" in message:
+                process = self._running.pop(message["pid"], None)
+                if process is not None:
+                    process.end(message["code"])
+            elif self._asked is not None and not self._asked.done():
+                process = self._running[message["pid"]] = Forked(message["pid"])
+                self._asked.set_result(process)
+
+    def _lose(self) -> None:
+        """The server has ended: how its services end can be seen no more, so they end now."""
+        self._lost = True
+        asyncio.get_running_loop().remove_reader(self._socket)
+        for process in self._running.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            process.end(-signal.SIGKILL)
+        self._running.clear()
+        if self._asked is not None and not self._asked.done():
+            self._asked.set_exception(BrokenPipeError("the fork server has ended"))
+
+
+def fork_servers() -> list[ForkServer]:
+    """Servers for a cluster's services: that of a warm process, else forks of this one.
+
+    A process with threads has no forks, which might find a lock taken.
+    """
+    if server := connect():
+        return [ForkServer([module for modules, _ in SERVERS for module in modules], server=server)]
+    if threading.active_count() > 1 or sys.platform != "linux":
+        return []
+    return [ForkServer(modules, imports) for modules, imports in SERVERS]
+
+
+def connect() -> socket.socket | None:
+    """A connection to a fork server of one's own; None where the environment names none of this installation."""
+    path = os.environ.get(ADDRESS)
+    if not path:
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with contextlib.suppress(OSError):
+        connection.connect(path)
+        connection.send(json.dumps(_surroundings()).encode())
+        if connection.recv(_MOST):
+            return connection
+    connection.close()
+    return None
+
+
+def _surroundings() -> dict[str, Any]:
+    """What a process has of its own besides its environment."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return {"code": _program(), "folder": os.getcwd(), "path": sys.path, "umask": mask}
+
+
+def adopt(surroundings: Mapping[str, Any]) -> bool:
+    """Have the folder, the path and the mask of another process; False where that has other code."""
+    if surroundings["code"] != _program():
+        return False
+    os.chdir(surroundings["folder"])
+    os.umask(surroundings["umask"])
+    sys.path[:] = surroundings["path"]
+    return True
+
+
+def _program() -> list[str]:
+    """Which Python runs which code."""
+    return [sys.executable, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+
+
+def _serve(asks: socket.socket, modules: Sequence[str]) -> NoReturn:
+    """Import, then fork for each request until the socket closes."""
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        # Who waits for the end of this command's output must not wait for this process.
+        null = os.open(os.devnull, os.O_RDWR)
+        for standard in range(3):
+            os.dup2(null, standard)
+        for module in modules:
+            importlib.import_module(module)
+        # Pages of objects that no collection touches stay shared with the forks.
+        gc.collect()
+        gc.freeze()
+        answer(asks)
+        code = 0
+    finally:
+        # What could not be imported shows when the service is executed instead.
+        os._exit(code)
+
+
+def answer(asks: socket.socket) -> None:
+    """Fork what is asked for until the socket closes, and then wait for the forks to end."""
+    awake, wakes = socket.socketpair()
+    for end in (awake, wakes):
+        end.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda number, frame: None)
+    signal.set_wakeup_fd(wakes.fileno(), warn_on_full_buffer=False)
+    forks: set[int] = set()
+    with selectors.DefaultSelector() as selector:
+        selector.register(asks, selectors.EVENT_READ)
+        selector.register(awake, selectors.EVENT_READ)
+        # The process that asks may be killed at any moment.
+        with contextlib.suppress(OSError):
+            while True:
+                ready = [key.fileobj for key, _ in selector.select()]
+                if awake in ready:
+                    awake.recv(_MOST)
+                    for pid, code in _ended(forks):
+                        asks.send(json.dumps({"pid": pid, "code": code}).encode())
+                if asks in ready:
+                    data, files, _, _ = socket.recv_fds(asks, _MOST, _FILES)
+                    if not data:
+                        break
+                    forks.add(_fork(asks, (awake, wakes), json.loads(data), files))
+        selector.unregister(asks)
+        _end_all(forks, selector)
+
+
+def _end_all(forks: set[int], selector: selectors.BaseSelector) -> None:
+    """Wait for the forks to end, whose standard input is closed. Kill those that do not: one may be stopped."""
+    deadline = time.monotonic() + _GRACE
+    while forks and (left := deadline - time.monotonic()) > 0:
+        for key, _ in selector.select(left):
+            os.read(key.fd, _MOST)
+        _ended(forks)
+    for pid in forks:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _ended(forks: set[int]) -> list[tuple[int, int]]:
+    """Take the forks that have ended out of the set, and return them with their exit codes."""
+    found = []
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            found.append((ended[0], os.waitstatus_to_exitcode(ended[1])))
+    forks.difference_update(pid for pid, _ in found)
+    return found
+
+
+def _fork(
+    asks: socket.socket,
+    wakers: tuple[socket.socket, socket.socket],
+    request: dict[str, Any],
+    files: list[int],
+) -> int:
+    pid = os.fork()
+    if not pid:
+        signal.set_wakeup_fd(-1)
+        for one in (asks, *wakers):
+            one.close()
+        _become(request, *files)
+    for file in files:
+        os.close(file)
+    with contextlib.suppress(OSError):
+        asks.send(json.dumps({"pid": pid}).encode())
+    return pid
+
+
+def _become(request: dict[str, Any], stdin: int, log: int, report: int) -> NoReturn:
+    """Be the service, from here to the end of the process."""
+    code = 1
+    try:
+        os.setsid()
+        for number in _SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+        for file, standard in ((stdin, 0), (log, 1), (log, 2)):
+            os.dup2(file, standard)
+        for file in (stdin, log):
+            os.close(file)
+        # Those of the process that all come from may be something else, as in a test.
+        sys.stdin = os.fdopen(0, closefd=False)
+        sys.stdout, sys.stderr = (os.fdopen(number, "w", 1, closefd=False) for number in (1, 2))
+        os.environ.clear()
+        os.environ.update(request["environment"], **{request["report"]: str(report)})
+        module = request["module"]
+        sys.argv = [module, *request["words"]]
+        # What top and ps show; the arguments stay those of this process's ancestor.
+        with contextlib.suppress(OSError):
+            Path("/proc/self/comm").write_text(module.partition(".")[0])
+        code = _code(importlib.import_module(module).main)
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def _code(main: Any) -> int:
+    """The exit code of a service's ``main``, which returns it, or ends by ``SystemExit``."""
+    try:
+        result = main()
+    except SystemExit as ended:
+        result = ended.code
+    if isinstance(result, str):
+        print(result, file=sys.stderr)
+        return 1
+    return int(result or 0)

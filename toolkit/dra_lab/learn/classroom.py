@@ -1,0 +1,87 @@
+"""The cluster of a lesson, as processes: started, given the learner's manifests, stopped."""
+
+import contextlib
+import shutil
+from collections.abc import AsyncIterator
+
+from dra_kube.access import ChosenCluster
+from dra_kube.cluster import Cluster
+from dra_shared.errors import UserError
+from dra_worlds import insight
+
+from dra_lab import run
+from dra_lab.learn.exercise import Exercise
+from dra_lab.learn.lesson import Lesson
+from dra_lab.learn.notebook import Notebook
+from dra_lab.learn.world import NAMESPACE
+
+
+class Classroom:
+    """Starts and stops the clusters of ``notebook``: one at a time."""
+
+    def __init__(self, notebook: Notebook) -> None:
+        self._notebook = notebook
+        self._chosen = ChosenCluster(data=notebook.data)
+
+    def runs(self, one: Lesson) -> bool:
+        """Whether the cluster of that lesson runs."""
+        return Cluster(self._notebook.data).running() and self._notebook.cluster == one.number
+
+    def start(self, one: Lesson) -> None:
+        """Start the lesson's cluster, in place of any other.
+
+        Raises:
+            UserError: it does not start.
+        """
+        self.stop()
+        shutil.rmtree(self._notebook.data, ignore_errors=True)
+        run.detach(self._notebook.data, ["up", "--data", str(self._notebook.data), *_options(one)])
+        self._notebook.cluster = one.number
+
+    def stop(self) -> bool:
+        """Stop the cluster; whether one was running."""
+        cluster = Cluster(self._notebook.data)
+        if not cluster.running() and not cluster.holder():
+            return False
+        run.down(self._notebook.data)
+        return True
+
+    @contextlib.asynccontextmanager
+    async def exercise(self, one: Lesson) -> AsyncIterator[Exercise]:
+        """The lesson on its cluster.
+
+        Raises:
+            UserError: the cluster does not run.
+        """
+
+        async def explain(pod: str) -> str:
+            return await insight.pod_text(self._chosen, NAMESPACE, pod)
+
+        async with self._chosen.client() as client:
+            yield Exercise(one, client, explain)
+
+    async def submit(self, exercise: Exercise) -> bool:
+        """Apply the learner's file if it changed since; whether it did.
+
+        Raises:
+            UserError, ApiError: it cannot be read, is no manifest, or is refused.
+        """
+        file = self._notebook.file(exercise.lesson)
+        try:
+            text = file.read_text()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(f"cannot read {file}: {error}; dralab learn reset brings it back") from error
+        if not self._notebook.changed(text):
+            return False
+        # What is refused half way leaves neither these nor those of before.
+        self._notebook.submitted(None)
+        await exercise.submit(file.name, text)
+        self._notebook.submitted(text)
+        return True
+
+
+def _options(one: Lesson) -> list[str]:
+    words = ["--relaxed", "--port", "0", "--nodes", str(one.nodes), "--gpus", one.gpus]
+    for driver in one.drivers:
+        words += ["--driver", driver]
+    return words

@@ -1,0 +1,217 @@
+"""A lesson on a running cluster: its objects made, the learner's manifests applied, the goals looked at."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dra_kube import manifests, objects
+from dra_kube.discovery import Discovery
+from dra_shared.cel import CompileError
+from dra_shared.cel import types as t
+from dra_shared.cel.rules import Rule, compile_over
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.errors import UserError
+
+from dra_lab.learn.barrier import pass_barrier
+from dra_lab.learn.lesson import Goal, Lesson, Mistake, common_mistakes
+from dra_lab.learn.world import NAMESPACE, VARIABLES, World, look
+
+#: Gives what ``dralab explain pod/NAME`` prints.
+Explain = Callable[[str], Awaitable[str]]
+
+_POLL = 0.05
+# Nothing changed for so long: the cluster has done what it could; longer where a pod is still on its way.
+_QUIET = 0.1
+_QUIET_ON_THE_WAY = 5.0
+_LONGEST = 20.0
+# What a learner can have made, those that make others first.
+_KINDS = ("deployments", "jobs", "pods", "resourceclaims", "resourceclaimtemplates")
+_LINES = 14
+_COST = 10_000_000
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How far a lesson is."""
+
+    goals: Sequence[tuple[Goal, bool]]
+    advice: Sequence[str] = ()
+    """What to say to mistakes that were recognised, where it is not solved."""
+    explanations: Sequence[str] = ()
+    """Why pods wait, as ``dralab explain`` says it."""
+
+    @property
+    def solved(self) -> bool:
+        """Whether all goals are reached."""
+        return all(reached for _, reached in self.goals)
+
+
+class Exercise:
+    """A lesson on the cluster of ``client``."""
+
+    def __init__(self, lesson: Lesson, client: Client, explain: Explain, clock: Clock | None = None) -> None:
+        self.lesson = lesson
+        self._client = client
+        self._explain = explain
+        self._clock = clock or SystemClock()
+        self._before = manifests.parse("before.yaml", lesson.before) if lesson.before else []
+        self._pods = _pod_names(lesson)
+
+    async def begin(self) -> None:
+        """Make the objects that the lesson starts with, and wait until their pods run."""
+        if not self._before:
+            return
+        await objects.apply(self._client, await Discovery.read(self._client), self._before, NAMESPACE)
+        pods = [obj["metadata"]["name"] for obj in self._before if obj["kind"] == "Pod"]
+        async with asyncio.timeout(_LONGEST):
+            while True:
+                world = await look(self._client)
+                if all(name in world.pods and name not in world.waiting for name in pods):
+                    return
+                await self._clock.sleep(_POLL)
+
+    async def submit(self, name: str, text: str) -> None:
+        """Apply the learner's manifests, in place of all that the learner made; errors call the text ``name``.
+
+        Raises:
+            UserError, ApiError: they are no manifests, or are refused.
+        """
+        loaded = manifests.parse(name, text)
+        if not loaded:
+            raise UserError(f"no objects in {name}")
+        discovery = await Discovery.read(self._client)
+        for obj in loaded:
+            if (obj.get("metadata") or {}).get("namespace", NAMESPACE) != NAMESPACE:
+                raise UserError(f"{obj.where}: lessons look at the namespace {NAMESPACE} alone")
+            objects.target(discovery, obj, NAMESPACE)
+        await self._clear(discovery)
+        # Otherwise the new objects could be judged by the old ones, which have the same names.
+        await pass_barrier(self._client, discovery, self._clock, NAMESPACE)
+        await self.begin()
+        await objects.apply(self._client, discovery, loaded, NAMESPACE)
+
+    async def verdict(self) -> Verdict:
+        """How far it is once the cluster has done what it can."""
+        began = changed = self._clock.monotonic()
+        last: World | None = None
+        while True:
+            world = await look(self._client)
+            reached = self._reached(world)
+            now = self._clock.monotonic()
+            if last is None or last.version != world.version:
+                last, changed = world, now
+            quiet = _QUIET if world.at_rest else _QUIET_ON_THE_WAY
+            if all(held for _, held in reached) or now - changed > quiet or now - began > _LONGEST:
+                return await self._judged(world, reached)
+            await self._clock.sleep(_POLL)
+
+    async def glance(self) -> Verdict:
+        """How far it is at this moment, without advice."""
+        return Verdict(self._reached(await look(self._client)))
+
+    async def holds(self, expression: str) -> bool:
+        """Whether an expression is true at this moment."""
+        return _holds(expression, list((await look(self._client)).variables.values()))
+
+    def _reached(self, world: World) -> list[tuple[Goal, bool]]:
+        values = list(world.variables.values())
+        return [(goal, _holds(goal.expression, values)) for goal in self.lesson.goals]
+
+    async def _judged(self, world: World, reached: list[tuple[Goal, bool]]) -> Verdict:
+        if all(held for _, held in reached):
+            return Verdict(reached)
+        values = list(world.variables.values())
+        advice = [
+            *self._missing(world),
+            *(text for mistake in common_mistakes() if (text := self._common(mistake, world))),
+            *(mistake.say for mistake in self.lesson.mistakes if _holds(mistake.when, values)),
+        ]
+        mine = {obj["metadata"]["name"] for obj in self._before}
+        waiting = [await self._why(name) for name in world.waiting if name not in mine]
+        return Verdict(reached, advice, waiting)
+
+    def _missing(self, world: World) -> list[str]:
+        """Return advice about pods that the goals look for and that do not exist."""
+        missing = [name for name in self._pods if name not in world.pods]
+        if not missing:
+            return []
+        return [f"The goals look for pods by their names. These do not exist: {', '.join(missing)}."]
+
+    def _common(self, mistake: Mistake, world: World) -> str:
+        """Return the advice about a mistake in the lesson's pods, empty if none of them has it."""
+        values = list(world.variables.values())
+        pods = [
+            name
+            for name in self._pods
+            if name in world.pods and _holds(mistake.when, values, world.pods[name])
+        ]
+        return mistake.say.replace("{pods}", ", ".join(pods)) if pods else ""
+
+    async def _why(self, pod: str) -> str:
+        lines = (await self._explanation(pod)).splitlines()
+        more = (
+            [f"  … {len(lines) - _LINES} more lines: dralab explain pod/{pod}"] if len(lines) > _LINES else []
+        )
+        return "\n".join([*lines[:_LINES], *more])
+
+    async def _explanation(self, pod: str) -> str:
+        """Return the explanation of a pod. The scheduler, which gives it, may observe the pod later than we did.
+
+        Raises:
+            UserError: the scheduler cannot explain the pod, not even after twenty seconds.
+        """
+        began = self._clock.monotonic()
+        while True:
+            try:
+                return await self._explain(pod)
+            except UserError:
+                if self._clock.monotonic() - began > _LONGEST:
+                    raise
+            await self._clock.sleep(_POLL)
+
+    async def _clear(self, discovery: Discovery) -> None:
+        """Delete what the learner made."""
+        kept = {(obj["kind"], obj["metadata"]["name"]) for obj in self._before}
+        targets = []
+        for plural in _KINDS:
+            resource = discovery.named(plural)
+            items: list[dict[str, Any]] = (await self._client.raw("GET", resource.path(NAMESPACE))).json()[
+                "items"
+            ]
+            targets += [
+                objects.Target(resource, NAMESPACE, item["metadata"]["name"])
+                for item in items
+                if (resource.kind, item["metadata"]["name"]) not in kept
+                and not any(
+                    (owner["kind"], owner["name"]) in kept
+                    for owner in item["metadata"].get("ownerReferences", ())
+                )
+            ]
+        await objects.delete(self._client, targets, missing_ok=True, grace_period=0)
+
+
+def _pod_names(lesson: Lesson) -> list[str]:
+    """Return the names of the pods that a learner's file should have."""
+    loaded = manifests.parse(lesson.file_name, lesson.solution)
+    return [obj["metadata"]["name"] for obj in loaded if obj["kind"] == "Pod"]
+
+
+@functools.lru_cache(maxsize=1024)
+def compiled(expression: str) -> Rule:
+    """Compile an expression over the variables of ``World`` and, for common mistakes, ``pod``.
+
+    Raises:
+        CompileError: it is none, or its result is no bool.
+    """
+    rule = compile_over(expression, dict.fromkeys((*VARIABLES, "pod"), t.DYN), {})
+    if rule.output_type not in (t.BOOL, t.DYN):
+        raise CompileError(f"{expression}: must evaluate to bool")
+    return rule
+
+
+def _holds(expression: str, values: Sequence[Any], pod: Any = None) -> bool:
+    """Whether it is true; one that fails, because something is not there yet, is not."""
+    return compiled(expression).run([*values, pod], _COST).value is True

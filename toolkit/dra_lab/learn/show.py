@@ -1,0 +1,82 @@
+"""Lessons in a terminal: pages, goals, advice. Markdown is painted on a terminal, and plain elsewhere."""
+
+import re
+import shutil
+import textwrap
+from collections.abc import Sequence
+
+from dra_kube.tables import coloured
+
+from dra_lab.learn.exercise import Verdict
+from dra_lab.learn.lesson import Goal, Lesson
+
+_WIDTH = 100
+_BOLD, _CODE, _GOOD, _PLAIN = "\033[1m", "\033[36m", "\033[32m", "\033[0m"
+
+
+def page(one: Lesson, total: int) -> str:
+    """The lesson's text and task."""
+    return _painted(f"# {one.number}/{total} {one.title}\n\n{one.about}\n\n## Task\n\n{one.task}")
+
+
+def solved(one: Lesson) -> str:
+    """What is to know once it is solved."""
+    return _painted(f"## Solved\n\n{one.solved}")
+
+
+def contents(all_lessons: Sequence[Lesson], current: int, done: set[int]) -> str:
+    """All lessons, a line each."""
+    return "\n".join(
+        f"{'>' if one.number == current else ' '} {_mark(one.number in done)} {one.number:2} {one.name:26} {one.title}"
+        for one in all_lessons
+    )
+
+
+def goals(reached: Sequence[tuple[Goal, bool]]) -> str:
+    """Which goals are reached, a line each."""
+    return "\n".join(f"  {_mark(held)} {goal.text}" for goal, held in reached)
+
+
+def verdict(one: Verdict) -> str:
+    """The goals, and what to say to what is missing."""
+    return "\n\n".join([goals(one.goals), *map(_painted, one.advice), *one.explanations])
+
+
+def hint(one: Lesson, number: int) -> str:
+    """A hint of the lesson."""
+    return _painted(f"Hint {number + 1} of {len(one.hints)}: {one.hints[number].strip()}")
+
+
+def _mark(held: bool) -> str:
+    if not held:
+        return "[ ]"
+    return f"{_GOOD}[x]{_PLAIN}" if coloured() else "[x]"
+
+
+def _painted(text: str) -> str:
+    text = "\n\n".join(map(_wrapped, text.split("\n\n")))
+    if not coloured():
+        return text
+    text = re.sub(r"^#+ (.+)$", rf"{_BOLD}\1{_PLAIN}", text, flags=re.MULTILINE)
+    text = re.sub(r"\*\*([^*]+)\*\*", rf"{_BOLD}\1{_PLAIN}", text)
+    text = re.sub(r"^( {4}.+)$", rf"{_CODE}\1{_PLAIN}", text, flags=re.MULTILINE)
+    return re.sub(r"`([^`\n]+)`", rf"{_CODE}\1{_PLAIN}", text)
+
+
+def _wrapped(block: str) -> str:
+    """A block of Markdown in the terminal's width; commands and headings stay as they are."""
+    width = min(shutil.get_terminal_size((_WIDTH, 0)).columns, _WIDTH)
+    if block.startswith((" " * 4, "#")):
+        return block
+    items = re.split(r"^(?=\* )", block, flags=re.MULTILINE)
+    return "\n".join(
+        textwrap.fill(
+            " ".join(item.split()),
+            width,
+            subsequent_indent="  " if item.startswith("* ") else "",
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        for item in items
+        if item
+    )

@@ -1,0 +1,99 @@
+"""Watching a lesson in a terminal: each saved file is applied, goals are shown as they are reached, keys help."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+
+import httpx
+from dra_shared.client.errors import ApiError
+from dra_shared.errors import UserError
+
+from dra_lab.learn import show
+from dra_lab.learn.classroom import Classroom
+from dra_lab.learn.exercise import Exercise, Verdict
+from dra_lab.learn.notebook import Notebook
+
+#: What the lines mean that one can type.
+KEYS = "h: hint, c: check, s: solution, r: reset, n: next lesson, q: quit"
+_EVERY = 0.5
+
+
+class Watch:
+    """Follows a lesson until it is solved, or until the learner leaves; ``line`` gives what the learner types next."""
+
+    def __init__(self, notebook: Notebook, classroom: Classroom, line: Callable[[], Awaitable[str]]) -> None:
+        self._notebook = notebook
+        self._classroom = classroom
+        self._line = line
+        self._tried: str | None = None
+        self._shown: list[bool] = []
+        self._problem = ""
+
+    async def follow(self, exercise: Exercise) -> str:
+        """``solved``, or the key that ended it: ``n``, ``q`` or ``r``."""
+        typed = asyncio.ensure_future(self._line())
+        try:
+            while True:
+                verdict = await self._look(exercise)
+                if verdict is not None and verdict.solved:
+                    return "solved"
+                await asyncio.wait((typed,), timeout=_EVERY)
+                if typed.done():
+                    key = typed.result().strip().lower()[:1]
+                    if key in ("n", "q", "r"):
+                        return key
+                    await self._help(exercise, key)
+                    typed = asyncio.ensure_future(self._line())
+        finally:
+            typed.cancel()
+
+    async def _look(self, exercise: Exercise) -> Verdict | None:
+        """Apply a file that was saved; show what became of it, or what else changed."""
+        try:
+            text = self._notebook.file(exercise.lesson).read_text(errors="replace")
+            if text != self._tried:
+                self._tried = text
+                await self._classroom.submit(exercise)
+                return self._print(await exercise.verdict())
+            verdict = await exercise.glance()
+        except (UserError, ApiError, httpx.HTTPError, OSError) as error:
+            self._report(str(error))
+            return None
+        if [held for _, held in verdict.goals] != self._shown:
+            self._print(verdict)
+        return verdict
+
+    def _print(self, verdict: Verdict) -> Verdict:
+        self._shown = [held for _, held in verdict.goals]
+        self._problem = ""
+        print(f"\n{show.verdict(verdict)}\n", flush=True)
+        return verdict
+
+    def _report(self, problem: str) -> None:
+        if problem != self._problem:
+            self._problem = problem
+            print(f"\n{problem}\n", flush=True)
+
+    async def _help(self, exercise: Exercise, key: str) -> None:
+        one = exercise.lesson
+        if key == "h":
+            print(show.hint(one, self._notebook.hint(one)))
+        elif key == "s":
+            print(one.solution)
+        elif key == "c":
+            self._print(await exercise.verdict())
+        else:
+            print(KEYS)
+
+
+async def typed_line() -> str:
+    """A line from standard input; never, where that is at its end."""
+    loop = asyncio.get_running_loop()
+    ready = asyncio.Event()
+    loop.add_reader(sys.stdin, ready.set)
+    try:
+        await ready.wait()
+    finally:
+        loop.remove_reader(sys.stdin)
+    line = sys.stdin.readline()
+    return line if line else "q"

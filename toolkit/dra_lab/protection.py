@@ -1,0 +1,203 @@
+"""What keeps others out of a cluster: its certificates and tokens, and the options by which its services use them."""
+
+import base64
+import datetime
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dra_kube.cluster import Cluster, kubeconfig, replace
+from dra_shared.client.kubeconfig import load, load_chain
+from dra_shared.client.rest import Client
+from dra_shared.errors import UserError
+
+from dra_lab.certificates import Authority, Certificate
+from dra_lab.identities import Identities, certified, groups_of, node_user, users_of_agent
+from dra_lab.rights import grant
+
+_ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a cluster is to be protected.
+
+    With ``tls`` everybody is known by a certificate; with ``tokens`` the API server speaks HTTPS too and answers only
+    those who have a token; with ``roles`` every service has a user of its own, and with ``node_authorizer`` nodes need
+    no role. ``hosts`` are more names and addresses
+    of the API server, which listens on ``listen``.
+    """
+
+    tls: bool = False
+    tokens: bool = False
+    roles: bool = False
+    node_authorizer: bool = False
+    hosts: Sequence[str] = ()
+    listen: str = ""
+
+    @property
+    def secure(self) -> bool:
+        """Whether the API server speaks HTTPS: kubectl and client-go keep tokens to themselves without it."""
+        return self.tls or self.tokens
+
+
+class Protection:
+    """The credentials of one cluster, in files below ``folder``; made for ``nodes``.
+
+    Raises:
+        UserError: the certificate authority that the folder has is of no use.
+    """
+
+    def __init__(self, folder: Path, wanted: Wanted, nodes: Sequence[str]) -> None:
+        self._folder, self._wanted = folder, wanted
+        self._authority: Authority | None = None
+        self._identities: Identities | None = None
+        if wanted.secure:
+            # By the real time, as all who check certificates.
+            self._authority = Authority.kept(folder, datetime.datetime.now(datetime.UTC))
+        if wanted.roles or wanted.secure:
+            self._identities = Identities(folder, nodes, self._authority if wanted.tls else None)
+
+    @property
+    def scheme(self) -> str:
+        """Of the API server's URL."""
+        return "https" if self._wanted.secure else "http"
+
+    @property
+    def service_scheme(self) -> str:
+        """Of the other services' URLs."""
+        return "https" if self._wanted.tls else "http"
+
+    @property
+    def trusted(self) -> str:
+        """What clients check the servers' certificates against, as PEM; empty without HTTPS."""
+        return self._authority.pem if self._authority is not None else ""
+
+    @property
+    def administrator(self) -> Mapping[str, str]:
+        """The credential of the cluster's own kubeconfig; empty where it needs none."""
+        return self._identities.administrator if self._identities and self._wanted.secure else {}
+
+    @property
+    def serving_token(self) -> str:
+        """What requests to the services' own ports need; empty where they need nothing, or a certificate."""
+        return self._identities.serving if self._identities and self._wanted.secure else ""
+
+    @property
+    def supervising_token(self) -> str:
+        """What requests to the services' supervisor need; empty where they need nothing."""
+        return self._identities.supervising if self._identities is not None else ""
+
+    def context(self) -> ssl.SSLContext | None:
+        """For the administrator's connections to the API server; None without HTTPS."""
+        if self._authority is None:
+            return None
+        context = ssl.create_default_context(cadata=self._authority.pem)
+        entry = self.administrator
+        if "client-key-data" in entry:
+            parts = (entry[f"client-{part}-data"] for part in ("certificate", "key"))
+            load_chain(context, map(base64.b64decode, parts))
+        return context
+
+    def service_context(self) -> ssl.SSLContext | None:
+        """For the administrator's connections to the other services."""
+        return self.context() if self._wanted.tls else None
+
+    def write(self, server: str) -> None:
+        """Write what services need that reach the API server at that URL."""
+        if self._identities is not None:
+            self._identities.write(server, self.trusted)
+
+    def write_agent(self, service: str, nodes: Sequence[str]) -> None:
+        """Write what a node agent needs that carries these nodes."""
+        if self._identities is not None:
+            self._identities.write_agent(service, nodes)
+
+    async def grant(self, client: Client) -> None:
+        """Let nodes and drivers work, where roles say who may do what."""
+        if self._identities is not None and self._wanted.roles:
+            await grant(client, nodes=not self._wanted.node_authorizer)
+
+    def of_apiserver(self) -> list[str]:
+        """The API server's options."""
+        identities, authority, wanted = self._identities, self._authority, self._wanted
+        if identities is None:
+            return []
+        words = [] if wanted.tls else ["--token-auth-file", str(identities.token_file)]
+        words += ["--supervisor-token-file", str(identities.supervising_file)]
+        if wanted.tokens:
+            words += ["--anonymous-auth", "false"]
+        if authority is None:
+            return words
+        hosts = [*wanted.hosts, *({wanted.listen} - _ANY_ADDRESS)]
+        words += self._serving("apiserver", authority.server("kube-apiserver", hosts))
+        if wanted.hosts:
+            words += ["--allowed-hosts", ",".join(wanted.hosts)]
+        if not wanted.tls:
+            return [*words, "--kubelet-token-file", str(identities.serving_file)]
+        own = authority.user("kube-apiserver-kubelet-client", ["system:masters"])
+        certificate, key = own.write(self._folder / "apiserver-kubelet-client")
+        words += ["--client-ca-file", self._ca, "--kubelet-certificate-authority", self._ca]
+        return [*words, "--kubelet-client-certificate", str(certificate), "--kubelet-client-key", str(key)]
+
+    def of_client(self, service: str, server: str) -> list[str]:
+        """The options of a service that is a client of the API server at that URL."""
+        if self._identities is None:
+            return ["--server", server]
+        words = ["--kubeconfig", str(self._identities.kubeconfig_of(service))]
+        if self._authority is not None and self._wanted.tls:
+            words += self._serving(service, self._authority.server(f"dralab-{service}"))
+            words += ["--client-ca-file", self._ca]
+        elif self._wanted.secure:
+            words += ["--serving-token-file", str(self._identities.serving_file)]
+        return words
+
+    @property
+    def _ca(self) -> str:
+        return str(self._folder / "ca.crt")
+
+    def _serving(self, name: str, certificate: Certificate) -> list[str]:
+        written = certificate.write(self._folder / name)
+        return ["--tls-cert-file", str(written[0]), "--tls-private-key-file", str(written[1])]
+
+
+def user_kubeconfig(cluster: Cluster, user: str, groups: Sequence[str], server: str | None) -> bytes:
+    """A kubeconfig with a new certificate of a user in groups.
+
+    Raises:
+        UserError: the cluster was not started with certificates, or its authority is of no use.
+    """
+    authority = _authority(cluster)
+    entry = certified(authority, user, [*groups_of(user), *groups])
+    return kubeconfig(server or load(cluster.kubeconfig).server, {user: entry}, authority.pem)
+
+
+def write_node(cluster: Cluster, folder: Path, node: str, address: str, server: str | None) -> str:
+    """Write what a node's agent on another machine needs; gives the command that runs it there.
+
+    Raises:
+        UserError: as for :func:`user_kubeconfig`, or no node can have that name.
+    """
+    from dra_shared.names import dns_subdomain
+
+    if problems := dns_subdomain(node):
+        raise UserError(f"{node!r} is no name of a node: {problems[0]}", 2)
+    authority = _authority(cluster)
+    users = {name: certified(authority, name, groups_of(name)) for name in users_of_agent([node])}
+    reached = kubeconfig(server or load(cluster.kubeconfig).server, users, authority.pem)
+    authority.server(node_user(node), [node, address]).write(folder / "kubelet")
+    replace(folder / "ca.crt", authority.pem.encode())
+    replace(folder / "kubeconfig", reached)
+    return (
+        f"dralab-node-agent --kubeconfig kubeconfig --node-name {node} --health-address {address}"
+        " --health-port 10250 --tls-cert-file kubelet.crt --tls-private-key-file kubelet.key"
+        " --client-ca-file ca.crt"
+    )
+
+
+def _authority(cluster: Cluster) -> Authority:
+    folder = cluster.data / "auth"
+    if not (folder / "ca.key").exists():
+        raise UserError(f"{cluster.data} has no certificate authority: start it with `dralab up --tls`")
+    return Authority.kept(folder, datetime.datetime.now(datetime.UTC))

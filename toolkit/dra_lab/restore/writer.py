@@ -1,0 +1,127 @@
+"""Creates a world's objects in a new cluster: uids mapped, with their status, before anything acts on them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from dra_shared.api.resources import (
+    NAMESPACES,
+    POD_GROUPS,
+    PODS,
+    PRIORITY_CLASSES,
+    SERVICE_ACCOUNTS,
+    WORKLOADS,
+    Resource,
+)
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.jsontext import dumps
+from dra_shared.podgroups import pod_groups
+from dra_shared.version import DEFAULT, Version
+
+from dra_lab.restore.objects import Json, priority_classes
+
+
+class Writer:
+    """Writes objects; ``problems`` gets what the new cluster, of ``kubernetes``, refuses."""
+
+    def __init__(self, client: Client, problems: list[str], kubernetes: Version = DEFAULT) -> None:
+        self._client = client
+        # The other kinds are served in one and the same version by every Kubernetes.
+        self._groups = pod_groups(kubernetes).version
+        self._problems = problems
+        self._uids: dict[str, str] = {}
+
+    async def write(
+        self, objects: Sequence[tuple[Resource[Any], Json]], step: Callable[[], None] = lambda: None
+    ) -> int:
+        """Create the objects in this order; gives how many there are then. Those of the same names stay as they are."""
+        await self._prepare(objects)
+        written = 0
+        for resource, obj in objects:
+            written += await self._create(*self._served(resource, obj))
+            step()
+        return written
+
+    def _served(self, resource: Resource[Any], obj: Json) -> tuple[Resource[Any], Json]:
+        """In the version that the new cluster serves."""
+        if resource not in (POD_GROUPS, WORKLOADS):
+            return resource, obj
+        served = replace(resource, version=self._groups)
+        return served, {**obj, "apiVersion": served.api_version}
+
+    async def _prepare(self, objects: Sequence[tuple[Resource[Any], Json]]) -> None:
+        """What the objects need that dumps often lack: namespaces, service accounts, priority classes."""
+        spaces = {obj["metadata"].get("namespace") for resource, obj in objects if resource.namespaced}
+        for name in sorted(filter(None, spaces)):
+            await self._ensure(NAMESPACES, {"metadata": {"name": name}})
+        accounts = {
+            (
+                obj["metadata"].get("namespace", ""),
+                (obj.get("spec") or {}).get("serviceAccountName") or "default",
+            )
+            for resource, obj in objects
+            if resource is PODS
+        }
+        for space, name in sorted(accounts):
+            await self._ensure(SERVICE_ACCOUNTS, {"metadata": {"name": name, "namespace": space}})
+        for value in priority_classes(objects):
+            await self._ensure(PRIORITY_CLASSES, value)
+
+    async def _ensure(self, resource: Resource[Any], obj: Json) -> None:
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
+        path = resource.path(obj["metadata"].get("namespace"))
+        response = await self._client.raw("POST", path, content=dumps(body))
+        if response.status_code not in (201, 409):
+            self._problems.append(f"{resource.kind} {obj['metadata']['name']}: {_message(response)}")
+
+    async def _create(self, resource: Resource[Any], obj: Json) -> bool:
+        meta = obj["metadata"]
+        name, space, old = meta["name"], meta.get("namespace"), meta.get("uid", "")
+        status = obj.get("status")
+        body = {**obj, "metadata": self._metadata(resource, meta)}
+        body.pop("status", None)
+        response = await self._client.raw("POST", resource.path(space), content=dumps(body))
+        path = f"{resource.path(space)}/{name}"
+        if response.status_code == 409:
+            response = await self._client.raw("GET", path)
+        elif response.status_code == 201 and status:
+            await self._status(resource, path, status, name)
+        if response.status_code not in (200, 201):
+            self._problems.append(f"{resource.kind} {meta['name']}: {_message(response)}")
+            return False
+        if old:
+            self._uids[old] = response.json()["metadata"]["uid"]
+        return True
+
+    def _metadata(self, resource: Resource[Any], meta: Json) -> Json:
+        """With the new uids of owners; an owner that is not there would take the object with it."""
+        owners = [
+            {**owner, "uid": self._uids[owner["uid"]]}
+            for owner in meta.get("ownerReferences") or ()
+            if owner.get("uid") in self._uids and not (resource is PODS and owner.get("kind") == "Node")
+        ]
+        made = {key: value for key, value in meta.items() if key not in ("uid", "ownerReferences")}
+        return made | ({"ownerReferences": owners} if owners else {})
+
+    async def _status(self, resource: Resource[Any], path: str, status: Any, name: str) -> None:
+        body = {"status": self._mapped(status)}
+        response = await self._client.raw(
+            "PATCH", f"{path}/status", content=dumps(body), content_type=PatchType.MERGE
+        )
+        if response.status_code not in (200, 404):
+            self._problems.append(f"status of {resource.kind} {name}: {_message(response)}")
+
+    def _mapped(self, value: Any, key: str = "") -> Any:
+        """With new uids in place of old ones."""
+        if isinstance(value, dict):
+            return {name: self._mapped(part, name) for name, part in value.items()}
+        if isinstance(value, list):
+            return [self._mapped(part, key) for part in value]
+        return self._uids.get(value, value) if key == "uid" else value
+
+
+def _message(response: Any) -> str:
+    try:
+        return str(response.json().get("message") or response.status_code)
+    except ValueError:
+        return f"{response.status_code} {response.text[:200]}"

@@ -1,0 +1,230 @@
+"""``up``, ``down`` and ``status``: a cluster's processes."""
+
+import asyncio
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+from dra_kube.cluster import Cluster, own_console
+from dra_kube.progress import Progress
+from dra_shared.errors import UserError
+
+from dra_lab.clusteroptions import ClusterOptions
+from dra_lab.forkserver import ForkServer
+from dra_lab.lifetime import reason_to_stop, take_parent
+from dra_lab.services import ClusterServices, Reporter
+
+T = TypeVar("T")
+
+_STOP_TIMEOUT = 30.0
+_PROGRESS = "nodes ready"
+_POLL = 0.02
+_SHOW_EVERY = 0.5
+_COUNTED_A_SECOND = 500
+
+
+async def up(data: Path, options: ClusterOptions, forks: Sequence[ForkServer]) -> None:
+    """Run a cluster until SIGINT or SIGTERM; ``forks`` start its services, and are the caller's to close."""
+    began = time.monotonic()
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    cluster = Cluster(data)
+    report = Reporter()
+    parent = take_parent()
+    with cluster.locked():
+        services = ClusterServices(cluster, options, report, forks)
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                watching = asyncio.create_task(_stop_without_need(cluster, parent, stop, report))
+                stack.callback(watching.cancel)
+                with Progress(_PROGRESS, total(options)) as progress:
+                    shown = asyncio.create_task(_show_nodes(cluster, progress))
+                    stack.callback(shown.cancel)
+                    server = await _unless_stopped(stop, stack.enter_async_context(services.running()))
+                    shown.cancel()
+                if server is not None:
+                    report(f"ready in {time.monotonic() - began:.1f} s: {server}\n{_hints(cluster)}")
+                await stop.wait()
+                report("stopping")
+        finally:
+            cluster.forget()
+
+
+async def _stop_without_need(
+    cluster: Cluster, parent: int, stop: asyncio.Event, report: Callable[[str], None]
+) -> None:
+    """Set ``stop`` when the cluster's parent has ended or its directory is gone."""
+    report(await reason_to_stop(cluster, parent))
+    stop.set()
+
+
+def _hints(cluster: Cluster) -> str:
+    """How to reach the cluster, for a shell and for a browser."""
+    kubeconfig = shlex.quote(str(cluster.kubeconfig))
+    return f"export KUBECONFIG={kubeconfig}\nconsole: {own_console(cluster) or 'dralab console'}"
+
+
+def total(options: ClusterOptions) -> int:
+    """How many nodes the cluster starts with."""
+    return sum(len(pool.nodes) for pool in options.pools)
+
+
+async def _show_nodes(cluster: Cluster, progress: Progress) -> None:
+    """Count the nodes that are ready, as they come."""
+    while progress.wanted:
+        await asyncio.sleep(_show_every(progress.total))
+        with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
+            progress.step(min(await _ready_nodes(cluster), progress.total))
+
+
+def _show_every(nodes: int) -> float:
+    """Seconds between two counts: a list of thousands of nodes costs as much as some of them."""
+    return max(_SHOW_EVERY, nodes / _COUNTED_A_SECOND)
+
+
+async def _ready_nodes(cluster: Cluster) -> int:
+    states = await _node_states(cluster)
+    return sum(number for state, number in states.items() if state.split(",")[0] == "Ready")
+
+
+async def _node_states(cluster: Cluster) -> Counter[str]:
+    """How many nodes there are by their state, as a table shows it: thousands of whole nodes are many megabytes."""
+    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
+    async with cluster.client("dralab") as client:
+        response = await client.raw("GET", "/api/v1/nodes", params={"includeObject": "None"}, accept=table)
+    return Counter(row["cells"][1] for row in response.json().get("rows") or ())
+
+
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The work's result; None where ``stop`` came first and ended it."""
+    working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
+        return await working if working.done() else None
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
+    """Start ``dralab up`` in the background and return when it is ready; gives what it printed.
+
+    It ends by itself where it does not become ready.
+
+    Raises:
+        UserError: it ended before that.
+    """
+    cluster = Cluster(data)
+    with cluster.locked():
+        log = cluster.logs / "up.log"
+    attached = [argument for argument in arguments if argument not in ("--detach", "-d")]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "dra_cli.main", *attached],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    progress, shown = Progress(_PROGRESS, nodes), time.monotonic()
+    while True:
+        if progress.wanted and time.monotonic() - shown > _show_every(nodes):
+            with contextlib.suppress(UserError, httpx.HTTPError, OSError, ValueError, KeyError):
+                progress.step(min(asyncio.run(_ready_nodes(cluster)), progress.total))
+            shown = time.monotonic()
+        if process.poll() is not None:
+            words = log.read_text(errors="replace").strip().splitlines()
+            raise UserError(
+                words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}",
+                max(process.returncode, 1),
+            )
+        with contextlib.suppress(UserError):
+            # It reports what to do next just after the record says that it is ready.
+            if cluster.record().ready and (text := log.read_text().strip()):
+                progress.clear()
+                # How it went is shown already.
+                return "\n".join(line for line in text.splitlines() if not line.startswith(_PROGRESS))
+        try:
+            time.sleep(_POLL)
+        except KeyboardInterrupt:
+            process.terminate()
+            raise
+
+
+def down(data: Path) -> None:
+    """Stop the cluster of ``data`` and wait until all its processes are gone.
+
+    It is found while it starts or stops, too, and when its directory was removed.
+
+    Raises:
+        UserError: none runs there, or it does not stop.
+    """
+    cluster = Cluster(data)
+    pid = cluster.holder() or cluster.record().pid
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_TIMEOUT
+    while cluster.running() or cluster.holder() == pid:
+        if time.monotonic() > deadline:
+            raise UserError(f"process {pid} does not stop; see {cluster.logs}")
+        time.sleep(_POLL)
+
+
+async def _counted(cluster: Cluster) -> str:
+    """How many nodes there are, by their state: ``4998 ready, 2 notready``."""
+    states = await _node_states(cluster)
+    return ", ".join(f"{number} {state.lower()}" for state, number in states.most_common()) or "none"
+
+
+async def status(data: Path) -> None:
+    """Print what runs and whether it is ready.
+
+    Raises:
+        UserError: no cluster runs there, or a service is not ready.
+    """
+    cluster = Cluster(data)
+    try:
+        record = cluster.record()
+    except UserError as error:
+        if pid := cluster.holder():
+            why = "is not ready" if cluster.running() else "has lost its directory and stops"
+            raise UserError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
+        raise
+    print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
+    failing = []
+    widest = max(map(len, record.services), default=0)
+    for name, service in record.services.items():
+        # The API servers know the administrator; the others have a token of their own.
+        reached = (
+            cluster.client("dralab", service.url)
+            if name.startswith("apiserver")
+            else cluster.service_client(name, "dralab")
+        )
+        async with reached as client:
+            try:
+                response = await client.raw("GET", "/readyz", params={"verbose": ""})
+                ready = response.status_code == 200
+                why = "" if ready else response.text.replace("\n", "; ")
+            except (httpx.HTTPError, OSError) as error:
+                ready, why = False, str(error)
+        restarts = f", {service.restarts} restarts" if service.restarts else ""
+        state = "ready" if ready else "not ready"
+        print(f"{name:{widest}} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
+        if not ready:
+            failing.append(name)
+    if "apiserver" not in failing:
+        print(f"{'nodes':{widest}} {await _counted(cluster)}")
+    if failing:
+        raise UserError(f"not ready: {', '.join(failing)}")

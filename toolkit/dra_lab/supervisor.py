@@ -1,0 +1,397 @@
+"""Runs the services as processes, restarts one that dies, and takes all of them down together.
+
+Each service's standard input is a pipe whose other end only the supervisor holds: however the supervisor ends, the
+services see the pipe close and stop. Through a second pipe a service reports that it listens: another program that
+answers on its port is not taken for it.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import ssl
+import sys
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+import msgspec
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.errors import UserError
+from dra_shared.listening import ADDRESS_IN_USE, CANNOT_RUN, REPORT
+
+from dra_lab.forkserver import Forked, ForkServer
+from dra_lab.ports import Port, PortTaken
+
+_POLL = 0.02
+_LOOK_EVERY = 1.0
+# With this a process says that its options are wrong.
+_USAGE = 2
+_GRACE = 5.0
+_FIRST_RESTART_DELAY = 0.25
+_LONGEST_RESTART_DELAY = 10.0
+_ANNOUNCE_AGAIN = 1.0
+# A service that ran this long before it died starts again at once.
+_STABLE = 30.0
+
+
+@dataclass
+class ServiceSpec:
+    """How one service is started: ``python -m module --port NUMBER arguments``, ready when /readyz there says so."""
+
+    name: str
+    module: str
+    port: Port
+    arguments: Sequence[str]
+    port_flag: str = "--health-port"
+    known: bool = False
+    """Whether other processes are given its port, so that it cannot move by itself."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    token: str = ""
+    """What a request to it needs."""
+    tls: ssl.SSLContext | None = None
+
+
+class Supervisor:
+    """Keeps ``specs`` running while the context lasts; see the module's docstring.
+
+    ``report`` gets one line for whatever a user should know; ``changed`` is called when a process was replaced
+    or ended for good; ``forks`` start the services that they have imported.
+    """
+
+    def __init__(
+        self,
+        specs: Sequence[ServiceSpec],
+        logs: Path,
+        *,
+        report: Callable[[str], None],
+        changed: Callable[[], None] = lambda: None,
+        clock: Clock | None = None,
+        forks: Sequence[ForkServer] = (),
+    ) -> None:
+        self._logs = logs
+        self._forks = forks
+        self._services = [self._service(spec) for spec in specs]
+        self._report = report
+        self._changed = changed
+        self._clock = clock or SystemClock()
+        self._keepers: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> Self:
+        try:
+            for service in self._services:
+                await service.start()
+        except BaseException:
+            await self._stop()
+            raise
+        for service in self._services:
+            self._keepers[service.spec.name] = asyncio.create_task(self._keep(service))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for keeper in self._keepers.values():
+            keeper.cancel()
+        await asyncio.gather(*self._keepers.values(), return_exceptions=True)
+        await self._stop()
+
+    def _service(self, spec: ServiceSpec) -> "_Service":
+        return _Service(spec, self._logs / f"{spec.name}.log", self._forks)
+
+    async def add(self, spec: ServiceSpec) -> None:
+        """Start one more, and keep it running."""
+        service = self._service(spec)
+        await service.start()
+        self._services.append(service)
+        self._keepers[spec.name] = asyncio.create_task(self._keep(service))
+
+    async def remove(self, name: str) -> None:
+        """Stop one for good."""
+        keeper = self._keepers.pop(name)
+        keeper.cancel()
+        await asyncio.gather(keeper, return_exceptions=True)
+        gone = next(service for service in self._services if service.spec.name == name)
+        self._services.remove(gone)
+        await gone.stop()
+
+    def pids(self) -> dict[str, int]:
+        """The process id of each service that runs now."""
+        return {service.spec.name: service.pid for service in self._services}
+
+    def send(self, name: str, number: int) -> int:
+        """Send a signal (0: none) to a service's process; gives its id.
+
+        Raises:
+            UserError: there is no such service, or it does not run now.
+        """
+        service = next((service for service in self._services if service.spec.name == name), None)
+        if service is None:
+            names = ", ".join(service.spec.name for service in self._services)
+            raise UserError(f"there is no service {name!r}: choose {names}", 2)
+        if not service.runs:
+            raise UserError(f"{name} does not run just now")
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(service.pid, number)
+        return service.pid
+
+    async def is_ready(self, name: str) -> bool:
+        """Whether a service is ready now."""
+        return any([await _is_ready(one) for one in self._services if one.spec.name == name])
+
+    def restarts(self) -> dict[str, int]:
+        """How often each service was restarted."""
+        return {service.spec.name: service.restarts for service in self._services}
+
+    def refusals(self) -> dict[str, str]:
+        """Why services ended for good: they do not take their options, or cannot run with them."""
+        return {service.spec.name: service.last_words() for service in self._services if service.refused}
+
+    async def ready(
+        self,
+        timeout: float = 60.0,
+        only: Sequence[str] = (),
+        progress: Callable[[], Awaitable[object]] | None = None,
+    ) -> None:
+        """Wait until every service, or ``only`` those of these names, is ready.
+
+        Many nodes on a busy machine take their time: ``timeout`` counts from the last time that ``progress`` gave
+        another value.
+
+        Raises:
+            PortTaken: another program has the port of a service that cannot move.
+            UserError: one of them is not ready after ``timeout`` seconds, or keeps dying; says which and why.
+        """
+        waiting = [service for service in self._services if not only or service.spec.name in only]
+        looked = changed = self._clock.monotonic()
+        seen: object = None
+        while True:
+            waiting = [service for service in waiting if not await _is_ready(service)]
+            for service in self._services:
+                service.was_ready = service.was_ready or service not in waiting
+            if not waiting:
+                return
+            _check(waiting)
+            now = self._clock.monotonic()
+            if progress is not None and now - looked > _LOOK_EVERY:
+                looked, before = now, seen
+                # Whatever has the API server's port may accept, and never answer.
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_LOOK_EVERY):
+                        seen = await progress()
+                changed = now if seen != before else changed
+            if now - changed > timeout:
+                raise UserError(
+                    f"{waiting[0].spec.name} is not ready after {timeout:.0f} s"
+                    f"{' without progress' if progress else ''}: {waiting[0].last_words()}"
+                )
+            await self._clock.sleep(_POLL)
+
+    async def _keep(self, service: "_Service") -> None:
+        delay = _FIRST_RESTART_DELAY
+        while True:
+            started = self._clock.monotonic()
+            how = await service.ended()
+            if service.refused:
+                if service.was_ready:
+                    self._report(f"{service.spec.name} {how}: {service.last_words()}")
+                # A full disk: the line above, and the service's log, say it.
+                with contextlib.suppress(OSError):
+                    self._changed()
+                return
+            if self._clock.monotonic() - started > _STABLE:
+                delay = _FIRST_RESTART_DELAY
+            if service.port_taken and not service.spec.known:
+                self._move(service)
+            else:
+                self._report(f"{service.spec.name} {how}; restarting it in {delay:g} s (log: {service.log})")
+                service.restarts += 1
+            await self._clock.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RESTART_DELAY)
+            try:
+                await service.start()
+            except OSError as error:
+                self._report(f"{service.spec.name}: {error}")
+            else:
+                await self._announce(service)
+
+    async def _announce(self, service: "_Service") -> None:
+        """Call ``changed`` until a full disk lets it succeed, or the process ends again."""
+        failed = False
+        while service.runs:
+            try:
+                self._changed()
+                return
+            except OSError as error:
+                if not failed:
+                    self._report(f"{service.spec.name}: {error}")
+                failed = True
+            await self._clock.sleep(_ANNOUNCE_AGAIN)
+
+    def _move(self, service: "_Service") -> None:
+        name, port = service.spec.name, service.spec.port
+        taken = port.number
+        try:
+            port.move()
+        except UserError as error:
+            self._report(f"{name}: {error}")
+        else:
+            self._report(f"{name}: port {taken} is in use; it gets {port.number}")
+
+    async def _stop(self) -> None:
+        # The API server goes last, so that the others can still write what they must.
+        first, *others = self._services
+        await asyncio.gather(*(service.stop() for service in others))
+        await first.stop()
+
+
+class _Service:
+    def __init__(self, spec: ServiceSpec, log: Path, forks: Sequence[ForkServer]) -> None:
+        self.spec = spec
+        self._forks = forks
+        self.log = log
+        self.restarts = 0
+        self.was_ready = False
+        self.usage = False
+        self.refused = False
+        """Whether it ended because it does not take its options: it never will."""
+        self.port_taken = False
+        """Whether it ended because another program listens on its port."""
+        self._process: asyncio.subprocess.Process | Forked | None = None
+        self._pipe = -1
+        self._report = -1
+        self._listens = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def listens(self) -> bool:
+        """Whether it reported that it listens on its port."""
+        if self._report >= 0:
+            with contextlib.suppress(BlockingIOError):
+                self._listens = bool(os.read(self._report, 1024))
+                os.close(self._report)
+                self._report = -1
+        return self._listens
+
+    async def start(self) -> None:
+        theirs, self._pipe = os.pipe()
+        self._report, report = os.pipe()
+        os.set_blocking(self._report, False)
+        self.port_taken = self._listens = False
+        try:
+            with self.log.open("ab") as log:
+                self._process = await self._spawn(theirs, log.fileno(), report)
+        finally:
+            os.close(theirs)
+            os.close(report)
+
+    async def _spawn(self, stdin: int, log: int, report: int) -> asyncio.subprocess.Process | Forked:
+        """Fork it from a server that has imported it, else execute it."""
+        spec = self.spec
+        words = [spec.port_flag, str(spec.port.number), *spec.arguments]
+        environment = {**os.environ, **spec.environment, "DRALAB_SUPERVISED": "1"}
+        for server in self._forks:
+            if spec.module in server.modules and server.works:
+                # One that is gone, or that takes no message of this size.
+                with contextlib.suppress(OSError):
+                    return await server.spawn(spec.module, words, environment, (stdin, log, report), REPORT)
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            spec.module,
+            *words,
+            stdin=stdin,
+            stdout=log,
+            stderr=log,
+            env={**environment, REPORT: str(report)},
+            pass_fds=(report,),
+            start_new_session=True,
+        )
+
+    async def ended(self) -> str:
+        assert self._process is not None
+        code = await self._process.wait()
+        self._close_pipes()
+        self.usage = code == _USAGE
+        self.refused = code in (_USAGE, CANNOT_RUN)
+        self.port_taken = code == ADDRESS_IN_USE
+        if code < 0:
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"exited with {code}"
+
+    async def stop(self) -> None:
+        process = self._process
+        if process is None or process.returncode is not None:
+            self._close_pipes()
+            return
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            async with asyncio.timeout(_GRACE):
+                await process.wait()
+        except TimeoutError:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+        self._close_pipes()
+
+    def last_words(self) -> str:
+        """The last line of its log, or where to look for it."""
+        with contextlib.suppress(OSError):
+            lines = self.log.read_text(errors="replace").splitlines()
+            if lines:
+                return f"{_plain(lines[-1])[:400]} (log: {self.log})"
+        return f"see {self.log}"
+
+    def _close_pipes(self) -> None:
+        for pipe in (self._pipe, self._report):
+            if pipe >= 0:
+                os.close(pipe)
+        self._pipe = self._report = -1
+
+
+def _check(waiting: Sequence[_Service]) -> None:
+    """Raise what keeps one of those that are not ready yet from ever being so."""
+    for service in waiting:
+        if service.port_taken and service.spec.known:
+            raise PortTaken(service.spec.port.number)
+        if service.refused or service.restarts >= 3:
+            raise UserError(
+                f"{service.spec.name} does not start: {service.last_words()}", _USAGE if service.usage else 1
+            )
+
+
+def _plain(line: str) -> str:
+    """A line of a service's log as people say it: without JSON, and without the program's name."""
+    try:
+        entry = msgspec.json.decode(line, type=dict[str, Any])
+    except msgspec.DecodeError:
+        return line.partition(": error: ")[2] or line
+    return ": ".join(str(entry[key]) for key in ("event", "resource", "error") if key in entry) or line
+
+
+async def _is_ready(service: _Service) -> bool:
+    if not service.listens:
+        return False
+    spec = service.spec
+    try:
+        async with Client(
+            spec.port.url, user_agent="dralab", token=spec.token, ssl_context=spec.tls
+        ) as client:
+            return (await client.raw("GET", "/readyz")).status_code == 200
+    except (httpx.HTTPError, OSError):
+        return False
