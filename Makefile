@@ -9,11 +9,12 @@ PROJECTS := $(wildcard pyproject.toml shared/pyproject.toml services/*/pyproject
 MODULES := $(wildcard shared/dra_shared services/*/dra_* toolkit/dra_* cli/dra_cli cli/dralab)
 MYPY_TARGETS := $(MODULES) $(wildcard tests bench tools)
 DIST ?= dist
+UPSTREAM ?= .upstream
 
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -59,6 +60,12 @@ endure: install-dev ## Kill node agents and device plugins under pods for ten mi
 
 endure-servers: install-dev ## Kill API servers and their PostgreSQL under writers for five minutes (ENDURE="--minutes 60 --old REVISION")
 	@$(BIN)/python -m tests.endurance.servers $(ENDURE)
+
+upstream: install-dev ## Build the programs that answer cases with real Kubernetes packages, into .upstream/ (needs Go)
+	@$(BIN)/python -m tools.compare --build $(UPSTREAM)
+
+compare: install-dev ## Compare random cases with real Kubernetes packages (COMPARE="alloc cel", VERSION=1.37 SEED=1 COUNT=1000; needs Go)
+	@$(BIN)/python -m tools.compare $(COMPARE) --programs $(UPSTREAM) $(addprefix --version ,$(VERSION)) --seed $(or $(SEED),1) --count $(or $(COUNT),1000)
 
 lint: install-dev ## ruff, and the language of docstrings, names, pages and commit titles
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/python -m tools.language

@@ -79,10 +79,13 @@ def test_each_world_is_answered_otherwise_for_one_reason(monkeypatch: pytest.Mon
 @pytest.mark.parametrize("subject", ["cel", "validate"])
 def test_no_expression_or_object_is_answered_otherwise(subject: str) -> None:
     about = conformance.subject(subject)
+    lines = load_vectors(f"random-{subject}.jsonl.gz")
     differing = [
         line["in"]["name"]
-        for line in load_vectors(f"random-{subject}.jsonl.gz")
-        if not any(
+        for line in lines
+        # Since 1.37 these cost as much as the affix has; tests of shared/cel have the costs.
+        if not any(affix in line["in"].get("expression", "") for affix in (".startsWith(", ".endsWith("))
+        and not any(
             about.agrees(about.answer({**line["in"], "kubernetesVersion": "1.37"}), out)
             for out in conformance.outcomes(line)
         )

@@ -35,11 +35,12 @@ from dra_shared.cel.library import (
     includes as includes_library,
 )
 from dra_shared.cel.types import Kind, Type
-from dra_shared.version import Version
+from dra_shared.version import DEFAULT, V1_34, Version
 
 _Part = TypeVar("_Part")
 
-#: The functions of every environment. Where topics share a function, its overloads stand in the order of the topics.
+#: The functions that all environments have in the same form. Where topics share a function, its overloads stand in the
+#: order of the topics.
 TOPICS: Final = (
     operators.FUNCTIONS,
     comparisons.FUNCTIONS,
@@ -64,15 +65,26 @@ TOPICS: Final = (
 
 
 @functools.cache
-def functions(*, includes: Version | None = None, patches: bool = False) -> Functions:
-    """Return every function of the environment.
+def functions(
+    kubernetes: Version = DEFAULT, *, stored: bool = True, includes: bool = False, patches: bool = False
+) -> Functions:
+    """Return every function of the environment in a version of Kubernetes.
 
-    ``includes`` adds the member of that name as DRA has it in a version, and ``patches`` the functions of mutating
-    policies.
+    ``stored`` is for expressions that an object has already. A new one may only use what the version before has too,
+    because a cluster may be rolled back to it. ``includes`` adds the member of that name as DRA has it, and ``patches``
+    the functions of mutating policies.
     """
-    topics = list(TOPICS)
-    if includes is not None:
-        topics.append(includes_library.functions_of(includes))
+    topics = [
+        *TOPICS,
+        times.duration_of(kubernetes),
+        strings.affixes_of(kubernetes),
+        regex.matches_of(kubernetes),
+    ]
+    # Upstream's base environment has cel-go's lists since 1.34.
+    if stored or kubernetes > V1_34:
+        topics.append(lists.extensions_of(kubernetes))
+    if includes:
+        topics.append(includes_library.functions_of(kubernetes))
     if patches:
         topics.append(jsonpatch.FUNCTIONS)
     return join_topics(topics)

@@ -87,8 +87,12 @@ class ParseFailed(Exception):
         self.issues = issues
 
 
-def parse(text: str) -> Expr:
-    """Return the expression's tree. Raises ParseFailed."""
+def parse(text: str, *, sort_by: bool = True) -> Expr:
+    """Return the tree of an expression. ``sort_by`` is True if the environment has the macro of that name.
+
+    Raises:
+        ParseFailed: the text is not an expression.
+    """
     import lark
 
     if len(text) > _MAX_LENGTH:
@@ -100,7 +104,7 @@ def parse(text: str) -> Expr:
         raise ParseFailed(_syntax_errors(text)) from None
     if len(text) > MAX_DEPTH and measure_nesting(tree) > MAX_DEPTH:
         raise ParseFailed([Issue(-1, f"expression recursion limit exceeded: {MAX_DEPTH}")])
-    builder = _Builder()
+    builder = _Builder(sort_by)
     expr = builder.expr(tree)
     if any(issue.message.startswith("Syntax error") for issue in builder.issues):
         raise ParseFailed(_syntax_errors(text))
@@ -118,7 +122,8 @@ def _syntax_errors(text: str) -> list[Issue]:
 class _Builder:
     """Converts lark's tree to ours. A subtree is ``(data, children)``; a token has ``type`` and ``start_pos``."""
 
-    def __init__(self) -> None:
+    def __init__(self, sort_by: bool) -> None:
+        self._sort_by = sort_by
         self.issues: list[Issue] = []
         self._depth = 0
 
@@ -270,6 +275,8 @@ class _Builder:
         return [self.expr(arg) for arg in parts[0].children[::2]] if parts else []
 
     def _call(self, pos: int, function: str, target: Expr | None, args: list[Expr]) -> Expr:
+        if function == "sortBy" and not self._sort_by:
+            return Call(pos, function, args, target)
         try:
             expanded = expand(pos, function, target, args)
         except MacroError as error:

@@ -173,7 +173,7 @@ def compile_expression(
         lists, consumable = _LISTS in features, _CONSUMABLE in features
     # Since 1.37, stored expressions are typed as if all gates were on.
     typed = lists or (stored and kubernetes >= V1_37)
-    mode = _Mode(kubernetes, typed, consumable or stored, lists or stored, derived)
+    mode = _Mode(kubernetes, stored, typed, consumable or stored, lists or stored, derived)
     cached = _short if len(expression) <= _SHORT else _long
     result = cached(expression, mode)
     if isinstance(result, CompileError):
@@ -184,11 +184,13 @@ def compile_expression(
 class _Mode(NamedTuple):
     """The settings of a compilation.
 
-    ``lists``: attributes may be lists. ``multiple``: devices have ``allowMultipleAllocations``. ``includes``:
-    the member function ``includes`` exists. ``derived``: the result is an attribute.
+    ``stored``: an object has the expression already. ``lists``: attributes are typed as possible lists.
+    ``multiple``: devices have ``allowMultipleAllocations``. ``includes``: the member of that name can be called.
+    ``derived``: the result is an attribute.
     """
 
     kubernetes: Version
+    stored: bool
     lists: bool
     multiple: bool
     includes: bool
@@ -196,8 +198,8 @@ class _Mode(NamedTuple):
 
     @property
     def functions(self) -> Functions:
-        """Return the functions that can be called."""
-        return functions(includes=self.kubernetes if self.includes else None)
+        """The functions that can be called."""
+        return functions(self.kubernetes, stored=self.stored, includes=self.includes)
 
     @property
     def reads_lists(self) -> bool:
@@ -258,7 +260,8 @@ def _check_derived(output: Type, lists: bool) -> None:
 def _compile(expression: str, mode: _Mode) -> Program:
     known = mode.functions
     try:
-        tree, issues = check(parse(expression), known, _device_fields(mode.lists, mode.multiple))
+        parsed = parse(expression, sort_by="sort" in known)
+        tree, issues = check(parsed, known, _device_fields(mode.lists, mode.multiple))
         issues = issues or validate(tree)
     except ParseFailed as error:
         raise _compile_error(expression, error.issues) from None

@@ -262,7 +262,17 @@ def test_operations_are_skipped_on_nodes_that_can() -> None:
     assert results is not None
     assert results[0].devices.results[0].skip_node_operations == ("*",)
     assert allocate(slices, claim, on=SKIP, where=able("Other")) is None
-    assert allocate(slices, claim, on=features(), where=able("DRAOptionalNodeOperations")) is None
+    others = features("DRADerivedAttributes")
+    assert allocate(slices, claim, on=others, where=able("DRAOptionalNodeOperations")) is None
+
+
+def test_older_allocators_do_not_read_which_operations_are_skipped() -> None:
+    slices = [slice_of("s", [{"name": "d"}], skipNodeOperations=["*"])]
+
+    results = allocate(slices, claim_of([exactly()]), on=features())
+
+    assert results is not None
+    assert results[0].devices.results[0].skip_node_operations == ()
 
 
 def test_a_scheduler_of_1_36_knows_neither_operations_nor_derivations() -> None:
@@ -279,7 +289,7 @@ def test_a_scheduler_of_1_36_knows_neither_operations_nor_derivations() -> None:
     ("on", "text"),
     [
         (SKIP, "the node does not declare DRAOptionalNodeOperations"),
-        (features(), "the DRAOptionalNodeOperations feature is disabled"),
+        (features("DRADerivedAttributes"), "the DRAOptionalNodeOperations feature is disabled"),
     ],
 )
 def test_a_trace_says_why_operations_are_not_skipped(on: Features, text: str) -> None:

@@ -5,6 +5,7 @@ from dra_shared.api.resource import DeviceAttribute, DeviceCapacity
 from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression
 from dra_shared.cel import types as t
 from dra_shared.cel.rules import compile_rule
+from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
 FEATURES = frozenset(("DRAConsumableCapacity", "DRAListTypeAttributes"))
 DEVICE = CelDevice(
@@ -48,8 +49,6 @@ LISTER = "internal error: interface conversion: {} is not traits.Lister: missing
         ("sign(null) == 1", "no such overload: sign(null_type)"),
         ('(device.attributes["d"].b ? null : quantity("1")).isInteger()', "no such overload: isInteger(null_type)"),
         ('duration("2562047h") + duration("2h") == duration("1h")', "integer overflow"),
-        ('duration(1 + 1) == duration("2s")',
-         "type conversion error from 'int' to 'google.protobuf.Duration'"),
         # An optional in a variable or a branch is unwrapped down to Go's own value, which may be none of CEL's.
         ('cel.bind(m, device.capacity["d"].?m, m.value().isInteger())',
          "unsupported conversion to ref.Val: (*resource.Quantity)1Gi"),
@@ -168,14 +167,9 @@ def test_true(expression: str) -> None:
         ("map.all(x, true)", ErrorKind.INVALID,
          "compilation failed: ERROR: <input>:1:1: expression of type 'type(map(A, B))' cannot be range of a "
          "comprehension (must be list, map, or dynamic)\n | map.all(x, true)\n | ^"),
-        ("duration(2) == optional_type", ErrorKind.INVALID,
-         "compilation failed: ERROR: <input>:1:13: found no matching overload for '_==_' applied to "
-         "'(duration, type(optional_type))'\n | duration(2) == optional_type\n | ............^"),
-        ("duration(2) != duration(null)", ErrorKind.INVALID,
-         "compilation failed: ERROR: <input>:1:10: invalid duration argument\n"
-         " | duration(2) != duration(null)\n | .........^\n"
-         "ERROR: <input>:1:25: invalid duration argument\n"
-         " | duration(2) != duration(null)\n | ........................^"),
+        ('duration("2s") == optional_type', ErrorKind.INVALID,
+         "compilation failed: ERROR: <input>:1:16: found no matching overload for '_==_' applied to "
+         "'(duration, type(optional_type))'\n | duration(\"2s\") == optional_type\n | ...............^"),
         ('"%é".format([1]) == ""', ErrorKind.INVALID,
          "compilation failed: ERROR: <input>:1:12: could not parse formatting clause: unrecognized formatting "
          'clause "Ã"\n | "%é".format([1]) == ""\n | ..．........^'),
@@ -229,3 +223,71 @@ def test_a_panic_stays_within_a_rule() -> None:
     rule = compile_rule('dyn(semver(self)) in {"a": 1}', {"self": t.STRING}, {})
     result = rule.run(["1.2.3"], 1000)
     assert result.error == "internal error: runtime error: hash of unhashable type cel.Semver"
+
+
+def test_duration_of_an_integer_fails_at_run_time_until_1_36() -> None:
+    expression = 'duration(1 + 1) == duration("2s")'
+    program = compile_expression(expression, features=FEATURES, kubernetes=V1_36)
+
+    error = program.evaluate(DEVICE).error
+
+    assert error == "type conversion error from 'int' to 'google.protobuf.Duration'"
+
+
+def test_literal_duration_of_an_integer_is_an_invalid_argument_until_1_36() -> None:
+    with pytest.raises(CompileError) as caught:
+        compile_expression("duration(2) != duration(null)", features=FEATURES, kubernetes=V1_36)
+
+    assert caught.value.text == (
+        "compilation failed: ERROR: <input>:1:10: invalid duration argument\n"
+        " | duration(2) != duration(null)\n | .........^\n"
+        "ERROR: <input>:1:25: invalid duration argument\n"
+        " | duration(2) != duration(null)\n | ........................^"
+    )
+
+
+def test_duration_takes_no_integer_since_1_37() -> None:
+    with pytest.raises(
+        CompileError, match="found no matching overload for 'duration' applied to '\\(int\\)'"
+    ):
+        compile_expression('duration(1 + 1) == duration("2s")', features=FEATURES, kubernetes=V1_37)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(-3, "must be non-negative"), (1_000_001, "exceeds maximum allowed")]
+)
+def test_range_of_a_wrong_size_is_an_error_since_1_37(count: int, text: str) -> None:
+    program = compile_expression(f"lists.range({count}) == []", features=FEATURES, kubernetes=V1_37)
+
+    assert text in (program.evaluate(DEVICE).error or "")
+
+
+def test_range_of_a_negative_size_is_empty_until_1_36() -> None:
+    program = compile_expression("lists.range(-3) == []", features=FEATURES, kubernetes=V1_36)
+
+    assert program.evaluate(DEVICE).error is None
+
+
+@pytest.mark.parametrize(("kubernetes", "cost"), [(V1_36, 2 + 4), (V1_37, 2 + 1)])
+def test_prefix_costs_its_own_length_since_1_37(kubernetes: Version, cost: int) -> None:
+    text = "x" * 31
+    expression = f'device.driver != "" && "{text}".startsWith("x")'
+
+    program = compile_expression(expression, features=FEATURES, kubernetes=kubernetes)
+
+    assert program.evaluate(DEVICE).cost == cost
+
+
+@pytest.mark.parametrize("name", ["sort", "distinct", "reverse"])
+def test_new_expressions_of_1_34_lack_the_list_functions_that_1_33_lacks(name: str) -> None:
+    expression = f"[1].{name}() == [1]"
+    with pytest.raises(CompileError, match=f"undeclared reference to '{name}'"):
+        compile_expression(expression, features=FEATURES, kubernetes=V1_34, stored=False)
+
+    assert compile_expression(expression, features=FEATURES, kubernetes=V1_34, stored=True).matches(DEVICE)
+    assert compile_expression(expression, features=FEATURES, kubernetes=V1_35, stored=False).matches(DEVICE)
+
+
+def test_sort_by_is_not_a_macro_in_new_expressions_of_1_34() -> None:
+    with pytest.raises(CompileError, match="undeclared reference to 'sortBy'"):
+        compile_expression("[1].sortBy(e, e) == [1]", features=FEATURES, kubernetes=V1_34, stored=False)

@@ -137,7 +137,7 @@ def _plain(value: Any, key: str = "") -> Any:
     if key == "shareID":
         return "share"
     if isinstance(value, Mapping):
-        return {name: _plain(item, name) for name, item in value.items() if item not in (None, [], {})}
+        return {name: _plain(item, name) for name, item in value.items() if item not in (None, [], {}, "")}
     if isinstance(value, list | tuple):
         items = [_plain(item) for item in value]
         return sorted(items, key=repr) if key in ("matchExpressions", "matchFields") else items

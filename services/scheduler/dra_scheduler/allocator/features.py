@@ -97,7 +97,7 @@ class Features:
         The order of pools in upstream's oldest allocator is random; the order of arrival is one of its
         possible orders.
         """
-        return self.kubernetes >= V1_36
+        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
 
     @property
     def starts_over(self) -> bool:
@@ -106,8 +106,11 @@ class Features:
 
     @property
     def shares_use_counters(self) -> bool:
-        """True if devices that are allocated as shares consume counters as dedicated devices do."""
-        return self.kubernetes >= V1_36
+        """True if devices that are allocated as shares consume counters as dedicated devices do.
+
+        The oldest allocator does not see shares at all.
+        """
+        return self.kubernetes >= V1_36 and self.implementation is not Implementation.STABLE
 
     @property
     def pools_are_the_nodes(self) -> bool:
@@ -169,7 +172,7 @@ class Features:
     @property
     def shares_exclude_whole_devices(self) -> bool:
         """True if a device that is allocated as shares cannot be allocated as a whole once it allows no more shares."""
-        return self.kubernetes >= V1_37
+        return self.kubernetes >= V1_37 and self.implementation is not Implementation.STABLE
 
     @property
     def whole_capacity_counts_for_all(self) -> bool:
@@ -198,8 +201,11 @@ class Features:
 
     @property
     def operations_are_known(self) -> bool:
-        """True if devices with skipped node operations need a node with support. Before, the field was ignored."""
-        return self.kubernetes >= V1_37
+        """True if devices with skipped node operations need a node with support.
+
+        Older releases, and all allocators but the newest, ignore the field.
+        """
+        return self.kubernetes >= V1_37 and self.implementation is Implementation.EXPERIMENTAL
 
     @property
     def groups_are_known(self) -> bool:

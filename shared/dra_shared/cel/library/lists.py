@@ -35,6 +35,7 @@ from dra_shared.cel.library.costs import (
 from dra_shared.cel.library.operators import add
 from dra_shared.cel.ranges import MAX, exactly, multiply
 from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp, Uint, go_type, is_list, type_text
+from dra_shared.version import V1_37, Version
 
 _COMPARABLE: Final = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 #: The types of numbers, and their zeros.
@@ -190,6 +191,14 @@ def number_range(count: int) -> list[int]:
     return list(range(count))
 
 
+def limited_range(count: int) -> list[int]:
+    if count < 0:
+        raise EvaluationError(f"lists.range: size must be non-negative, got {count}")
+    if count > _RANGE_LIMIT:
+        raise EvaluationError(f"lists.range: size {count} exceeds maximum allowed ({_RANGE_LIMIT})")
+    return list(range(count))
+
+
 def distinct(values: list[Any]) -> list[Any]:
     needs_list(values)
     unique: list[Any] = []
@@ -299,6 +308,8 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         cost=traversal,
         estimate=estimate_traversal,
     ),
+)
+_EXTENSIONS: Final[tuple[Function, ...]] = (
     function(
         "slice",
         overload(
@@ -317,10 +328,6 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
             estimate=_estimate_flatten,
         ),
         checks_arguments=True,
-    ),
-    function(
-        "lists.range",
-        overload("lists_range(int) list<int>", number_range, cost=_new_list, estimate=_estimate_range),
     ),
     function(
         "reverse",
@@ -361,3 +368,12 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         run=sort_by_keys,
     ),
 )
+
+
+@functools.cache
+def extensions_of(kubernetes: Version) -> tuple[Function, ...]:
+    """Return the functions of cel-go's ext/lists.go in a version; cel-go 0.29, since 1.37, limits ``lists.range``."""
+    run = number_range if kubernetes < V1_37 else limited_range
+    signature = "lists_range(int) list<int>"
+    ranges = function("lists.range", overload(signature, run, cost=_new_list, estimate=_estimate_range))
+    return (*_EXTENSIONS, ranges)

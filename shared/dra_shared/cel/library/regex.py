@@ -11,6 +11,7 @@ from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library.costs import estimate_search, search, size_range
 from dra_shared.cel.library.patterns import RegexError, compile_regex
 from dra_shared.cel.values import NO_OVERLOAD, Duration, Timestamp
+from dra_shared.version import V1_37, Version
 
 
 def matches(text: Any, pattern: Any) -> bool:
@@ -69,18 +70,16 @@ def _estimate_matches(target: Node | None, args: list[Node]) -> Estimate | None:
     return None if cost is None else Estimate(cost)
 
 
+def _estimate_global_matches(target: Node | None, args: list[Node]) -> Estimate | None:
+    return _estimate_matches(args[0], args[1:])
+
+
 def _estimate_find(target: Node | None, args: list[Node]) -> Estimate | None:
     cost = estimate_search(target, args)
     return None if cost is None or target is None else Estimate(cost, (0, size_range(target)[1]))
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
-    function(
-        "matches",
-        overload("matches(string, string) bool"),
-        overload(".matches_string(string, string) bool", cost=search, estimate=_estimate_matches),
-        run=matches,
-    ),
     function(
         "find",
         overload(".string_find_string(string, string) string", find),
@@ -95,3 +94,21 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         estimate=_estimate_find,
     ),
 )
+
+
+@functools.cache
+def matches_of(kubernetes: Version) -> tuple[Function, ...]:
+    """Return ``matches`` of a version. Called as a function it costs one in cel-go 0.26, until 1.36."""
+    priced = kubernetes >= V1_37
+    return (
+        function(
+            "matches",
+            overload(
+                "matches(string, string) bool",
+                cost=search if priced else None,
+                estimate=_estimate_global_matches if priced else None,
+            ),
+            overload(".matches_string(string, string) bool", cost=search, estimate=_estimate_matches),
+            run=matches,
+        ),
+    )

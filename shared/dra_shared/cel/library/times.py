@@ -15,6 +15,7 @@ from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library.operators import checked_timestamp, conversion_error, identity
 from dra_shared.cel.values import Duration, Timestamp
 from dra_shared.quoting import go_quote
+from dra_shared.version import V1_37, Version
 
 _NANOS: Final = 1_000_000_000
 _DURATION: Final = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
@@ -226,12 +227,6 @@ def _getter(name: str, part: str, *more: Overload, with_zone: str = "") -> Funct
 
 FUNCTIONS: Final[tuple[Function, ...]] = (
     function(
-        "duration",
-        overload("duration_to_duration(duration) duration", identity),
-        overload("int64_to_duration(int) duration", _int_to_duration),
-        overload("string_to_duration(string) duration", string_to_duration),
-    ),
-    function(
         "timestamp",
         overload("timestamp_to_timestamp(timestamp) timestamp", identity),
         overload("int64_to_timestamp(int) timestamp", int_to_timestamp),
@@ -265,3 +260,15 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
         overload(".duration_to_milliseconds(duration) int", _milliseconds),
     ),
 )
+
+
+@functools.cache
+def duration_of(kubernetes: Version) -> tuple[Function, ...]:
+    """Return ``duration`` of a version; cel-go 0.29, since 1.37, does not take integers."""
+    overloads = [
+        overload("duration_to_duration(duration) duration", identity),
+        overload("string_to_duration(string) duration", string_to_duration),
+    ]
+    if kubernetes < V1_37:
+        overloads.insert(1, overload("int64_to_duration(int) duration", _int_to_duration))
+    return (function("duration", *overloads),)

@@ -1,0 +1,66 @@
+"""The random cases that are compared with real Kubernetes packages."""
+
+import json
+
+import pytest
+from dra_scheduler.allocator.conformance import answer as allocate
+from dra_shared.cel.conformance import answer as evaluate
+from dra_shared.version import V1_34, V1_37, VERSIONS, Version
+
+from tools.compare.expressions import draw_expression
+from tools.compare.worlds import draw_world
+
+_SEEDS = [str(number) for number in range(60)]
+
+
+def test_equal_seeds_draw_equal_cases() -> None:
+    assert draw_world("7", V1_37) == draw_world("7", V1_37)
+    assert draw_expression("7", V1_37) == draw_expression("7", V1_37)
+
+
+@pytest.mark.parametrize("kubernetes", VERSIONS)
+def test_worlds_are_often_allocated_and_often_not(kubernetes: Version) -> None:
+    worlds = [{**draw_world(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS]
+
+    allocated = sum(allocate(world)["allocated"] for world in worlds)
+
+    assert 5 < allocated < 40
+
+
+@pytest.mark.parametrize("kubernetes", VERSIONS)
+def test_most_expressions_compile(kubernetes: Version) -> None:
+    cases = [{**draw_expression(seed, kubernetes), "kubernetesVersion": str(kubernetes)} for seed in _SEEDS]
+
+    compiled = sum("compileError" not in evaluate(case) for case in cases)
+
+    assert compiled > 30
+
+
+def test_worlds_of_1_37_have_every_field_that_its_allocator_reads() -> None:
+    text = json.dumps([draw_world(str(number), V1_37) for number in range(200)])
+    for field in (
+        "adminAccess",
+        "allowMultipleAllocations",
+        "bindingConditions",
+        "bindsToNode",
+        "compatibilityGroups",
+        "consumesCounters",
+        "derivedAttributes",
+        "distinctAttribute",
+        "firstAvailable",
+        "nodeSelector",
+        "perDeviceNodeSelection",
+        "sharedCounters",
+        "skipNodeOperations",
+        "strings",
+        "tolerations",
+        "validRange",
+        "validValues",
+    ):
+        assert f'"{field}"' in text
+
+
+def test_worlds_of_1_34_have_no_field_of_later_releases() -> None:
+    text = json.dumps([draw_world(str(number), V1_34) for number in range(200)])
+    for field in ("compatibilityGroups", "derivedAttributes", "skipNodeOperations", "strings"):
+        assert f'"{field}"' not in text

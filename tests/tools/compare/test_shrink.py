@@ -1,0 +1,24 @@
+"""Shrinking a case that fails."""
+
+from tools.compare.draw import Json
+from tools.compare.shrink import shrink
+
+
+def test_shrinking_keeps_only_what_a_failure_needs() -> None:
+    def fails(case: Json) -> bool:
+        devices = case.get("devices") or []
+        return any(device.get("shared") for device in devices)
+
+    case = {
+        "name": "x",
+        "devices": [{"name": "a"}, {"name": "b", "shared": True, "taints": [1, 2]}],
+        "claims": [{}],
+    }
+
+    assert shrink(case, fails) == {"name": "x", "devices": [{"name": "b", "shared": True}]}
+
+
+def test_a_case_that_needs_everything_stays_as_it_is() -> None:
+    case = {"a": [1, {"b": 2}]}
+
+    assert shrink(case, lambda smaller: smaller == case) == case

@@ -1,0 +1,145 @@
+"""``python -m tools.compare``: random cases, answered by dralab and by the real packages of a Kubernetes release."""
+
+import argparse
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra_scheduler.allocator import conformance as allocator
+from dra_shared.cel import conformance as cel
+from dra_shared.version import VERSIONS, Version
+
+from tools.compare.draw import Json
+from tools.compare.expressions import draw_expression
+from tools.compare.shrink import shrink
+from tools.compare.upstream import Upstream, build
+from tools.compare.worlds import draw_world
+
+
+@dataclass(frozen=True)
+class Subject:
+    """One kind of case: how to draw it, and dralab's answer to it."""
+
+    draw: Callable[[str, Version], Json]
+    answer: Callable[[Json], Json]
+    agrees: Callable[[Json, Json], bool]
+
+
+SUBJECTS = {
+    "alloc": Subject(draw_world, allocator.answer, allocator.agrees),
+    "cel": Subject(draw_expression, cel.answer, cel.agrees),
+}
+
+
+_FAULTS = ("disagree", "crash")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """dralab's answer to a case, and the answers of the real code."""
+
+    ours: Json
+    theirs: list[Any]
+    # agree, disagree, crash (dralab raises an exception), panic, timeout, unsupported or refused.
+    verdict: str
+
+
+def compare(subject: Subject, upstream: Upstream, case: Json, kubernetes: Version) -> Comparison:
+    """Ask both about a case."""
+    try:
+        theirs = upstream.answer(case)
+    except ValueError as error:
+        return Comparison({}, [str(error)], "refused")
+    # 1.34's allocator panics for some worlds. Such an answer cannot be compared, like one that never came.
+    for answer in theirs:
+        for verdict in ("panic", "timeout"):
+            if answer.get(verdict):
+                return Comparison({}, theirs, verdict)
+        if answer.get("supported") is False:
+            return Comparison({}, theirs, "unsupported")
+    try:
+        ours = subject.answer({**case, "kubernetesVersion": str(kubernetes)})
+    except Exception as error:
+        return Comparison({"error": f"{type(error).__name__}: {error}"}, theirs, "crash")
+    agree = any(subject.agrees(ours, answer) for answer in theirs)
+    return Comparison(ours, theirs, "agree" if agree else "disagree")
+
+
+def run(name: str, kubernetes: Version, program: Path, seed: str, count: int, shrunk: int) -> bool:
+    """Compare ``count`` cases, print the disagreements and a summary, and return True if all agree.
+
+    The first ``shrunk`` disagreements are made as small as possible.
+    """
+    subject = SUBJECTS[name]
+    verdicts: Counter[str] = Counter()
+    with Upstream(program, name) as upstream:
+        for number in range(count):
+            case = subject.draw(f"{seed}-{number}", kubernetes)
+            found = compare(subject, upstream, case, kubernetes)
+            verdicts[found.verdict] += 1
+            if found.verdict not in _FAULTS:
+                continue
+            if verdicts[found.verdict] <= shrunk:
+                case = _shrunk(subject, upstream, case, kubernetes, found.verdict)
+                found = compare(subject, upstream, case, kubernetes)
+            print(
+                json.dumps({"in": case, "out": found.theirs[0], "outcomes": found.theirs, "ours": found.ours})
+            )
+    summary = {
+        "subject": name,
+        "kubernetesVersion": str(kubernetes),
+        "seed": seed,
+        "cases": count,
+        **verdicts,
+    }
+    print(json.dumps(summary), file=sys.stderr)
+    return not any(verdicts[fault] for fault in _FAULTS)
+
+
+def _shrunk(subject: Subject, upstream: Upstream, case: Json, kubernetes: Version, verdict: str) -> Json:
+    """Return a smallest case that has the same verdict and still has all fields that a case needs."""
+
+    def fails(smaller: Json) -> bool:
+        return (
+            smaller.keys() == case.keys()
+            and compare(subject, upstream, smaller, kubernetes).verdict == verdict
+        )
+
+    return shrink(case, fails)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the comparison that the command line asks for. Return 1 if an answer of dralab differs."""
+    parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
+    parser.add_argument("subject", nargs="*", help="alloc or cel (both)")
+    parser.add_argument("--version", action="append", help="a Kubernetes version (all)")
+    parser.add_argument("--seed", default="1", help="other seeds draw other cases")
+    parser.add_argument("--count", type=int, default=1000, help="cases of each subject and version")
+    parser.add_argument("--shrink", type=int, default=5, help="disagreements to make as small as possible")
+    parser.add_argument("--programs", type=Path, help="a folder for the programs (a temporary one)")
+    parser.add_argument("--build", type=Path, metavar="FOLDER", help="only build the programs")
+    options = parser.parse_args(arguments)
+    for name in options.subject:
+        if name not in SUBJECTS:
+            parser.error(f"unknown subject {name!r}: choose {', '.join(SUBJECTS)}")
+    versions = [Version.parse(text) for text in options.version or map(str, VERSIONS)]
+    if options.build is not None:
+        for kubernetes in versions:
+            print(build(kubernetes, options.build))
+        return 0
+    agree = True
+    with tempfile.TemporaryDirectory() as temporary:
+        for kubernetes in versions:
+            program = build(kubernetes, options.programs or Path(temporary))
+            for name in options.subject or SUBJECTS:
+                agree &= run(name, kubernetes, program, options.seed, options.count, options.shrink)
+    return 0 if agree else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

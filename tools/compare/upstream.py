@@ -1,0 +1,76 @@
+"""The programs of tools/upstream: build them, and ask them."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from dra_shared.version import V1_37, Version
+
+from tools.compare.draw import Json
+
+SOURCE = Path(__file__).parent.parent / "upstream"
+# go.mod pins the newest release. The others have a file of their own.
+_NEWEST = V1_37
+
+
+def find_go() -> str | None:
+    """Return the path of the ``go`` command, or None if it is not installed."""
+    return shutil.which("go")
+
+
+def build(kubernetes: Version, folder: Path) -> Path:
+    """Build the program of a release, and return its path. Go's cache makes a second build quick.
+
+    Raises:
+        RuntimeError: Go is not installed.
+        subprocess.CalledProcessError: the build fails, for example because modules cannot be downloaded.
+    """
+    go = find_go()
+    if go is None:
+        raise RuntimeError("Go is not installed: the comparison builds Kubernetes packages")
+    program = folder.absolute() / f"upstream-{kubernetes}"
+    modules = [] if kubernetes == _NEWEST else [f"-modfile=releases/{kubernetes}.mod"]
+    tag = "k" + str(kubernetes).replace(".", "")
+    subprocess.run([go, "build", *modules, "-tags", tag, "-o", program, "."], cwd=SOURCE, check=True)
+    return program
+
+
+class Upstream:
+    """A running program that answers cases of one subject, one after the other."""
+
+    def __init__(self, program: Path, subject: str) -> None:
+        self._process = subprocess.Popen(
+            [program, subject], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def __enter__(self) -> "Upstream":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.stdout.close()
+        self._process.wait()
+
+    def answer(self, case: Json) -> list[Any]:
+        """Return the distinct answers that the real code gives to a case.
+
+        Raises:
+            ValueError: the program refuses the case, for example because a quantity is not valid.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(case) + "\n")
+        self._process.stdin.flush()
+        line = json.loads(self._process.stdout.readline() or "{}")
+        if "refused" in line:
+            raise ValueError(line["refused"])
+        if "out" not in line:
+            raise RuntimeError(f"the upstream program ended with exit code {self._process.wait()}")
+        return line.get("outcomes") or [line["out"]]

@@ -1,0 +1,41 @@
+//go:build k136
+
+package main
+
+import (
+	"errors"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/dynamic-resource-allocation/cel"
+	"k8s.io/dynamic-resource-allocation/structured"
+)
+
+func celFeatures(enabled sets.Set[string]) cel.Features {
+	return cel.Features{
+		EnableConsumableCapacity: enabled.Has("DRAConsumableCapacity"),
+		EnableListTypeAttributes: enabled.Has("DRAListTypeAttributes"),
+	}
+}
+
+// chooseAllocator makes the next allocators those of one package, or those that upstream picks if name is empty.
+func chooseAllocator(name string) {
+	if name == "" {
+		structured.EnableAllocators()
+		return
+	}
+	structured.EnableAllocators(name)
+}
+
+func failedOnNode(err error) bool { return errors.Is(err, structured.ErrFailedAllocationOnNode) }
+
+func allocatorFeatures(enabled sets.Set[string]) structured.Features {
+	return structured.Features{
+		AdminAccess:            enabled.Has("DRAAdminAccess"),
+		ConsumableCapacity:     enabled.Has("DRAConsumableCapacity"),
+		DeviceTaints:           enabled.Has("DRADeviceTaints"),
+		PartitionableDevices:   enabled.Has("DRAPartitionableDevices"),
+		PrioritizedList:        enabled.Has("DRAPrioritizedList"),
+		DeviceBindingAndStatus: enabled.Has("DRADeviceBindingConditions"),
+		ListTypeAttributes:     enabled.Has("DRAListTypeAttributes"),
+	}
+}
