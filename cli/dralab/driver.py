@@ -5,24 +5,24 @@ kubelet and publishes devices. :class:`ClaimStore` remembers what is prepared an
 decodes what claims ask for, and :func:`run` is the driver's process. docs/writing-a-driver.md shows a whole one.
 """
 
-from dra_node_agent.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
-from dra_node_agent.driverkit.claims import ClaimHandler as Handler
-from dra_node_agent.driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
-from dra_node_agent.driverkit.devices import attribute, capacity, node_pool, pool
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
-from dra_node_agent.driverkit.health import Health, HealthBoard
-from dra_node_agent.driverkit.locks import FileLock, LockTimeout
-from dra_node_agent.driverkit.metadata import V1ALPHA1 as METADATA_V1ALPHA1
-from dra_node_agent.driverkit.metadata import V1BETA1 as METADATA_V1BETA1
-from dra_node_agent.driverkit.metadata import MetadataError, MetadataWriter
-from dra_node_agent.driverkit.opaque import Config, Configs
-from dra_node_agent.driverkit.problems import DroppedFieldsError, HandleError
-from dra_node_agent.driverkit.program import Surroundings, run
-from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice
-from dra_node_agent.driverkit.server import DriverServer
-from dra_node_agent.driverkit.statefile import StateFile
-from dra_node_agent.driverkit.store import ClaimStore, Ready, own_results
+from dra_driverkit.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
+from dra_driverkit.claims import ClaimHandler as Handler
+from dra_driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
+from dra_driverkit.devices import attribute, capacity, node_pool, pool
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_driverkit.health import Health, HealthBoard
+from dra_driverkit.locks import FileLock, LockTimeout
+from dra_driverkit.metadata import V1ALPHA1 as METADATA_V1ALPHA1
+from dra_driverkit.metadata import V1BETA1 as METADATA_V1BETA1
+from dra_driverkit.metadata import MetadataError, MetadataWriter
+from dra_driverkit.opaque import Config, Configs
+from dra_driverkit.problems import DroppedFieldsError, HandleError
+from dra_driverkit.program import Surroundings, run
+from dra_driverkit.resources import DriverResources, Pool, PoolError, PoolSlice
+from dra_driverkit.server import DriverServer
+from dra_driverkit.statefile import StateFile
+from dra_driverkit.store import ClaimStore, Ready, own_results
 from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.resource import (
     CapacityRequestPolicy,

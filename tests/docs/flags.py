@@ -4,7 +4,7 @@ import argparse
 import importlib
 
 from dra_cli import commandline
-from dra_node_agent.driverkit.program import option_parser
+from dra_driverkit.program import option_parser
 from dra_shared.service import Options
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dra_conformance.driverprocess import Ended, Usage
-from dra_node_agent.proto import (
+from dra_driverkit.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
     dra_v1beta1_pb2,

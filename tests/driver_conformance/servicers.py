@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from dra_node_agent.proto import (
+from dra_driverkit.proto import (
     dra_v1_pb2_grpc,
     health_v1_pb2,
     health_v1_pb2_grpc,

@@ -11,8 +11,8 @@ import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_apiserver.user import UserInfo
+from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_lab.rights import grant
-from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_node_agent.drivers.profile.cluster import ClusterPools
 from dra_shared.api.resource import Device
 from dra_shared.client.rest import Client

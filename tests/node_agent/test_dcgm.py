@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import httpx
 import pytest
+from dra_driverkit.proto import podresources_v1_pb2 as pb
 from dra_node_agent.dcgm import render
 from dra_node_agent.nvml.load import LOAD_ROUTE, LoadSetter
 from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.system import NO_INSTANCE, Process, SimulatedSystem
-from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_shared.service import HealthServer
 from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.samples import Sample

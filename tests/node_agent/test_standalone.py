@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from dra_driverkit.directories import Directories
+from dra_driverkit.program import Surroundings
 from dra_node_agent import standalone
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.program import Surroundings
 
-from tests.node_agent.driverkit.fakeapi import FakeApi
+from tests.driverkit.fakeapi import FakeApi
 from tests.support.sameprocess import same_process
 from tests.support.waiting import until
 

@@ -12,6 +12,7 @@ _PACKAGES = {
     "shared": "shared/dra_shared",
     "kube": "toolkit/dra_kube",
     "lab": "toolkit/dra_lab",
+    "driverkit": "toolkit/dra_driverkit",
     "driver_conformance": "toolkit/dra_conformance",
     "testing": "toolkit/dra_testing",
     "tools": "tools",

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from dra_node_agent.cdi import Spec, SpecError, read_spec
+from dra_driverkit.cdi import Spec, SpecError, read_spec
 from dra_shared.yamltext import YamlError, load
 
 _SUFFIXES = (".yaml", ".json")

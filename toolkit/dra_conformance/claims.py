@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dra_node_agent.proto import dra_v1_pb2
+from dra_driverkit.proto import dra_v1_pb2
 from dra_shared.quantity import Quantity
 
 from dra_conformance.world import NAMESPACE, RESOURCE, World

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_node_agent.cdi import Spec
+from dra_driverkit.cdi import Spec
 from dra_node_agent.kubelet.dra.connection import DriverError, health_service
 from dra_node_agent.kubelet.dra.wire import CallError
 

@@ -16,7 +16,7 @@ from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: bef
 
 import httpx
 import uvloop
-from dra_node_agent.driverkit.program import Surroundings
+from dra_driverkit.program import Surroundings
 from dra_shared.faults.promises import Verdict
 
 from dra_testing.cluster import AsyncCluster, JsonObject, Objects

@@ -17,12 +17,12 @@ from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: bef
 
 import httpx
 import orjson
+from dra_driverkit.directories import Directories
+from dra_driverkit.program import Surroundings
 from dra_kube import manifests, objects
 from dra_kube.cluster import Cluster
 from dra_kube.discovery import Discovery, ServedResource
 from dra_lab.faults.striking import Striker
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.program import Surroundings
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
 from dra_shared.client.retry import MAX_RETRIES

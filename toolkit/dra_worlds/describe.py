@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
-from dra_node_agent.driverkit.errors import DriverConfigError
-from dra_node_agent.driverkit.resources import Pool
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.resources import Pool
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import default_drivers
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, computedomain, gates

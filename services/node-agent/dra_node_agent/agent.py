@@ -12,6 +12,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import httpx
+from dra_driverkit.files import short_path
+from dra_driverkit.sliceheads import SliceHeads
+from dra_driverkit.transport import LocalSockets, Sockets, UnixSockets
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.node import Node, Taint
 from dra_shared.api.pod import Pod
@@ -30,7 +33,6 @@ from dra_shared.log import logger
 
 from dra_node_agent.agentnode import AgentNode, Place
 from dra_node_agent.dcgm import DCGM_ROUTE, DcgmExporter
-from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.base import Driver, DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver, find_machines
 from dra_node_agent.drivers.placement import placed
@@ -38,7 +40,6 @@ from dra_node_agent.faults.devices import DeviceFaults
 from dra_node_agent.faults.nodes import NodeFaults, node_clock
 from dra_node_agent.faults.routes import FaultRoutes
 from dra_node_agent.features import FeatureDiscovery
-from dra_node_agent.files import short_path
 from dra_node_agent.identities import Identities
 from dra_node_agent.imexdaemons import ImexDaemons
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
@@ -58,7 +59,6 @@ from dra_node_agent.runtime.base import Runtime
 from dra_node_agent.runtime.catalog import RUNTIMES, RuntimeNode
 from dra_node_agent.runtime.fake import EnvironmentEdits, no_edits
 from dra_node_agent.runtime.images import load_images
-from dra_node_agent.sockets import LocalSockets, Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 from dra_node_agent.turns import Turn, Turns
 

@@ -17,11 +17,11 @@ from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import ComputeInstance, GpuInstance, SimulatedGpu, SimulatedSystem
 
 if TYPE_CHECKING:
+    from dra_driverkit.proto import podresources_v1_pb2 as pb
     from starlette.requests import Request
     from starlette.responses import Response
 
     from dra_node_agent.kubelet.kubelet import Kubelet
-    from dra_node_agent.proto import podresources_v1_pb2 as pb
 
 DCGM_ROUTE = "/metrics/dcgm"
 

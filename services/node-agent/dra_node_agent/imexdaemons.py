@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping
 
 import httpx
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.client.errors import ApiError
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverNode
 from dra_node_agent.drivers.nvidia.computedomain.daemon import ComputeDomainDaemon
 from dra_node_agent.runtime.shell.world import Process, Program

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+from dra_driverkit.errors import DriverConfigError
 from dra_shared import service
 from dra_shared.api.node import Taint
 from dra_shared.client import kubeconfig
@@ -15,7 +16,6 @@ from dra_shared.log import logger
 from dra_shared.names import label_key, label_value
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.catalog import default_drivers, driver_options, find_driver
 from dra_node_agent.drivers.placement import placed

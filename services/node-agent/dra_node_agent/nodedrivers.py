@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Sequence
 
+from dra_driverkit.flags import Flag
 from dra_shared.log import logger
 
 from dra_node_agent.drivers.base import Driver, DriverNode, Repairable, RunningDriver
-from dra_node_agent.flags import Flag
 
 _log = logger(__name__)
 

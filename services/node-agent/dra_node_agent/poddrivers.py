@@ -5,9 +5,9 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager
 
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions, RunningDriver
 from dra_node_agent.drivers.catalog import find_driver, needs_machines, option_values
 from dra_node_agent.runtime.shell.world import Process, Program

@@ -11,11 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.program import Surroundings, run
 from dra_shared.clock import SystemClock
 from dra_shared.version import V1_37
 
-from dra_node_agent.driverkit.errors import DriverConfigError
-from dra_node_agent.driverkit.program import Surroundings, run
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import find_driver, option_values
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_driverkit.transport import LocalSockets, UnixSockets
 from dra_node_agent.kubelet.dra.checkpoint import (
     CheckpointDevice,
     ClaimState,
@@ -14,7 +15,6 @@ from dra_node_agent.kubelet.dra.checkpoint import (
 )
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.manager import DraManager
-from dra_node_agent.sockets import LocalSockets, UnixSockets
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS, RESOURCE_CLAIMS

@@ -5,12 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_driverkit.proto import dra_v1_pb2
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_node_agent.kubelet.dra.connections import DriverConnections
 from dra_node_agent.kubelet.dra.health import (
     Health,
 )
-from dra_node_agent.proto import dra_v1_pb2
 from dra_shared.clock import FakeClock, settle
 
 from tests.conformance.kubelet_dra.tables import (

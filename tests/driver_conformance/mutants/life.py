@@ -5,7 +5,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from dra_node_agent.proto import health_v1_pb2
+from dra_driverkit.proto import health_v1_pb2
 
 from tests.driver_conformance.mutants.mutant import CPU, EXAMPLE, KUBERNETES, NVIDIA, Mutant
 from tests.driver_conformance.reference import Json

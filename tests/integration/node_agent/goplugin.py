@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import httpx
-from dra_node_agent.proto import (
+from dra_driverkit.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
     dra_v1beta1_pb2,

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_driverkit.files import short_path
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
-from dra_node_agent.files import short_path
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE, decode
 from dra_shared.api.resources import NODES, PODS
 from dra_shared.client.rest import Client

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_kube.cluster import Cluster
-from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import DEVICE_CLASSES, PODS, RESOURCE_CLAIM_TEMPLATES
 from dralab.testing import AsyncCluster

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.node_agent.driverkit.fakeapi import FakeApi
+from tests.driverkit.fakeapi import FakeApi
 
 
 @pytest.fixture

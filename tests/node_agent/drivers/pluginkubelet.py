@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any, Self
 
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from grpc import aio
 
 CHANNEL = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))

@@ -5,8 +5,8 @@ from typing import Any
 
 import dra_node_agent
 import pytest
+from dra_driverkit.errors import DriverConfigError
 from dra_node_agent import main
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers import catalog
 from dra_node_agent.drivers.base import DriverOption, DriverOptions
 from dra_node_agent.drivers.catalog import DRIVERS, DriverEntry, find_driver, option_values

@@ -5,16 +5,16 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from dra_node_agent.cdi import DeviceNode, Mount
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.cdi import DeviceNode, Mount
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_node_agent.drivers.deviceplugin import (
     Allocation,
     AllocationError,
     DevicePluginServer,
     PluginDevice,
 )
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_shared.clock import FakeClock, SystemClock
 from grpc import StatusCode, aio
 

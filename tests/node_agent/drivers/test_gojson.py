@@ -10,7 +10,7 @@ from dra_shared.api.resource import (
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.node_agent.driverkit.claims import opaque, result
+from tests.driverkit.claims import opaque, result
 
 
 def _slow(data: bytes) -> int:

@@ -8,8 +8,8 @@ from typing import Any
 
 import grpc
 import pytest
+from dra_driverkit.proto import dra_v1_pb2, dra_v1alpha3_pb2
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError, choose_service
-from dra_node_agent.proto import dra_v1_pb2, dra_v1alpha3_pb2
 from grpc import aio
 
 _CLAIM = dra_v1_pb2.Claim(namespace="default", uid="u", name="c")

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_node_agent.kubelet.dra.checkpoint import CheckpointDevice
 from dra_node_agent.kubelet.dra.claiminfo import ClaimInfo
 from dra_node_agent.kubelet.dra.errors import DraError
@@ -15,7 +16,6 @@ from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.observed import Observed
 from dra_node_agent.kubelet.podresources import SOCKET, PodResourcesServer
 from dra_node_agent.kubelet.podstatus import pod_status
-from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_node_agent.runtime.base import ContainerRecord, State
 from dra_shared.api.codec import convert
 from dra_shared.api.container import ContainerStatus

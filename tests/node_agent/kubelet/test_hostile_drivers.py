@@ -7,9 +7,9 @@ from typing import Any
 
 import grpc
 import pytest
+from dra_driverkit.proto import dra_v1_pb2, registration_v1_pb2
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_node_agent.kubelet.dra.health import MOST_DEVICES, Health, HealthInfoCache, device_health
-from dra_node_agent.proto import dra_v1_pb2, registration_v1_pb2
 from dra_shared.clock import FakeClock
 from grpc import aio
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from dra_driverkit.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_node_agent.kubelet.server import KubeletServer
-from dra_node_agent.proto import podresources_v1_pb2, podresources_v1_pb2_grpc
 from dra_shared.service import HealthServer
 from grpc import aio
 

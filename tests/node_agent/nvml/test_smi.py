@@ -1,7 +1,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from dra_node_agent.cdi import ContainerEdits, DeviceNode, Mount
+from dra_driverkit.cdi import ContainerEdits, DeviceNode, Mount
 from dra_node_agent.nvml.node import open_system
 from dra_node_agent.nvml.smi import Output, is_installed, loop, render
 from dra_node_agent.nvml.system import Process, SimulatedSystem, caps_minor

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.cdi import (
+from dra_driverkit.cdi import (
     CdiDevice,
     ContainerEdits,
     DeviceNode,

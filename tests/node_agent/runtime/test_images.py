@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Spec, write_spec
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, DeviceNode, Spec, write_spec
 from dra_node_agent.runtime.base import ContainerRecord, ContainerSpec, LogOptions, SandboxSpec, State
 from dra_node_agent.runtime.fake import FakeRuntime
 from dra_node_agent.runtime.images import Images, ImagesError, load_images

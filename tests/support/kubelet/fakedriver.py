@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, write_spec
-from dra_node_agent.proto import (
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, Spec, write_spec
+from dra_driverkit.proto import (
     dra_v1_pb2,
     dra_v1_pb2_grpc,
     dra_v1alpha3_pb2,
@@ -23,7 +23,7 @@ from dra_node_agent.proto import (
     registration_v1_pb2,
     registration_v1_pb2_grpc,
 )
-from dra_node_agent.sockets import PluginServer, Sockets, UnixSockets
+from dra_driverkit.transport import PluginServer, Sockets, UnixSockets
 
 Answers = Mapping[str, Any]
 

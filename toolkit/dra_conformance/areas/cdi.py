@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from dra_node_agent.cdi import Mount, Spec, SpecError, minimum_version, parse_qualified_name
-from dra_node_agent.cdi.spec import VERSIONS
+from dra_driverkit.cdi import Mount, Spec, SpecError, minimum_version, parse_qualified_name
+from dra_driverkit.cdi.spec import VERSIONS
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage, Unmet
 from dra_conformance.claims import Result

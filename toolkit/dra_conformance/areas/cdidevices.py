@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from dra_node_agent.cdi import ContainerEdits, Spec
+from dra_driverkit.cdi import ContainerEdits, Spec
 
 from dra_conformance.areas.cdi import AREA
 from dra_conformance.check import Breach, NotOffered

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_node_agent.cdi import Spec
-from dra_node_agent.driverkit.metadata import GROUP, V1BETA1, container_path, known_versions
+from dra_driverkit.cdi import Spec
+from dra_driverkit.metadata import GROUP, V1BETA1, container_path, known_versions
 from dra_shared.claims import POD_CLAIM_ANNOTATION
 from dra_shared.version import V1_36, V1_37
 

@@ -7,16 +7,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
+from dra_driverkit.cdi import ContainerEdits
+from dra_driverkit.directories import Directories
+from dra_driverkit.sliceheads import SliceHeads
+from dra_driverkit.transport import Sockets
 from dra_shared.api.resource import DeviceClass
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.version import DEFAULT, Version
 
-from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.nvml.node import DEFAULT_GPUS
-from dra_node_agent.sockets import Sockets
 
 if TYPE_CHECKING:
     from dra_node_agent.nvml.system import SimulatedSystem

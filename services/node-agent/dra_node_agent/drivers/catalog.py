@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.api.resources import DEVICE_CLASSES
 from dra_shared.client.errors import AlreadyExists
 from dra_shared.client.rest import Client
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import Driver, DriverOption, DriverOptions, Machines
 from dra_node_agent.drivers.nvidia import DRIVER_NAME as NVIDIA
 from dra_node_agent.drivers.nvidia import options as nvidia

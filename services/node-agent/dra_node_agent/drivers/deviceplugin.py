@@ -13,14 +13,13 @@ from types import TracebackType
 from typing import Any, Protocol, Self
 
 import grpc
+from dra_driverkit.cdi import DeviceNode, Mount
+from dra_driverkit.errors import DriverConfigError, make_directory
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from grpc import aio
-
-from dra_node_agent.cdi import DeviceNode, Mount
-from dra_node_agent.driverkit.errors import DriverConfigError, make_directory
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 
 DIRECTORY = "device-plugins"
 KUBELET_SOCKET = "kubelet.sock"

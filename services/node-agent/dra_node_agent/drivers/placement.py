@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
 
 _PART = re.compile(r"(\d{1,5})(?:-(\d{1,5}))?")
 

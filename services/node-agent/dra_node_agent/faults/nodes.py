@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
+from dra_driverkit.files import full_disk
 from dra_shared.clock import Clock, TickingClock, is_ticking
 from dra_shared.faults.board import Count, FaultError, UnknownNode
 from dra_shared.log import logger
 
 from dra_node_agent.faults.fault import Fault, Strike
 from dra_node_agent.faults.remains import Remains
-from dra_node_agent.files import full_disk
 from dra_node_agent.kubelet.dra.callfaults import CallFault, CallFaults
 from dra_node_agent.kubelet.dra.checkpoint import STATE_FILE
 from dra_node_agent.kubelet.dra.errors import DraError

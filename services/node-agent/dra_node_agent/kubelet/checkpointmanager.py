@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from dra_node_agent.files import write_atomically
+from dra_driverkit.files import write_atomically
 
 
 class CheckpointStore:

@@ -11,6 +11,9 @@ from pathlib import Path
 
 import httpx
 import msgspec
+from dra_driverkit.flags import Flag
+from dra_driverkit.proto import podresources_v1_pb2 as pb
+from dra_driverkit.transport import Sockets
 from dra_shared.api.container import Container
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.node import Node
@@ -24,7 +27,6 @@ from dra_shared.features import FeatureGates
 from dra_shared.log import logger
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.flags import Flag
 from dra_node_agent.kubelet.admission import NODE_AFFINITY, Rejected, admit
 from dra_node_agent.kubelet.cgroups import Cgroups
 from dra_node_agent.kubelet.containers import ContainerStarter
@@ -45,9 +47,7 @@ from dra_node_agent.kubelet.topologymanager import TopologyManager
 from dra_node_agent.kubelet.topologypolicies import NONE
 from dra_node_agent.kubelet.volumes import VolumeManager
 from dra_node_agent.kubelet.worker import PodWorker, WorkerContext
-from dra_node_agent.proto import podresources_v1_pb2 as pb
 from dra_node_agent.runtime.base import ContainerRecord, Runtime, RuntimeFailure, State
-from dra_node_agent.sockets import Sockets
 from dra_node_agent.tasks import Tasks
 
 # How often is looked whether pods that are to be removed can be, in seconds.

@@ -8,6 +8,7 @@ from typing import Protocol
 
 import httpx
 import msgspec
+from dra_driverkit.flags import Flag
 from dra_shared.api.coordination import Lease, LeaseSpec
 from dra_shared.api.meta import ObjectMeta, OwnerReference
 from dra_shared.api.node import (
@@ -33,7 +34,6 @@ from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
 from dra_shared.version import DEFAULT, V1_35, V1_37, Version, release
 
-from dra_node_agent.flags import Flag
 from dra_node_agent.kubelet.devicemanager.manager import Capacity
 
 LEASE_NAMESPACE = "kube-node-lease"

@@ -6,6 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 import grpc
+from dra_driverkit.proto import podresources_v1_pb2 as pb
+from dra_driverkit.proto import podresources_v1_pb2_grpc
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from grpc import aio
@@ -17,8 +19,6 @@ from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.ondemand import OnDemandServer
 from dra_node_agent.kubelet.phases import TERMINAL
 from dra_node_agent.kubelet.restarts import is_sidecar
-from dra_node_agent.proto import podresources_v1_pb2 as pb
-from dra_node_agent.proto import podresources_v1_pb2_grpc
 
 SOCKET = Path("pod-resources", "kubelet.sock")
 

@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
+from dra_driverkit.files import directories
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
 from dra_shared.api.volume import DownwardAPIVolumeFile, KeyToPath, Volume
 from dra_shared.log import logger
 
-from dra_node_agent.files import directories
 from dra_node_agent.kubelet.environment import ConfigError, Sources, expand, field_value, resource_value
 from dra_node_agent.runtime.base import Mount
 

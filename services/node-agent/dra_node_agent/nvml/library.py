@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 import pynvml
+from dra_driverkit.flags import Flag
 
-from dra_node_agent.flags import Flag
 from dra_node_agent.nvml.simulated import SimulatedLibrary
 from dra_node_agent.nvml.system import SimulatedSystem
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_driverkit.files import write_atomically
 from dra_shared.files import private_folder
 from dra_shared.log import logger
 
-from dra_node_agent.files import write_atomically
 from dra_node_agent.nvml.fabric import fabric_member
 from dra_node_agent.nvml.model import COMPUTE_INSTANCE_SLOTS, GpuInstanceProfile, GpuModel, load_model
 from dra_node_agent.nvml.profilename import profile_name

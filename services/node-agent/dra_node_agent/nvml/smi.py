@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from dra_node_agent.cdi import ContainerEdits
+from dra_driverkit.cdi import ContainerEdits
+
 from dra_node_agent.nvml.profilename import profile_name
 from dra_node_agent.nvml.system import (
     NO_INSTANCE,

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
 
-from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.runtime.base import PluginDevices, RuntimeFailure
 from dra_node_agent.runtime.plugindevices import device_edits
 

@@ -12,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dra_driverkit.cdi import ContainerEdits
 from dra_shared.clock import Clock
 
-from dra_node_agent.cdi import ContainerEdits
 from dra_node_agent.runtime.base import (
     ContainerRecord,
     ContainerSpec,

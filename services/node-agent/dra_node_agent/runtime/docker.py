@@ -18,11 +18,11 @@ from typing import Any, TypeVar
 import docker
 import docker.errors
 from docker.types import DeviceRequest
+from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_node_agent.runtime import dockercontainer
 from dra_node_agent.runtime.base import (
     ChangeHandler,

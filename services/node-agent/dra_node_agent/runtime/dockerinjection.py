@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dra_node_agent.cdi import ContainerEdits, HookEffects, effects
+from dra_driverkit.cdi import ContainerEdits, HookEffects, effects
 
 _LIBRARY_PATH = "LD_LIBRARY_PATH"
 

@@ -12,12 +12,12 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from pathlib import Path
 
 import msgspec
+from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_driverkit.files import directories, write_atomically
 from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import ContainerEdits, UnresolvableError, resolve
-from dra_node_agent.files import directories, write_atomically
 from dra_node_agent.runtime.base import (
     BAD_STATUS,
     HOOKS,

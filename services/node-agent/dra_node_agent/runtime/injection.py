@@ -7,9 +7,9 @@ container's files and programs.
 import posixpath
 from collections.abc import Mapping, Sequence
 
+from dra_driverkit.cdi import ContainerEdits, HookEffects, NetDevice, effects
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import ContainerEdits, HookEffects, NetDevice, effects
 from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.options import Given, Syntax, UsageError, declared
 from dra_node_agent.runtime.shell.world import Process, Program

@@ -1,6 +1,7 @@
 """Devices of device plugins, in the words of CDI: runtimes bring both into a container in one way."""
 
-from dra_node_agent.cdi import ContainerEdits, DeviceNode, Mount
+from dra_driverkit.cdi import ContainerEdits, DeviceNode, Mount
+
 from dra_node_agent.runtime.base import PluginDevices
 
 

@@ -11,7 +11,7 @@ from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.drivers.nvidia.state import DeviceState
 from dra_node_agent.nvml.node import open_system
 
-from tests.node_agent.cdi.schema import check_file
+from tests.driverkit.cdi.schema import check_file
 
 
 class Crash(BaseException):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from dra_node_agent.driverkit.errors import DriverConfigError
-from dra_node_agent.driverkit.resources import PoolSlice
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.resources import PoolSlice
 from dra_node_agent.drivers.nvidia import discovery
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.devices import GiProfile, Gpu

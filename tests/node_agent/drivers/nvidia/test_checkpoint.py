@@ -3,11 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.driverkit.errors import CheckpointError
+from dra_driverkit.errors import CheckpointError
 from dra_node_agent.drivers.gojson import checksum
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, Checkpoint
 
-from tests.node_agent.driverkit.claims import claim, ref
+from tests.driverkit.claims import claim, ref
 from tests.node_agent.drivers.nvidia.node import Crash, Node, crash_at
 from tests.support.reference import REPOSITORY
 

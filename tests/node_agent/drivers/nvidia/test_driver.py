@@ -6,17 +6,17 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
-from dra_node_agent.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, health_v1_pb2_grpc
 from dra_shared.clock import SystemClock
 from grpc import aio
 
-from tests.node_agent.cdi.schema import check_file
-from tests.node_agent.driverkit.claims import claim
-from tests.node_agent.driverkit.fakeapi import FakeApi
+from tests.driverkit.cdi.schema import check_file
+from tests.driverkit.claims import claim
+from tests.driverkit.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
@@ -73,7 +73,7 @@ async def test_the_disk_is_waited_for_where_that_is_wanted(
 
 
 async def test_an_error_names_the_claim(running: tuple[NvidiaFactory, Any]) -> None:
-    from dra_node_agent.driverkit.errors import PrepareError
+    from dra_driverkit.errors import PrepareError
 
     with pytest.raises(
         PrepareError,

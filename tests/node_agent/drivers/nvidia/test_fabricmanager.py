@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from dra_node_agent.driverkit.errors import PrepareError
+from dra_driverkit.errors import PrepareError
 from dra_node_agent.drivers.nvidia.fabricmanager import FabricPartitions
 from dra_node_agent.drivers.nvidia.simulatedhost import SimulatedHost
 from dra_node_agent.nvml.node import open_system

@@ -11,8 +11,8 @@ from dra_node_agent.drivers.nvidia.realhost import RealHost
 from dra_node_agent.drivers.nvidia.state import DeviceState
 from dra_node_agent.nvml.library import gpus_present
 
-from tests.node_agent.cdi.schema import check_file
-from tests.node_agent.driverkit.claims import claim, ref
+from tests.driverkit.cdi.schema import check_file
+from tests.driverkit.claims import claim, ref
 
 pytestmark = [
     pytest.mark.gpu,

@@ -2,10 +2,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.driverkit.errors import PrepareError
+from dra_driverkit.errors import PrepareError
 from dra_node_agent.nvml.system import Process, caps_minor
 
-from tests.node_agent.driverkit.claims import claim, opaque, ref, result
+from tests.driverkit.claims import claim, opaque, ref, result
 from tests.node_agent.drivers.nvidia.node import Crash, Node, crash_at
 
 _V1BETA1 = "resource.nvidia.com/v1beta1"

@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 import pytest
-from dra_node_agent.cdi import resolve
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
+from dra_driverkit.cdi import resolve
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.deviceplugin import AllocationError
@@ -24,8 +24,8 @@ from dra_node_agent.drivers.profile.model import BindingConditions, MetadataTemp
 from dra_shared.clock import FakeClock, SystemClock
 from dra_shared.version import V1_36, V1_37, Version
 
-from tests.node_agent.driverkit.claims import claim, ref, result
-from tests.node_agent.driverkit.fakeapi import FakeApi
+from tests.driverkit.claims import claim, ref, result
+from tests.driverkit.fakeapi import FakeApi
 from tests.node_agent.drivers.pluginkubelet import PluginKubelet
 from tests.support.waiting import until
 

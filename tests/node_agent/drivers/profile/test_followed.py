@@ -6,14 +6,14 @@ from pathlib import Path
 import msgspec
 import pytest
 from dra_apiserver.conformance import answer
-from dra_node_agent.cdi import resolve
-from dra_node_agent.driverkit.directories import Directories
+from dra_driverkit.cdi import resolve
+from dra_driverkit.directories import Directories
 from dra_node_agent.drivers.profile import known_profiles, load_profile
 from dra_node_agent.drivers.profile.devices import loop_values, resources
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_shared.api.resource import Device
 
-from tests.node_agent.driverkit.claims import claim, result
+from tests.driverkit.claims import claim, result
 from tests.support.reference import REPOSITORY
 
 _FOLLOWED = [name for name in known_profiles() if load_profile(name).follows]

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 import yaml
-from dra_node_agent.cdi import resolve
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
+from dra_driverkit.cdi import resolve
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.profile import Profile, known_profiles, load_profile
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.devices import resources
@@ -17,8 +17,8 @@ from dra_node_agent.drivers.profile.versions import of_version
 from dra_shared.api.resource import Device
 from dra_shared.version import V1_34, V1_36, V1_37, Version
 
-from tests.node_agent.cdi.schema import check_file
-from tests.node_agent.driverkit.claims import claim, opaque, ref, result
+from tests.driverkit.cdi.schema import check_file
+from tests.driverkit.claims import claim, opaque, ref, result
 from tests.node_agent.drivers.nvidia.node import Crash, crash_at
 
 _GPU_API = "gpu.resource.example.com/v1alpha1"

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from dra_node_agent.files import write_atomically
+from dra_driverkit.files import write_atomically
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, decode
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Surroundings
 from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, PluginOptions
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_shared.api.container import Container, ResourceRequirements
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodSpec

@@ -1,7 +1,7 @@
 """Which pod holds a device."""
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 
 def test_health_goes_to_the_pod_of_the_resource() -> None:

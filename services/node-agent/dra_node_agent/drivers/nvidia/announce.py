@@ -4,6 +4,9 @@ import functools
 import re
 from collections.abc import Mapping
 
+from dra_driverkit.claims import DeviceMetadata
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_shared.api.resource import (
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
@@ -17,9 +20,6 @@ from dra_shared.api.resource import (
 )
 from dra_shared.quantity import Format, Quantity
 
-from dra_node_agent.driverkit.claims import DeviceMetadata
-from dra_node_agent.driverkit.errors import DriverConfigError
-from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, kebab
 from dra_node_agent.drivers.nvidia.discovery import PerGpu

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_driverkit.errors import CheckpointError
+from dra_driverkit.statefile import StateFile
 
-from dra_node_agent.driverkit.errors import CheckpointError
-from dra_node_agent.driverkit.statefile import StateFile
 from dra_node_agent.drivers.gojson import Checksum, checksum, dumps
 
 STARTED = "PrepareStarted"

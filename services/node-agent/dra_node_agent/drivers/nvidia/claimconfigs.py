@@ -1,9 +1,9 @@
 """Which opaque configuration applies to each device of a claim (cmd/gpu-kubelet-plugin/device_state.go)."""
 
+from dra_driverkit.errors import PrepareError
+from dra_driverkit.opaque import applies_to, configs_for
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 
-from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.opaque import applies_to, configs_for
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config
 from dra_node_agent.drivers.nvidia.config import DeviceConfig, GpuConfig, MigDeviceConfig, VfioDeviceConfig
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu, device_type

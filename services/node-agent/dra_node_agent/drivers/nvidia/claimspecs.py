@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Container
 from pathlib import Path
 
-from dra_node_agent.cdi import (
+from dra_driverkit.cdi import (
     CdiDevice,
     ContainerEdits,
     Spec,
@@ -14,7 +14,8 @@ from dra_node_agent.cdi import (
     transient_name,
     write_spec,
 )
-from dra_node_agent.driverkit.errors import PrepareError
+from dra_driverkit.errors import PrepareError
+
 from dra_node_agent.drivers.nvidia import edits
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigDevice, VfioGpu
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, PerGpu

@@ -3,10 +3,10 @@
 from typing import Any, dataclass_transform
 
 import msgspec
+from dra_driverkit.errors import PrepareError
+from dra_driverkit.opaque import decode_strict
 from dra_shared.quantity import Quantity, QuantityError
 
-from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.opaque import decode_strict
 from dra_node_agent.drivers.nvidia import gates
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates
 

@@ -7,7 +7,8 @@ that it names. With ``/var/run/nvidia-container-devices`` as value the mounts be
 import posixpath
 from collections.abc import Mapping, Sequence
 
-from dra_node_agent.cdi import ContainerEdits
+from dra_driverkit.cdi import ContainerEdits
+
 from dra_node_agent.drivers.nvidia import edits
 from dra_node_agent.drivers.nvidia.devices import Gpu, MigDevice
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary

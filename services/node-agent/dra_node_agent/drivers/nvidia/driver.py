@@ -5,20 +5,21 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_driverkit.health import Health, HealthBoard
+from dra_driverkit.locks import FileLock, LockTimeout
+from dra_driverkit.metadata import V1ALPHA1, MetadataWriter
+from dra_driverkit.resources import DriverResources
+from dra_driverkit.server import DriverServer
+from dra_driverkit.sliceheads import SliceHeads
+from dra_driverkit.transport import Sockets
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
-from dra_node_agent.driverkit.health import Health, HealthBoard
-from dra_node_agent.driverkit.locks import FileLock, LockTimeout
-from dra_node_agent.driverkit.metadata import V1ALPHA1, MetadataWriter
-from dra_node_agent.driverkit.resources import DriverResources
-from dra_node_agent.driverkit.server import DriverServer
-from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, gates, taints
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary, DiscoveryError
@@ -28,7 +29,6 @@ from dra_node_agent.drivers.nvidia.host import Host
 from dra_node_agent.drivers.nvidia.options import NvidiaOptions
 from dra_node_agent.drivers.nvidia.state import CrashPoint, DeviceState
 from dra_node_agent.drivers.nvidia.taints import DeviceTaints
-from dra_node_agent.sockets import Sockets
 
 LOCK_FILE = "pu.lock"
 

@@ -1,6 +1,7 @@
 """What CDI files contain for NVIDIA devices (cmd/gpu-kubelet-plugin/cdi.go)."""
 
-from dra_node_agent.cdi import ContainerEdits, DeviceNode, Hook, Mount
+from dra_driverkit.cdi import ContainerEdits, DeviceNode, Hook, Mount
+
 from dra_node_agent.drivers.nvidia.devices import MigLive, VfioGpu
 from dra_node_agent.drivers.nvidia.host import CharDevice, Host
 

@@ -6,9 +6,8 @@ say by attributes which one of each size they are in.
 
 from collections.abc import Collection, Mapping, Sequence
 
+from dra_driverkit.errors import PrepareError
 from dra_shared.api.resource import DeviceAttribute
-
-from dra_node_agent.driverkit.errors import PrepareError
 
 # By module id, as `fmpm -l` lists them on HGX H100 (NVIDIA's HGX Shared NVSwitch GPU Passthrough Virtualization
 # Integration Guide).

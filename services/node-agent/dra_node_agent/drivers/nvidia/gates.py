@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
 
 TIME_SLICING = "TimeSlicingSettings"
 MPS = "MPSSupport"

@@ -5,10 +5,10 @@ from datetime import datetime
 
 import msgspec
 import pynvml
+from dra_driverkit.cdi import ContainerEdits
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOptions
 from dra_node_agent.drivers.nvidia import containerruntime
 from dra_node_agent.drivers.nvidia.devices import Gpu

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from dra_driverkit.cdi import ContainerEdits
+from dra_driverkit.claims import DeviceMetadata, PreparedDevice
 from dra_shared.api.resource import DeviceAttribute
 
-from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.claims import DeviceMetadata, PreparedDevice
 from dra_node_agent.drivers.nvidia.devices import Allocatable, Gpu, MigLive, VfioGpu
 
 

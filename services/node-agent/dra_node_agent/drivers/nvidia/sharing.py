@@ -4,7 +4,8 @@ import hashlib
 import shutil
 from pathlib import Path
 
-from dra_node_agent.cdi import ContainerEdits
+from dra_driverkit.cdi import ContainerEdits
+
 from dra_node_agent.drivers.nvidia.config import MpsConfig, TimeSlicingConfig
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary
 from dra_node_agent.drivers.nvidia.edits import mps_edits

@@ -8,13 +8,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from dra_driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
+from dra_driverkit.errors import PrepareError
 from dra_shared.api.codec import convert
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
-from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.gojson import claim_status
 from dra_node_agent.drivers.nvidia import DRIVER_NAME, config, edits, gates, holders
 from dra_node_agent.drivers.nvidia.checkpoint import COMPLETED, FILE_NAME, STARTED, Checkpoint, PreparedClaim

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
+from dra_driverkit.files import write_atomically
 from dra_shared.api.resource import DeviceTaint
 from dra_shared.log import logger
 
 from dra_node_agent.drivers.nvidia import DRIVER_NAME
-from dra_node_agent.files import write_atomically
 
 FILE_NAME = "device_taints.json"
 XID = f"{DRIVER_NAME}/xid"

@@ -10,14 +10,14 @@ import os
 import socket
 from collections.abc import AsyncIterator
 
+from dra_driverkit.pools import PoolPublishers
+from dra_driverkit.publisher import SlicePublisher
+from dra_driverkit.resources import DriverResources
 from dra_shared.client.leader import LeaderElector, LeadershipLost
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.pools import PoolPublishers
-from dra_node_agent.driverkit.publisher import SlicePublisher
-from dra_node_agent.driverkit.resources import DriverResources
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.model import BindingConditions
 

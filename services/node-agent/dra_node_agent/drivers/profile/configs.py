@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
+from dra_driverkit.errors import PrepareError
 
-from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.profile.model import ConfigField, ConfigKind
 
 _TYPES: Mapping[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "boolean": (bool,)}

@@ -4,11 +4,11 @@ import contextlib
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, Spec, SpecError, qualified_name, write_spec
+from dra_driverkit.errors import DriverConfigError, PrepareError
 from dra_shared.api.resource import Device
 from dra_shared.clock import Clock
 
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, Spec, SpecError, qualified_name, write_spec
-from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
 from dra_node_agent.drivers.deviceplugin import Allocation, AllocationError, DevicePluginServer, PluginDevice
 from dra_node_agent.drivers.profile.devices import loop_values, resources
 from dra_node_agent.drivers.profile.edits import container_edits, device_values

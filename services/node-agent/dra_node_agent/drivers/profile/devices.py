@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
+from dra_driverkit.devices import pool
+from dra_driverkit.errors import DriverConfigError
+from dra_driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 from dra_shared.api.node import NodeSelector
 from dra_shared.api.resource import Counter, CounterSet, Device
 
-from dra_node_agent.driverkit.devices import pool
-from dra_node_agent.driverkit.errors import DriverConfigError
-from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolError, PoolSlice, validate
 from dra_node_agent.drivers.profile.model import CounterTemplate, DeviceTemplate, PoolTemplate, Profile
 from dra_node_agent.drivers.profile.template import MissingValue, fill
 

@@ -6,6 +6,13 @@ from types import TracebackType
 from typing import Self
 
 import msgspec
+from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import DriverConfigError, PrepareError
+from dra_driverkit.health import Health, HealthBoard
+from dra_driverkit.server import DriverServer
+from dra_driverkit.sliceheads import SliceHeads
+from dra_driverkit.transport import Sockets
 from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError, Conflict
@@ -14,19 +21,12 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.version import DEFAULT, Version
 
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import DriverConfigError, PrepareError
-from dra_node_agent.driverkit.health import Health, HealthBoard
-from dra_node_agent.driverkit.server import DriverServer
-from dra_node_agent.driverkit.sliceheads import SliceHeads
 from dra_node_agent.drivers.profile.binding import BindingConditionSetter
 from dra_node_agent.drivers.profile.devices import cluster_resources, loop_values, resources
 from dra_node_agent.drivers.profile.metadata import metadata_writer
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.profile.versions import of_version
-from dra_node_agent.sockets import Sockets
 
 _STATUS_ATTEMPTS = 5
 

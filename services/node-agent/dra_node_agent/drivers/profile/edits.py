@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from dra_driverkit.cdi import ContainerEdits
+from dra_driverkit.errors import PrepareError
 from dra_shared.api.resource import Device
 
-from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.profile.model import Edits, Profile
 from dra_node_agent.drivers.profile.template import fill_entries, fill_texts
 

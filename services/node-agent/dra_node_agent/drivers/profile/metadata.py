@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from dra_driverkit.claims import DeviceMetadata
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import PrepareError
+from dra_driverkit.metadata import GROUP, MetadataWriter, known_versions
 from dra_shared.api.resource import Device, NetworkDeviceData
 from dra_shared.version import Version
 
-from dra_node_agent.driverkit.claims import DeviceMetadata
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.metadata import GROUP, MetadataWriter, known_versions
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.template import fill_entries
 

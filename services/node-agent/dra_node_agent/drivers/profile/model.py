@@ -5,11 +5,10 @@ from pathlib import Path
 from typing import Any, dataclass_transform
 
 import msgspec
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.api.resource import DeviceClassSpec
 from dra_shared.boundedfiles import read_file
 from dra_shared.yamltext import YamlError, load
-
-from dra_node_agent.driverkit.errors import DriverConfigError
 
 _DATA = Path(__file__).parent / "data"
 

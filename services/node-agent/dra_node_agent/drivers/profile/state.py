@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from dra_driverkit.cdi import ContainerEdits
+from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import PrepareError
+from dra_driverkit.opaque import chosen, configs_for
+from dra_driverkit.store import ClaimStore, Ready, own_results
 from dra_shared.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim
 from dra_shared.quantity import Quantity
 
-from dra_node_agent.cdi import ContainerEdits
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.opaque import chosen, configs_for
-from dra_node_agent.driverkit.store import ClaimStore, Ready, own_results
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.edits import container_edits, device_values
 from dra_node_agent.drivers.profile.metadata import device_metadata

@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.version import Version
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.profile.model import DeviceTemplate, Profile
 
 

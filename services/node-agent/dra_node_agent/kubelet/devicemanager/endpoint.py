@@ -3,8 +3,9 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, DevicePlugin, PluginOptions
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 STOP_GRACE_PERIOD = 300.0
 """Seconds that a resource stays in the node's status after its plugin has left (``endpointStopGracePeriod``)."""

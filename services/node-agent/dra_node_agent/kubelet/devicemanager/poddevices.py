@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from google.protobuf.message import DecodeError
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import PodDevicesEntry
@@ -11,7 +12,6 @@ from dra_node_agent.kubelet.devicemanager.types import (
     Device,
     DeviceRunContainerOptions,
 )
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 DevicesPerNuma = Mapping[int, Sequence[str]]
 ReusableDevices = dict[str, set[str]]

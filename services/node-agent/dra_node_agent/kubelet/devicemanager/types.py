@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 
 HEALTHY = "Healthy"
 NODE_WITHOUT_TOPOLOGY = -1

@@ -6,9 +6,8 @@ NodePrepareResources alone: CDI names in v1alpha3, devices with requests and CDI
 
 from collections.abc import Sequence
 
+from dra_driverkit.proto import dra_v1_pb2, dra_v1alpha3_pb2
 from google.protobuf.message import DecodeError
-
-from dra_node_agent.proto import dra_v1_pb2, dra_v1alpha3_pb2
 
 SERVICES = frozenset(
     {

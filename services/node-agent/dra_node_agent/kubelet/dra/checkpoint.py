@@ -11,9 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
+from dra_driverkit.files import write_atomically
 from msgspec import field
-
-from dra_node_agent.files import write_atomically
 
 STATE_FILE = "dra_manager_state"
 

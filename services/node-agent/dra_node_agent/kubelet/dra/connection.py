@@ -4,6 +4,13 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import TypeVar
 
 import grpc
+from dra_driverkit.proto import (
+    dra_v1_pb2,
+    dra_v1alpha3_pb2,
+    dra_v1beta1_pb2,
+    health_v1_pb2,
+)
+from dra_driverkit.transport import Sockets, UnixSockets
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.quoting import go_quote
 from dra_shared.version import DEFAULT, V1_37, Version
@@ -13,13 +20,6 @@ from dra_node_agent.kubelet.dra import alpha, wire
 from dra_node_agent.kubelet.dra.callfaults import CallFaults
 from dra_node_agent.kubelet.dra.health import DeviceHealth, device_health
 from dra_node_agent.kubelet.dra.metrics import CALLS
-from dra_node_agent.proto import (
-    dra_v1_pb2,
-    dra_v1alpha3_pb2,
-    dra_v1beta1_pb2,
-    health_v1_pb2,
-)
-from dra_node_agent.sockets import Sockets, UnixSockets
 
 V1, V1BETA1 = "v1.DRAPlugin", "v1beta1.DRAPlugin"
 SUPPORTED_SERVICES = (V1, V1BETA1)

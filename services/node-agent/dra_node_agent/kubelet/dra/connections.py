@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
+from dra_driverkit.transport import Sockets, UnixSockets
 from dra_shared.api.resources import RESOURCE_SLICES
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
@@ -27,7 +28,6 @@ from dra_node_agent.kubelet.dra.connection import (
     choose_service,
 )
 from dra_node_agent.kubelet.dra.health import DEFAULT_TIMEOUT, DeviceHealth
-from dra_node_agent.sockets import Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 
 WIPING_DELAY = 30.0

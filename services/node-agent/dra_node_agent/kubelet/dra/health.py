@@ -7,10 +7,9 @@ from enum import StrEnum
 from pathlib import Path
 
 import msgspec
+from dra_driverkit.files import write_atomically
 from dra_shared.clock import Clock, SystemClock
 from dra_shared.log import logger
-
-from dra_node_agent.files import write_atomically
 
 DEFAULT_TIMEOUT = 30.0
 HEALTH_FILE = "dra_health_state"

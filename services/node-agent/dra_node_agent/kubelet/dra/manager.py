@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakValueDictionary
 
+from dra_driverkit.proto import dra_v1_pb2
+from dra_driverkit.transport import Sockets
 from dra_shared.api.pod import Pod, PodResourceClaim
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import RESOURCE_CLAIMS
@@ -42,8 +44,6 @@ from dra_node_agent.kubelet.dra.phases import (
     UnpreparePhase,
 )
 from dra_node_agent.kubelet.dra.podhealth import PodHealth
-from dra_node_agent.proto import dra_v1_pb2
-from dra_node_agent.sockets import Sockets
 
 RECONCILE_PERIOD = 60.0
 

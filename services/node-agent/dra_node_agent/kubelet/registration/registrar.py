@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from dra_driverkit.proto import registration_v1_pb2
+from dra_driverkit.transport import Sockets, UnixSockets
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
@@ -18,8 +20,6 @@ from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import DriverError
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
-from dra_node_agent.proto import registration_v1_pb2
-from dra_node_agent.sockets import Sockets, UnixSockets
 from dra_node_agent.tasks import Tasks
 
 DRA_TYPE = "DRAPlugin"

@@ -5,8 +5,8 @@ from typing import Any, cast
 
 import httpx
 import pytest
-from dra_node_agent.driverkit.claims import ClaimRef
-from dra_node_agent.driverkit.errors import PrepareError
+from dra_driverkit.claims import ClaimRef
+from dra_driverkit.errors import PrepareError
 from dra_node_agent.drivers.nvidia.computedomain.cleanup import StaleClaims
 from dra_shared.api.meta import ObjectMeta, Status
 from dra_shared.api.resource import ResourceClaim

@@ -1,7 +1,7 @@
 """Who runs the IMEX daemons, by options and gates; the messages are those of pkg/imex."""
 
 import pytest
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.computedomain import devices
 from dra_node_agent.drivers.nvidia.computedomain.imex import Imex, from_environment
 from dra_node_agent.drivers.nvidia.gates import NvidiaGates

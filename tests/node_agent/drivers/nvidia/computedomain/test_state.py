@@ -8,8 +8,8 @@ from typing import Any, cast
 
 import msgspec
 import pytest
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import CheckpointError, PrepareError
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import CheckpointError, PrepareError
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, api
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain
 from dra_node_agent.drivers.nvidia.computedomain.choices import PermanentError
@@ -23,8 +23,8 @@ from dra_node_agent.nvml.node import open_system
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resource import ResourceClaim, ResourceClaimConsumerReference
 
-from tests.node_agent.cdi.schema import check_file
-from tests.node_agent.driverkit.claims import claim, opaque, ref
+from tests.driverkit.cdi.schema import check_file
+from tests.driverkit.claims import claim, opaque, ref
 
 CLIQUE = "0e9a8d24-0000-4000-8000-000000000001.32766"
 

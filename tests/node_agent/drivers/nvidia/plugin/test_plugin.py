@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dra_node_agent.cdi import resolve
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.cdi import resolve
+from dra_driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import find_driver
 from dra_node_agent.drivers.deviceplugin import AllocationError
@@ -21,7 +21,7 @@ from dra_node_agent.nvml.node import open_system
 from dra_shared.client.rest import Client
 from dra_shared.clock import SystemClock
 
-from tests.node_agent.cdi.schema import check_file
+from tests.driverkit.cdi.schema import check_file
 from tests.node_agent.drivers.pluginkubelet import PluginKubelet
 from tests.support.waiting import until
 

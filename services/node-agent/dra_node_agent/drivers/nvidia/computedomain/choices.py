@@ -1,9 +1,9 @@
 """Which opaque config counts for which of a claim's devices (cmd/compute-domain-kubelet-plugin/device_state.go)."""
 
+from dra_driverkit.errors import PrepareError
+from dra_driverkit.opaque import applies_to, configs_for
 from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
 
-from dra_node_agent.driverkit.errors import PrepareError
-from dra_node_agent.driverkit.opaque import applies_to, configs_for
 from dra_node_agent.drivers.nvidia.checkpoint import PreparedClaim
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, devices
 from dra_node_agent.drivers.nvidia.config import (

@@ -3,14 +3,13 @@
 from typing import Protocol
 
 import httpx
+from dra_driverkit.claims import ClaimRef
+from dra_driverkit.errors import PrepareError
 from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.client.errors import ApiError, NotFound
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
-
-from dra_node_agent.driverkit.claims import ClaimRef
-from dra_node_agent.driverkit.errors import PrepareError
 
 _PERIOD_SECONDS = 600.0
 _PASSING = (ApiError, PrepareError, httpx.HTTPError, OSError, TimeoutError)

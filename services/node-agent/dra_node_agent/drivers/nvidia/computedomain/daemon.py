@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import httpx
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.api.meta import ObjectMeta, OwnerReference
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import PODS
@@ -19,7 +20,6 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from msgspec.structs import replace
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.nvidia.computedomain import api, objects
 from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, ComputeDomainClique, DaemonInfo
 from dra_node_agent.drivers.nvidia.computedomain.status import is_ready

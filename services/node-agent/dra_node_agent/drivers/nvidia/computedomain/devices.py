@@ -3,9 +3,8 @@
 Claims get channel 0, whichever mode they ask for, so the others are not published (computeDomainPublishedDevices).
 """
 
+from dra_driverkit.resources import DriverResources, Pool, PoolSlice
 from dra_shared.api.resource import Device, DeviceAttribute
-
-from dra_node_agent.driverkit.resources import DriverResources, Pool, PoolSlice
 
 CHANNEL, DAEMON = "channel", "daemon"
 #: How many channels a node has.

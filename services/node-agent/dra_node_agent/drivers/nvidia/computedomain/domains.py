@@ -1,11 +1,11 @@
 """What a node's driver does at the API server for a domain (cmd/compute-domain-kubelet-plugin/computedomain.go)."""
 
+from dra_driverkit.errors import PrepareError
 from dra_shared.api.resources import NODES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.informer import Informer
 from dra_shared.client.rest import Client
 
-from dra_node_agent.driverkit.errors import PrepareError
 from dra_node_agent.drivers.nvidia.computedomain import api
 from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, READY, ComputeDomain
 

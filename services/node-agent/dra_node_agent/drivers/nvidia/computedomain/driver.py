@@ -7,15 +7,15 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
+from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.errors import CheckpointError, DriverConfigError, PrepareError
+from dra_driverkit.locks import FileLock, LockTimeout
+from dra_driverkit.server import DriverServer
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.client.errors import ApiError
 from dra_shared.client.informer import Informer
 from dra_shared.log import logger
 
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
-from dra_node_agent.driverkit.errors import CheckpointError, DriverConfigError, PrepareError
-from dra_node_agent.driverkit.locks import FileLock, LockTimeout
-from dra_node_agent.driverkit.server import DriverServer
 from dra_node_agent.drivers.base import DriverNode
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME, devices
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from dra_node_agent.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, transient_name, write_spec
+from dra_driverkit.cdi import CdiDevice, ContainerEdits, DeviceNode, Mount, Spec, transient_name, write_spec
+
 from dra_node_agent.drivers.nvidia import edits
 from dra_node_agent.drivers.nvidia.computedomain import DRIVER_NAME
 from dra_node_agent.drivers.nvidia.computedomain.api import ComputeDomain

@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
+
 from dra_node_agent.drivers.base import DriverOption
 from dra_node_agent.drivers.nvidia.gates import HOST_IMEX, NvidiaGates
 

@@ -12,10 +12,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
-from dra_shared.clock import parse_rfc3339, rfc3339
-
-from dra_node_agent.cdi import (
+from dra_driverkit.cdi import (
     CdiDevice,
     ContainerEdits,
     Spec,
@@ -25,9 +22,12 @@ from dra_node_agent.cdi import (
     transient_name,
     write_spec,
 )
-from dra_node_agent.driverkit.claims import ClaimRef, PreparedDevice
-from dra_node_agent.driverkit.directories import Directories
-from dra_node_agent.driverkit.errors import PrepareError
+from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import PrepareError
+from dra_shared.api.resource import DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.clock import parse_rfc3339, rfc3339
+
 from dra_node_agent.drivers.gojson import claim_status, dumps
 from dra_node_agent.drivers.nvidia.checkpoint import (
     ABORTED,

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from dra_driverkit.errors import DriverConfigError
 from dra_shared.boundedfiles import read_file
 from dra_shared.log import logger
 from dra_shared.yamltext import YamlError, load
 
-from dra_node_agent.driverkit.errors import DriverConfigError
 from dra_node_agent.drivers.base import DriverOption
 from dra_node_agent.drivers.nvidia.health import APPLICATION_XIDS
 

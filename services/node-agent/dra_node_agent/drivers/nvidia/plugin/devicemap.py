@@ -4,7 +4,8 @@ import dataclasses
 import re
 from dataclasses import dataclass
 
-from dra_node_agent.driverkit.errors import DriverConfigError
+from dra_driverkit.errors import DriverConfigError
+
 from dra_node_agent.drivers.nvidia.containerruntime import device_id
 from dra_node_agent.drivers.nvidia.devices import Gpu, MigDevice
 from dra_node_agent.drivers.nvidia.discovery import DeviceLibrary

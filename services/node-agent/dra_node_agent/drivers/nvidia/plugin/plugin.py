@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from dra_driverkit.cdi import CdiDevice, DeviceNode, Mount, Spec, SpecError, qualified_name, write_spec
+from dra_driverkit.errors import DriverConfigError, make_directory
 from dra_shared.api.resource import DeviceTaint
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 
-from dra_node_agent.cdi import CdiDevice, DeviceNode, Mount, Spec, SpecError, qualified_name, write_spec
-from dra_node_agent.driverkit.errors import DriverConfigError, make_directory
 from dra_node_agent.drivers.deviceplugin import Allocation, AllocationError, DevicePluginServer, PluginDevice
 from dra_node_agent.drivers.nvidia import edits, taints
 from dra_node_agent.drivers.nvidia.containerruntime import (

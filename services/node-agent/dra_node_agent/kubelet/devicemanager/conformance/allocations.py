@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+
 from dra_node_agent.kubelet.devicemanager.allocation import DeviceChooser
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
 from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, RecordedPlugin, World
 from dra_node_agent.kubelet.devicemanager.endpoint import Endpoint
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 _POD, _CONTAINER = "pod", "c"
 

@@ -4,6 +4,7 @@ import base64
 from typing import Any
 
 import orjson
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import (
     CHECKPOINT_FILE,
@@ -18,7 +19,6 @@ from dra_node_agent.kubelet.devicemanager.conformance import worlds
 from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.devicemanager.types import Device
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 
 async def write(given: Json) -> Json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
 from dra_shared.api.container import Container, ResourceRequirements
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import (
@@ -26,7 +27,6 @@ from dra_node_agent.kubelet.devicemanager.types import (
     DeviceRunContainerOptions,
     PluginOptions,
 )
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
 
 Json = dict[str, Any]
 

@@ -3,6 +3,8 @@
 from collections.abc import Collection, Sequence
 from typing import Protocol, TypeVar
 
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.transport import CHANNEL_OPTIONS
 from dra_shared.clock import Clock, wait_for
 from dra_shared.log import logger
 from google.protobuf.message import Message
@@ -10,8 +12,6 @@ from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin, PluginOptions
 from dra_node_agent.kubelet.dra import wire
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.sockets import CHANNEL_OPTIONS
 
 _SERVICE = "/v1beta1.DevicePlugin"
 _DIAL_TIMEOUT = 10.0

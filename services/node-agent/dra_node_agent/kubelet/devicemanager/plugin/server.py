@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.names import is_extended_resource_name
@@ -26,8 +28,6 @@ from dra_node_agent.kubelet.devicemanager.plugin.client import ClientHandler, Pl
 from dra_node_agent.kubelet.devicemanager.types import DeviceError
 from dra_node_agent.kubelet.ondemand import OnDemandServer
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
 from dra_node_agent.tasks import Tasks
 
 VERSION = "v1beta1"

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import grpc
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_driverkit.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
+from dra_driverkit.proto import registration_v1_pb2, registration_v1_pb2_grpc
+from dra_driverkit.transport import CHANNEL_OPTIONS
 from grpc import aio
 
 from dra_node_agent.kubelet.devicemanager.types import Device
 from dra_node_agent.kubelet.dra import wire
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2 as pb
-from dra_node_agent.proto import deviceplugin_v1beta1_pb2_grpc as pb_grpc
-from dra_node_agent.proto import registration_v1_pb2, registration_v1_pb2_grpc
-from dra_node_agent.sockets import CHANNEL_OPTIONS
 
 Responder = Callable[[str, Sequence[str]], pb.ContainerAllocateResponse]
 """The answer to Allocate for a resource and device ids."""

@@ -1,0 +1,38 @@
+import asyncio
+from pathlib import Path
+
+import pytest
+from dra_driverkit.locks import FileLock, LockTimeout
+from dra_shared.clock import FakeClock, SystemClock
+
+
+async def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
+    clock = SystemClock()
+    order: list[str] = []
+
+    async def work(name: str) -> None:
+        async with FileLock(tmp_path / "pu.lock", clock).held():
+            order.append(f"{name} in")
+            await asyncio.sleep(0)
+            order.append(f"{name} out")
+
+    await asyncio.gather(work("a"), work("b"))
+    assert order in (["a in", "a out", "b in", "b out"], ["b in", "b out", "a in", "a out"])
+
+
+async def test_waits_only_so_long(tmp_path: Path) -> None:
+    clock = FakeClock()
+    lock = FileLock(tmp_path / "pu.lock", clock)
+    async with lock.held():
+        waiting = asyncio.create_task(_enter(FileLock(tmp_path / "pu.lock", clock)))
+        while not waiting.done():
+            await asyncio.sleep(0)
+            await clock.advance(0.1)
+        with pytest.raises(LockTimeout, match="timeout acquiring lock"):
+            await waiting
+    await _enter(lock)
+
+
+async def _enter(lock: FileLock) -> None:
+    async with lock.held(10):
+        pass

@@ -1,0 +1,53 @@
+"""The Container Device Interface: specs as drivers write them, and what they mean for a container.
+
+``write_spec`` puts a spec where runtimes look for it, ``resolve`` turns CDI device ids into the edits that the
+spec files of a directory ask for.
+"""
+
+from dra_driverkit.cdi.hooks import HookEffects, effects
+from dra_driverkit.cdi.names import device_name_problem, parse_qualified_name, qualified_name
+from dra_driverkit.cdi.resolver import UnresolvableError, resolve
+from dra_driverkit.cdi.spec import (
+    CdiDevice,
+    ContainerEdits,
+    DeviceNode,
+    Hook,
+    IntelRdt,
+    Mount,
+    NetDevice,
+    Spec,
+    SpecError,
+    minimum_version,
+)
+from dra_driverkit.cdi.writer import (
+    read_spec,
+    remove_spec,
+    remove_unknown_specs,
+    transient_name,
+    write_spec,
+)
+
+__all__ = [
+    "CdiDevice",
+    "ContainerEdits",
+    "DeviceNode",
+    "Hook",
+    "HookEffects",
+    "IntelRdt",
+    "Mount",
+    "NetDevice",
+    "Spec",
+    "SpecError",
+    "UnresolvableError",
+    "device_name_problem",
+    "effects",
+    "minimum_version",
+    "parse_qualified_name",
+    "qualified_name",
+    "read_spec",
+    "remove_spec",
+    "remove_unknown_specs",
+    "resolve",
+    "transient_name",
+    "write_spec",
+]

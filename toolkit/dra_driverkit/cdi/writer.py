@@ -1,0 +1,121 @@
+"""CDI spec files: written whole or not at all, named so that no other writer's are touched (pkg/cdi/spec.go)."""
+
+import functools
+import os
+import tempfile
+from collections import OrderedDict
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from dra_shared.log import logger
+from dra_shared.yamltext import YamlError, load
+
+from dra_driverkit.cdi.spec import ContainerEdits, Spec, SpecError, minimum_version, to_document
+from dra_driverkit.files import check_space
+
+#: How many specs are remembered by their text: containers read them a moment after their claim was prepared.
+_MOST_WRITTEN = 256
+_written: OrderedDict[bytes, Spec] = OrderedDict()
+_log = logger(__name__)
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+
+
+def transient_name(vendor: str, class_: str, transient_id: str) -> str:
+    """The file name, without suffix, of the spec made for ``transient_id`` (a claim's UID)."""
+    return f"{vendor}-{class_}_{transient_id.replace('/', '_')}"
+
+
+def write_spec(directory: Path, name: str, spec: Spec, *, durable: bool = True) -> Path:
+    """Write ``spec`` to ``directory/name.yaml`` by an atomic rename.
+
+    With ``durable`` the file survives a power cut from then on; without, as upstream's library has it, it may be lost.
+    The version is set to the lowest that can express the spec.
+
+    Raises:
+        SpecError: the spec breaks the specification; nothing is written.
+        OSError: the directory cannot be written to.
+    """
+    spec = msgspec.structs.replace(spec, cdi_version=minimum_version(spec))
+    spec.validate()
+    check_space(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    path = directory / f"{name}.yaml"
+    text = _text(spec)
+    handle, temporary = tempfile.mkstemp(dir=directory, prefix=f".{name}.", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text)
+            file.flush()
+            os.fchmod(file.fileno(), 0o644)
+            if durable:
+                os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    _written[text] = spec
+    if len(_written) > _MOST_WRITTEN:
+        _written.popitem(last=False)
+    return path
+
+
+def _text(spec: Spec) -> bytes:
+    own = to_document(msgspec.structs.replace(spec, container_edits=ContainerEdits()))
+    own.pop("containerEdits", None)
+    return b"---\n" + _dumped(own) + _common(spec.container_edits)
+
+
+@functools.lru_cache(maxsize=64)
+def _common(edits: ContainerEdits) -> bytes:
+    """The end of a spec's text: what its devices have in common is equal in the specs of all claims."""
+    plain = msgspec.to_builtins(edits)
+    return _dumped({"containerEdits": plain}) if plain else b""
+
+
+def _dumped(document: dict[str, Any]) -> bytes:
+    text: str = yaml.dump(document, Dumper=_DUMPER, sort_keys=False, width=200)
+    return text.encode()
+
+
+def remove_spec(directory: Path, name: str) -> None:
+    """Remove the spec file ``name``, if there is one."""
+    (directory / f"{name}.yaml").unlink(missing_ok=True)
+
+
+def remove_unknown_specs(directory: Path, vendor: str, class_: str, known: Container[str]) -> None:
+    """Remove transient specs whose ID is not known, and files whose writing was cut off.
+
+    A driver calls it when it starts: nothing else would ever remove them.
+    """
+    prefix = transient_name(vendor, class_, "")
+    for path in directory.glob(f"{prefix}*.yaml"):
+        if path.stem.removeprefix(prefix) not in known:
+            _log.warning("removing the CDI file of a claim that is not in the checkpoint", path=str(path))
+            path.unlink(missing_ok=True)
+    for path in directory.glob(f".{prefix}*.tmp"):
+        _log.warning("removing a CDI file that was not written to its end", path=str(path))
+        path.unlink(missing_ok=True)
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec in a YAML or JSON file.
+
+    Raises:
+        SpecError: the file is not a valid CDI spec.
+        OSError: it cannot be read.
+    """
+    content = path.read_bytes()
+    if content in _written:
+        return _written[content]
+    try:
+        spec = msgspec.convert(load(content).value, Spec)
+    except (YamlError, msgspec.ValidationError) as error:
+        raise SpecError(f"{path}: {error}") from error
+    try:
+        spec.validate()
+    except SpecError as error:
+        raise SpecError(f"{path}: {error}") from error
+    return spec

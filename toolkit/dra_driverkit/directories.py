@@ -1,0 +1,49 @@
+"""The directories of a node that a driver works with, as the options of kubeletplugin name them."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from dra_driverkit.errors import make_directory
+
+#: Where a kubelet and a container runtime have theirs, unless they are set up otherwise.
+KUBELET_ROOT = Path("/var/lib/kubelet")
+CDI_DIRECTORY = Path("/var/run/cdi")
+
+
+@dataclass(frozen=True)
+class Directories:
+    """Where a driver's files are; the kubelet sees them at the same paths.
+
+    Args:
+        plugin: the driver's own, with its socket and its checkpoint.
+        registrar: where the kubelet looks for the sockets of plugins.
+        cdi: where the container runtime looks for CDI files.
+        durable: whether what is written there is to survive a power cut from then on.
+    """
+
+    plugin: Path
+    registrar: Path
+    cdi: Path
+    durable: bool = True
+
+    @classmethod
+    def below(
+        cls,
+        driver: str,
+        kubelet_root: Path = KUBELET_ROOT,
+        cdi: Path = CDI_DIRECTORY,
+        *,
+        durable: bool = True,
+    ) -> Self:
+        """The usual ones of ``driver`` below a kubelet's directory."""
+        return cls(kubelet_root / "plugins" / driver, kubelet_root / "plugins_registry", cdi, durable)
+
+    def make(self, driver: str) -> None:
+        """Make those of them that are not there.
+
+        Raises:
+            DriverConfigError: that is not possible.
+        """
+        for path in (self.plugin, self.registrar, self.cdi):
+            make_directory(f"driver {driver}", path)

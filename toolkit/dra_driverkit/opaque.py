@@ -1,0 +1,159 @@
+"""Opaque device configuration: which counts for which device, and strict decoding of it."""
+
+import json
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar, dataclass_transform
+
+import msgspec
+from dra_shared.api.resource import (
+    DeviceAllocationConfiguration,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
+
+from dra_driverkit.errors import PrepareError
+
+T = TypeVar("T", bound=msgspec.Struct)
+V = TypeVar("V")
+
+_SOURCES = ("FromClass", "FromClaim")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class Config(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A config object that claims may have: fields with their types and defaults.
+
+    ``__post_init__`` may check values; a ValueError from it is the claim's fault.
+    """
+
+
+class Configs(Generic[T]):
+    """Which config counts for a device of a claim.
+
+    Args:
+        kinds: the types of config objects, each by its kind; none where claims may not have any.
+        default: what counts where neither class nor claim say anything.
+    """
+
+    def __init__(self, driver: str, api_version: str, kinds: Mapping[str, type[T]], default: T) -> None:
+        self._driver = driver
+        self._api_version = api_version
+        self._kinds = kinds
+        self._default = default
+
+    def of(self, claim: ResourceClaim, result: DeviceRequestAllocationResult) -> T:
+        """The config of one device that the claim was given.
+
+        Raises:
+            PrepareError: any of the claim's configs is malformed.
+        """
+        assert claim.status.allocation is not None
+        given = configs_for(self._driver, claim.status.allocation.devices.config)
+        every = [((), self._default), *((requests, self._decode(raw)) for requests, raw in given)]
+        return chosen(every, result.request)
+
+    def _decode(self, parameters: Any) -> T:
+        if not self._kinds:
+            raise PrepareError("configuration not allowed")
+        return decode_strict(parameters, self._api_version, self._kinds)
+
+
+def chosen(
+    configs: Sequence[tuple[Sequence[str], V]],
+    request: str,
+    fits: Callable[[V], bool] = lambda config: True,
+) -> V:
+    """The config that counts for a request: the last that names it or is for all of them.
+
+    Args:
+        configs: with the requests they are for, none for all; lowest precedence first.
+        fits: whether a config without requests is for such a device.
+
+    Raises:
+        LookupError: there is none.
+    """
+    for requests, config in reversed(configs):
+        if applies_to(requests, request) if requests else fits(config):
+            return config
+    raise LookupError(request)
+
+
+def configs_for(
+    driver: str, configs: Sequence[DeviceAllocationConfiguration]
+) -> list[tuple[tuple[str, ...], Any]]:
+    """The parameters meant for ``driver`` with the requests they are for, lowest precedence first.
+
+    Those of the class come before those of the claim, otherwise their order stands: the later one wins. Another
+    driver's are skipped, because one request may be served by several drivers.
+
+    Raises:
+        PrepareError: an entry is of a kind that this driver does not know.
+    """
+    for config in configs:
+        if config.source not in _SOURCES:
+            raise PrepareError(f"invalid config source: {config.source}")
+    found = []
+    for source in _SOURCES:
+        for config in configs:
+            if config.source != source:
+                continue
+            if config.opaque is None:
+                raise PrepareError("only opaque parameters are supported by this driver")
+            if config.opaque.driver == driver:
+                found.append((config.requests, config.opaque.parameters))
+    return found
+
+
+def applies_to(requests: Sequence[str], request: str) -> bool:
+    """Whether a config's list of requests names ``request``; a main request stands for its subrequests too."""
+    return request in requests or request.partition("/")[0] in requests
+
+
+def decode_strict(parameters: Any, api_version: str, kinds: Mapping[str, type[T]]) -> T:
+    """The config object in a claim's parameters.
+
+    Args:
+        api_version: the only one known.
+        kinds: the type of each kind.
+
+    Raises:
+        PrepareError: it is none of these kinds, has a field that the kind does not know, or one of another type.
+    """
+    value = msgspec.json.decode(parameters) if isinstance(parameters, msgspec.Raw) else parameters
+    if not isinstance(value, dict):
+        raise PrepareError("couldn't get version/kind; json parse error: parameters are not a JSON object")
+    shown = json.dumps(value, separators=(",", ":"))
+    if not value.get("kind"):
+        raise PrepareError(f"Object 'Kind' is missing in '{shown}'")
+    if not value.get("apiVersion"):
+        raise PrepareError(f"Object 'apiVersion' is missing in '{shown}'")
+    kind, version = value["kind"], value["apiVersion"]
+    if version != api_version or kind not in kinds:
+        raise PrepareError(
+            f'no kind "{kind}" is registered for version "{version}" in scheme "{api_version}"'
+        )
+    body = {key: inner for key, inner in value.items() if key not in ("apiVersion", "kind")}
+    unknown = list(_unknown_fields(body, kinds[kind], ""))
+    if unknown:
+        raise PrepareError(
+            "strict decoding error: " + ", ".join(f'unknown field "{path}"' for path in unknown)
+        )
+    try:
+        return msgspec.convert(body, kinds[kind])
+    except msgspec.ValidationError as error:
+        raise PrepareError(f"cannot decode {kind}: {error}") from error
+
+
+def _unknown_fields(value: Any, kind: Any, path: str) -> typing.Iterator[str]:
+    if isinstance(kind, types.UnionType):
+        kind = next(member for member in kind.__args__ if member is not types.NoneType)
+    if not (isinstance(kind, type) and issubclass(kind, msgspec.Struct) and isinstance(value, dict)):
+        return
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for name, inner in value.items():
+        if name not in fields:
+            yield path + name
+        else:
+            yield from _unknown_fields(inner, fields[name], f"{path}{name}.")

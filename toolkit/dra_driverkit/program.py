@@ -1,0 +1,140 @@
+"""A driver's process: its options, its way to the API server, and its end.
+
+The options are those of drivers built with kubeletplugin, such as dra-example-driver.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dra_shared import log, service
+from dra_shared.client.kubeconfig import Access, in_cluster, load
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+
+from dra_driverkit.directories import CDI_DIRECTORY, KUBELET_ROOT, Directories
+from dra_driverkit.errors import CheckpointError, DriverConfigError
+
+#: How often the token of the driver's pod is read again, in seconds; the kubelet replaces it before it ends.
+_TOKEN_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """Where a driver runs.
+
+    Args:
+        instance: the UID of its pod where its chart rolls updates; else empty.
+        client: connected to the API server as the driver.
+    """
+
+    node_name: str
+    directories: Directories
+    client: Client
+    instance: str = ""
+
+
+Main = Callable[[Surroundings], Coroutine[Any, Any, None]]
+
+
+def run(
+    driver: str,
+    main: Main,
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> int:
+    """Run ``main`` until it returns, or SIGTERM or SIGINT cancels it; gives the exit code, for ``sys.exit``."""
+    environment = os.environ if environment is None else environment
+    options = option_parser(driver, environment).parse_args(arguments)
+
+    async def within() -> None:
+        try:
+            async with surroundings(driver, options) as found:
+                await main(found)
+        except (DriverConfigError, CheckpointError) as error:
+            raise service.CannotRun(str(error)) from error
+
+    return service.run(driver, options.log_level, within)
+
+
+@contextlib.asynccontextmanager
+async def surroundings(
+    driver: str, options: argparse.Namespace, clock: Clock | None = None
+) -> AsyncIterator[Surroundings]:
+    """What the options say; see :func:`run`.
+
+    Raises:
+        KubeconfigError: there is no way to the API server.
+    """
+    access = load(Path(options.kubeconfig)) if options.kubeconfig else in_cluster()
+    client = Client(
+        access.server,
+        user_agent=driver,
+        token=access.token,
+        ssl_context=access.ssl_context,
+        server_name=access.server_name,
+    )
+    directories = Directories(
+        options.kubelet_plugins_directory_path / driver,
+        options.kubelet_registrar_directory_path,
+        options.cdi_root,
+    )
+    async with client:
+        refreshing = asyncio.create_task(_refresh(client, access, clock or SystemClock()), name="token")
+        try:
+            yield Surroundings(options.node_name, directories, client, options.pod_uid)
+        finally:
+            refreshing.cancel()
+            await asyncio.gather(refreshing, return_exceptions=True)
+
+
+def option_parser(driver: str, environment: Mapping[str, str]) -> argparse.ArgumentParser:
+    """What reads a driver's options; their defaults are those of the environment."""
+    parser = argparse.ArgumentParser(prog=driver, description=f"The DRA driver {driver} on one node.")
+    node = environment.get("NODE_NAME")
+    parser.add_argument("--node-name", default=node, required=not node, help="the node (NODE_NAME)")
+    parser.add_argument(
+        "--kubeconfig",
+        default=environment.get("KUBECONFIG", ""),
+        metavar="FILE",
+        help="the way to the API server (KUBECONFIG; default: that of the driver's pod)",
+    )
+    for flag, default, text in (
+        (
+            "--kubelet-plugins-directory-path",
+            KUBELET_ROOT / "plugins",
+            "where plugins have their directories",
+        ),
+        ("--kubelet-registrar-directory-path", KUBELET_ROOT / "plugins_registry", "where plugins register"),
+        ("--cdi-root", CDI_DIRECTORY, "where CDI files go"),
+    ):
+        variable = flag.removeprefix("--").replace("-", "_").upper()
+        parser.add_argument(
+            flag,
+            type=Path,
+            metavar="DIR",
+            default=Path(environment.get(variable, default)),
+            help=f"{text} ({variable}; default: {default})",
+        )
+    parser.add_argument(
+        "--pod-uid",
+        default=environment.get("POD_UID", ""),
+        metavar="UID",
+        help="the driver's pod, where a new one starts before the old one ends (POD_UID)",
+    )
+    parser.add_argument("--log-level", default="info", choices=sorted(log.LEVELS), help="least severe line")
+    return parser
+
+
+async def _refresh(client: Client, access: Access, clock: Clock) -> None:
+    if access.token_file is None:
+        return
+    while True:
+        await clock.sleep(_TOKEN_SECONDS)
+        with contextlib.suppress(OSError):
+            client.set_token(access.token_file.read_text().strip())

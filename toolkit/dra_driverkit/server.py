@@ -1,0 +1,296 @@
+"""A driver's side of the kubelet's protocols (k8s.io/dynamic-resource-allocation/kubeletplugin).
+
+One gRPC server on two unix sockets: ``dra.sock`` in the driver's directory for the DRA and health services, and
+``<driver>-reg.sock`` among the plugins' sockets, which the kubelet finds and asks what is there.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import RESOURCE_CLAIMS
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client
+from dra_shared.clock import Clock, SystemClock
+from dra_shared.log import logger
+
+from dra_driverkit.claims import ClaimHandler, ClaimRef, PreparedDevice
+from dra_driverkit.directories import Directories
+from dra_driverkit.errors import DriverConfigError, PrepareError
+from dra_driverkit.flags import Flag
+from dra_driverkit.health import HealthBoard
+from dra_driverkit.locks import FileLock, LockTimeout
+from dra_driverkit.metadata import MetadataError, MetadataWriter
+from dra_driverkit.pools import PoolPublishers
+from dra_driverkit.problems import HandleError, log_error
+from dra_driverkit.publisher import MakeResources, SlicePublisher
+from dra_driverkit.resources import DriverResources
+from dra_driverkit.services import (
+    DRA_SERVICES,
+    HEALTH_SERVICES,
+    add_dra,
+    add_health,
+    add_registration,
+)
+from dra_driverkit.sliceheads import SliceHeads
+from dra_driverkit.sockets import PATH_MAX, registration_socket
+from dra_driverkit.transport import PluginServer, Sockets, UnixSockets
+
+_STOP_GRACE = 0.2
+#: How long the other instance of a driver may hold the lock, in seconds: as long as the kubelet waits for an answer.
+_LOCK_SECONDS = 45.0
+
+_log = logger(__name__)
+
+
+class DriverServer:
+    """Runs a driver on a node: serves the kubelet, publishes slices. An ``async with`` object.
+
+    Args:
+        client: for claims and slices; it may outlive the server.
+        health: given by drivers that watch their devices.
+        instance: the UID of the driver's pod, for rolling updates: the sockets bear it or its hash, so that the
+            instance of before and its successor serve at once, and calls of both take turns (RollingUpdate).
+        serialize: whether claims are prepared and unprepared one after another; without it the driver takes care.
+        slices: an informer of all slices to share.
+        metadata: writes files on their devices for containers, where the driver has any.
+        handle_error: called with what goes wrong in the background.
+        sockets: where it listens; without them on unix sockets.
+    """
+
+    def __init__(
+        self,
+        driver: str,
+        node_name: str,
+        directories: Directories,
+        handler: ClaimHandler,
+        client: Client,
+        clock: Clock | None = None,
+        *,
+        health: HealthBoard | None = None,
+        instance: str = "",
+        serialize: bool = True,
+        slices: SliceHeads | None = None,
+        metadata: MetadataWriter | None = None,
+        handle_error: HandleError = log_error,
+        sockets: Sockets | None = None,
+    ) -> None:
+        self.driver = driver
+        self.node_name = node_name
+        self.directories = directories
+        self.registered = Flag()
+        self.registration_error = ""
+        part = f"-{instance}" if instance else ""
+        self._dra_socket = str(directories.plugin / f"dra{part}.sock")
+        self._instance = instance
+        self._handler = handler
+        self._client = client
+        self._clock = clock = clock or SystemClock()
+        self._health = health
+        self._serialize = serialize
+        self._metadata = metadata
+        self._turn = asyncio.Lock()
+        self._lock = FileLock(directories.plugin / "serialize.lock", clock) if instance else None
+        self._publishers = PoolPublishers(
+            lambda pool: SlicePublisher(
+                client, driver, node_name, clock, slices, pool=pool, handle_error=handle_error
+            )
+        )
+        self._sockets = sockets or UnixSockets()
+        self._server: PluginServer | None = None
+
+    @property
+    def directory(self) -> Path:
+        """The driver's own directory."""
+        return self.directories.plugin
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.stop()
+
+    async def start(self) -> None:
+        """Serve, and show the kubelet the registration socket.
+
+        Raises:
+            DriverConfigError: a socket cannot be made.
+        """
+        self.directories.make(self.driver)
+        # The registration socket last: a client that sees it may connect to the other at once.
+        paths = self._paths
+        for path in paths:
+            if len(os.fsencode(path)) > PATH_MAX:
+                raise DriverConfigError(f"socket path is longer than {PATH_MAX} bytes: {path}")
+        try:
+            server = self._sockets.server(paths, self._add_services)
+        except OSError as error:
+            raise DriverConfigError(str(error)) from error
+        await server.start()
+        self._server = server
+        self._publishers.start()
+        _log.info("driver is serving", driver=self.driver, node=self.node_name, socket=self._dra_socket)
+
+    async def stop(self) -> None:
+        """Take the sockets away and stop serving; the slices stay, for the kubelet to wipe or a successor to use."""
+        await self._publishers.stop()
+        for socket in reversed(self._paths):
+            socket.unlink(missing_ok=True)
+        if self._server is not None:
+            await self._server.stop(_STOP_GRACE)
+
+    def _add_services(self, server: Any) -> None:
+        add_dra(server, self)
+        add_registration(server, self)
+        if self._health is not None:
+            add_health(server, self._health, self._clock)
+
+    def publish(self, resources: DriverResources, again: MakeResources | None = None) -> None:
+        """Publish these slices from now on; those of before that are not among them go.
+
+        Args:
+            again: gives the same resources again: with it they are kept only until they are published.
+        """
+        self._publishers.publish(resources, again)
+
+    async def published(self) -> None:
+        """Wait until the slices last asked for are in the API server."""
+        await self._publishers.published()
+
+    async def prepare(self, claims: Sequence[ClaimRef]) -> dict[str, list[PreparedDevice] | str]:
+        """Prepare claims; devices, or what went wrong, by UID.
+
+        Raises:
+            PrepareError: a claim cannot be had from the API server, or the lock; none is prepared.
+        """
+        found = [await self._claim(claim) for claim in claims]
+        answers: dict[str, list[PreparedDevice] | str] = {}
+        async with self._serialized():
+            for claim in found:
+                try:
+                    answers[claim.metadata.uid] = self._described(claim, await self._handler.prepare(claim))
+                except PrepareError as error:
+                    answers[claim.metadata.uid] = str(error)
+                except Exception as error:
+                    answers[claim.metadata.uid] = self._unexpected("prepare", claim.metadata.uid, error)
+        return answers
+
+    async def unprepare(self, claims: Sequence[ClaimRef]) -> dict[str, str]:
+        """Unprepare claims; what went wrong (empty: nothing) by UID.
+
+        Raises:
+            PrepareError: the lock cannot be had; none is unprepared.
+        """
+        answers = {}
+        async with self._serialized():
+            for claim in claims:
+                try:
+                    await self._handler.unprepare(claim)
+                    answers[claim.uid] = self._remove_metadata(claim)
+                except PrepareError as error:
+                    answers[claim.uid] = str(error)
+                except Exception as error:
+                    answers[claim.uid] = self._unexpected("unprepare", claim.uid, error)
+        return answers
+
+    def update_metadata(self, claim: ClaimRef, request: str, devices: Sequence[PreparedDevice]) -> None:
+        """Tell containers what is known of a request's devices only after the claim was prepared.
+
+        Args:
+            devices: all of the request's, with their metadata.
+
+        Raises:
+            MetadataError: the server writes no metadata, or has no file for the request.
+            OSError: the file cannot be written.
+        """
+        if self._metadata is None:
+            raise MetadataError("device metadata is not enabled")
+        self._metadata.update(claim, request, devices)
+
+    def registration_answered(self, registered: bool, error: str) -> None:
+        """What the kubelet says of the driver's registration."""
+        self.registration_error = error
+        if registered:
+            self.registered.set()
+        else:
+            self.registered.clear()
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        """The gRPC services that the kubelet may call."""
+        return DRA_SERVICES + (HEALTH_SERVICES if self._health is not None else ())
+
+    @property
+    def endpoint(self) -> str:
+        """The socket of the DRA service."""
+        return self._dra_socket
+
+    @property
+    def _paths(self) -> tuple[Path, Path]:
+        """The sockets: the DRA service's, and the one to register with."""
+        directory = self.directories.registrar
+        return Path(self._dra_socket), registration_socket(directory, self.driver, self._instance)
+
+    @contextlib.asynccontextmanager
+    async def _serialized(self) -> AsyncIterator[None]:
+        if not self._serialize:
+            yield
+            return
+        async with self._turn:
+            if self._lock is None:
+                yield
+                return
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    await stack.enter_async_context(self._lock.held(_LOCK_SECONDS))
+                except (LockTimeout, OSError) as error:
+                    raise PrepareError(f"serialize gRPC: {error}") from error
+                yield
+
+    def _described(self, claim: ResourceClaim, devices: Sequence[PreparedDevice]) -> list[PreparedDevice]:
+        """The devices with the CDI ids of their metadata; a claim without its files is prepared all the same."""
+        if self._metadata is None:
+            return list(devices)
+        try:
+            return self._metadata.write(claim, devices)
+        except OSError as error:
+            _log.error("device metadata not written", claim=claim.metadata.name, error=str(error))
+            return list(devices)
+
+    def _remove_metadata(self, claim: ClaimRef) -> str:
+        if self._metadata is None:
+            return ""
+        try:
+            self._metadata.remove(claim)
+        except OSError as error:
+            return f"clean up device metadata: {error}"
+        return ""
+
+    def _unexpected(self, action: str, uid: str, error: Exception) -> str:
+        """A bug of the driver fails the one claim, and the log says where it is."""
+        _log.exception("driver failed", driver=self.driver, action=action, claim=uid)
+        return f"{action} of claim {uid} failed: {type(error).__name__}: {error}"
+
+    async def _claim(self, ref: ClaimRef) -> ResourceClaim:
+        where = f"{ref.namespace}/{ref.name}"
+        try:
+            claim = await self._client.get(RESOURCE_CLAIMS, ref.name, ref.namespace)
+        except (ApiError, httpx.HTTPError, OSError, TimeoutError) as error:
+            raise PrepareError(f"get resource claims: retrieve claim {where}: {error}") from error
+        if claim.status.allocation is None:
+            raise PrepareError(f"get resource claims: claim {where} not allocated")
+        if claim.metadata.uid != ref.uid:
+            raise PrepareError(f"get resource claims: claim {where} got replaced")
+        return claim
