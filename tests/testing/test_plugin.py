@@ -38,7 +38,7 @@ def _pytest(folder: Path, text: str, *arguments: str) -> str:
     return result.stdout + result.stderr
 
 
-def test_a_failure_shows_what_the_cluster_knows(tmp_path: Path) -> None:
+def test_failed_test_shows_the_events_and_explanations_of_its_cluster(tmp_path: Path) -> None:
     shown = _pytest(
         tmp_path,
         """
@@ -75,24 +75,28 @@ async def test_async(dra_cluster):
     assert not list(Path("/tmp").glob(f"dralab-{process}-*"))
 
 
-@pytest.mark.parametrize(
-    ("marker", "message"),
-    [
-        ("scope='class'", "dra_cluster: unknown scope 'class': choose function, module, session"),
-        (
-            "node=3",
-            "dra_cluster: unknown node: choose nodes, gpus, drivers, version, gates, processes, fake_clock, scope",
-        ),
-        ("gates={'Nope': True}", "dra_cluster: unrecognized feature gate: Nope"),
-        ("processes=True, fake_clock=True", "processes have clocks of their own"),
-    ],
-)
-def test_a_wrong_marker_is_named(tmp_path: Path, marker: str, message: str) -> None:
-    text = f"import pytest\n@pytest.mark.dra_cluster({marker})\ndef test_it(dra_cluster): pass\n"
-    assert message in _pytest(tmp_path, text)
+def test_wrong_marker_is_named(tmp_path: Path) -> None:
+    messages = {
+        "scope='class'": "dra_cluster: unknown scope 'class': choose function, module, session",
+        "node=3": "dra_cluster: unknown node: "
+        "choose nodes, gpus, drivers, version, gates, processes, fake_clock, scope",
+        "gates={'Nope': True}": "dra_cluster: unrecognized feature gate: Nope",
+        "processes=True, fake_clock=True": "processes have clocks of their own",
+    }
+    tests = [
+        f"@pytest.mark.dra_cluster({marker})\ndef test_{number}(dra_cluster): pass\n"
+        for number, marker in enumerate(messages)
+    ]
+
+    shown = _pytest(tmp_path, "import pytest\n" + "".join(tests))
+
+    assert "4 errors" in shown
+    for number, message in enumerate(messages.values()):
+        section = shown.partition(f"ERROR at setup of test_{number} ")[2].partition("ERROR at setup of")[0]
+        assert message in section
 
 
-def test_a_shared_cluster_starts_once_and_ends_with_the_session(tmp_path: Path) -> None:
+def test_shared_cluster_starts_once_and_ends_with_the_session(tmp_path: Path) -> None:
     shown = _pytest(
         tmp_path,
         """
@@ -115,7 +119,7 @@ def test_one():
     assert "4 passed" in shown
 
 
-def test_a_pytest_without_clusters_loads_no_service() -> None:
+def test_pytest_without_clusters_loads_no_service() -> None:
     program = (
         "import sys, dra_testing.plugin\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules if name.startswith('dra_')}))\n"

@@ -46,7 +46,8 @@ def _run(folder: Path, test: str, **environment: str) -> subprocess.CompletedPro
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=folder,
-        env={**inherited, "PYTHONPATH": str(REPOSITORY), **environment},
+        # Loading the other plugins takes longer than the test.
+        env={**inherited, "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
         capture_output=True,
         text=True,
     )
