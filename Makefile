@@ -14,7 +14,7 @@ UPSTREAM ?= .upstream
 # Python keeps what it compiled, pytest's rewritten tests too: many processes read it.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install install-dev demo test unit quick pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
+.PHONY: help install install-dev demo test unit quick thorough pages delays fuzz endure endure-servers upstream compare lint format types layers bench dist try-dist release docs lock schemas tables assets recorded clean
 
 help: ## Show this help
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -42,6 +42,9 @@ unit: install-dev ## The tests alone (PYTEST="-k name" narrows them)
 
 quick: install-dev ## The tests that start no process and open no socket
 	@$(BIN)/python -m pytest -n 2 --quick $(PYTEST)
+
+thorough: install-dev ## The tests with every random case and page (`make test` tries a sample that the commit chooses)
+	@DRALAB_SAMPLE=all $(BIN)/dralab warm -- $(BIN)/python -m pytest -n 4 $(PYTEST)
 
 pages: install-dev ## Run the commands of every page of the documentation (`make test` runs README.md and a sample)
 	@DRALAB_SAMPLE=all $(BIN)/dralab warm -- $(BIN)/python -m pytest -n 2 tests/docs/test_commands.py $(PYTEST)

@@ -27,6 +27,11 @@ def seed() -> str:
     return os.environ[_VARIABLE]
 
 
+def either(many: int, few: int) -> int:
+    """Return how many random cases are tried: many if everything is, else few."""
+    return many if seed() == "all" else few
+
+
 def sample(things: Sequence[T], count: int) -> list[T]:
     """Return ``count`` of the things in their order, or all of them."""
     if seed() == "all":

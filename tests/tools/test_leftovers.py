@@ -47,7 +47,12 @@ def _run(folder: Path, test: str, **environment: str) -> subprocess.CompletedPro
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"],
         cwd=folder,
         # Loading the other plugins takes longer than the test.
-        env={**inherited, "PYTHONPATH": str(REPOSITORY), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", **environment},
+        env={
+            **inherited,
+            "PYTHONPATH": str(REPOSITORY),
+            "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+            **environment,
+        },
         capture_output=True,
         text=True,
     )

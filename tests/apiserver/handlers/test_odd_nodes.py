@@ -25,6 +25,18 @@ _CALLS: list[tuple[str, str, dict[str, str], bytes]] = [
     ("GET", f"{_METRICS}/nodes/n", {}, b""),
 ]
 
+_GARBAGE = [
+    b"garbage",
+    b"[]",
+    b'{"message":5}',
+    b'{"id":"x"}',
+    b"\xff\xfe",
+    b"node_memory_working_set_bytes +Inf\nnode_cpu_usage_seconds_total 1\n",
+    b"node_memory_working_set_bytes NaN\nnode_cpu_usage_seconds_total 1\n",
+    b"node_memory_working_set_bytes 1\nnode_cpu_usage_seconds_total 1 9999999999999999999999\n",
+    b"node_memory_working_set_bytes{ 5\n",
+]
+
 
 @pytest.fixture
 def config(config: Config) -> Config:
@@ -83,30 +95,20 @@ async def test_a_node_that_cannot_be_reached_is_a_clean_error(
     assert [text for text in answers[:7] if problem not in text] == []
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"garbage",
-        b"[]",
-        b'{"message":5}',
-        b'{"id":"x"}',
-        b"\xff\xfe",
-        b"node_memory_working_set_bytes +Inf\nnode_cpu_usage_seconds_total 1\n",
-        b"node_memory_working_set_bytes NaN\nnode_cpu_usage_seconds_total 1\n",
-        b"node_memory_working_set_bytes 1\nnode_cpu_usage_seconds_total 1 9999999999999999999999\n",
-        b"node_memory_working_set_bytes{ 5\n",
-    ],
-)
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request", b"404 Not Found", b"700 Odd", b"abc"])
 async def test_garbage_of_a_node_is_a_clean_error(
-    client: httpx.AsyncClient, failed: list[str], status: bytes, body: bytes
+    client: httpx.AsyncClient, failed: list[str], status: bytes
 ) -> None:
-    async def node(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
-        writer.write(head % (status, len(body)) + body)
-        writer.close()
+    for body in _GARBAGE:
 
-    async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
-        await _call_all(client, "127.0.0.1", listening.sockets[0].getsockname()[1])
-    assert failed == []
+        async def node(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes = body
+        ) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+            writer.write(head % (status, len(body)) + body)
+            writer.close()
+
+        async with await asyncio.start_server(node, "127.0.0.1", 0) as listening:
+            await _call_all(client, "127.0.0.1", listening.sockets[0].getsockname()[1])
+        assert failed == [], body

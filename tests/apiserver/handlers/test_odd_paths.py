@@ -53,6 +53,17 @@ _PATHS = (
     "/insight/explain/pod/{}/p",
 )
 
+_ODD_BODIES = [
+    ("application/json", b'{"expression":"\\ud800"}'),
+    ("application/json", b'"\\udfff"'),
+    ("application/json", b'{"expression":{"a":"\\ud800"}}'),
+    ("application/json", b"\xff"),
+    ("application/json", b"[" * 100_000),
+    ("application/json", b'{"expression":' + b"9" * 5000 + b"}"),
+    ("text/plain", b"\xff\xfe"),
+    ("", b"\xff"),
+]
+
 
 @pytest.fixture
 async def reached(client: httpx.AsyncClient) -> httpx.AsyncClient:
@@ -102,23 +113,9 @@ async def test_odd_paths_and_queries_are_no_python_errors(
     assert failed == []
 
 
-@pytest.mark.parametrize(
-    ("content_type", "body"),
-    [
-        ("application/json", b'{"expression":"\\ud800"}'),
-        ("application/json", b'"\\udfff"'),
-        ("application/json", b'{"expression":{"a":"\\ud800"}}'),
-        ("application/json", b"\xff"),
-        ("application/json", b"[" * 100_000),
-        ("application/json", b'{"expression":' + b"9" * 5000 + b"}"),
-        ("text/plain", b"\xff\xfe"),
-        ("", b"\xff"),
-    ],
-)
 @pytest.mark.parametrize("path", ["cel", "claim", "plan/fit", "plan/drain", "plan/replay"])
-async def test_odd_bodies_of_insight_are_refused(
-    client: httpx.AsyncClient, path: str, content_type: str, body: bytes
-) -> None:
-    headers = {"content-type": content_type} if content_type else {}
-    answer = await client.post(f"/insight/{path}", content=body, headers=headers)
-    assert answer.status_code == 422, answer.text
+async def test_odd_bodies_of_insight_are_refused(client: httpx.AsyncClient, path: str) -> None:
+    for content_type, body in _ODD_BODIES:
+        headers = {"content-type": content_type} if content_type else {}
+        answer = await client.post(f"/insight/{path}", content=body, headers=headers)
+        assert answer.status_code == 422, (content_type, body[:40], answer.text)
