@@ -5,7 +5,9 @@ They also run on a Python that is too old for dralab, because pip builds the met
 
 from __future__ import annotations
 
+import runpy
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +41,7 @@ class Gather(MetadataHookInterface):
 
 
 class Examples(BuildHookInterface[Any]):
-    """Add the examples, and the documentation if ``make docs`` has built it.
+    """Add the examples, and the documentation: the site if ``make docs`` has built it, else its pages.
 
     An editable installation has the checkout.
     """
@@ -48,5 +50,15 @@ class Examples(BuildHookInterface[Any]):
         if version != "standard":
             return
         build_data["force_include"]["examples"] = "dra_lab/examples"
-        if (Path(self.root) / "site").is_dir():
+        root = Path(self.root)
+        if (root / "site").is_dir():
             build_data["force_include"]["site"] = "dra_cli/site"
+        else:
+            self._folder = tempfile.TemporaryDirectory()
+            module = runpy.run_path(str(root / "cli/dra_cli/documentation/pages.py"))
+            module["Pages"](root, []).write_with_navigation(Path(self._folder.name))
+            build_data["force_include"][self._folder.name] = "dra_cli/pages"
+
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        if hasattr(self, "_folder"):
+            self._folder.cleanup()

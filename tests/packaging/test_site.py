@@ -25,7 +25,9 @@ def site(empty: Path) -> Path:
 @pytest.fixture(scope="module")
 def url(empty: Path, site: Path) -> Iterator[str]:
     """Where ``dralab docs`` serves it."""
-    with subprocess.Popen([empty / "dralab", "docs"], cwd=empty, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [empty / "dralab", "docs", "--no-open"], cwd=empty, stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         yield server.stdout.readline().split()[0]
         server.terminate()

@@ -4,11 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from dra_cli.documentation.pages import GENERATED, Pages
 
 from tests.support.reference import REPOSITORY
 from tools.reference import Page
 from tools.site.build import build
-from tools.site.pages import GENERATED, Pages
 
 _INDEX = f"""# Home
 

@@ -1,23 +1,9 @@
-"""What every page of the reference is made of: a path, a title, and Markdown."""
+"""Markdown for the pages of the reference."""
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
-
-@dataclass(frozen=True)
-class Page:
-    """A page: its path below the documentation's folder, its title, one line about it, and what follows the title."""
-
-    path: str
-    title: str
-    about: str
-    body: str
-
-    @property
-    def text(self) -> str:
-        """The page in Markdown."""
-        return f"# {self.title}\n\n{self.about}\n\n{self.body.strip()}\n"
+from dra_cli.documentation.pages import Page as Page
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -10,11 +10,11 @@ from pathlib import Path
 # Material's authors announce there what becomes of MkDocs; it is no warning about these pages.
 os.environ.setdefault("NO_MKDOCS_2_WARNING", "1")
 
+from dra_cli.documentation.pages import Pages
 from mkdocs.commands import build as mkdocs
 from mkdocs.config import load_config
 
 from tools.reference import Page
-from tools.site.pages import Pages
 
 _CONFIG = Path(__file__).with_name("mkdocs.yml")
 

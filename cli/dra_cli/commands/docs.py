@@ -1,6 +1,11 @@
 """``dralab docs``."""
 
 import argparse
+import signal
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
 
 from dra_cli.commandline import Parser, number
 
@@ -14,18 +19,23 @@ def options(parser: Parser) -> None:
         metavar="ADDRESS",
         help="where to listen; 0.0.0.0 in a container (127.0.0.1)",
     )
-    parser.add_argument("--open", action="store_true", help="open it in the browser")
+    parser.switch("--open", default=True, help="open the browser")
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Serve the documentation until Ctrl-C.
+    """Serve the documentation until Ctrl-C or SIGTERM.
 
     Raises:
         UserError: this installation has none, or it cannot listen there.
     """
-    from dra_cli.documentation import find, serve
+    from dra_cli.documentation.server import find, serve
 
-    with serve(find, chosen.port, chosen.listen) as server:
+    # A container's first process ignores signals that it does not handle.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with (
+        tempfile.TemporaryDirectory(prefix="dralab-docs-") as scratch,
+        serve(partial(find, Path(scratch)), chosen.port, chosen.listen) as server,
+    ):
         print(f"{server.url} has the documentation, until Ctrl-C", flush=True)
         if chosen.open:
             import webbrowser

@@ -1,7 +1,7 @@
-"""The documentation's site: where it is, and a server for it on this machine.
+"""Find the documentation's site, and serve it on this machine.
 
-The distribution brings it along; a checkout builds it (``make docs``) when it is first asked for. Its pages load
-nothing from elsewhere, and the server's headers have browsers hold them to that.
+``make dist`` and ``make docs`` build the whole site. Elsewhere a plain one is rendered when it is first asked for. Its
+pages load nothing from elsewhere, and the server's headers have browsers hold them to that.
 """
 
 import importlib.util
@@ -16,31 +16,42 @@ from pathlib import Path
 
 from dra_shared.errors import UserError
 
-_INSTALLED = Path(__file__).resolve().parent / "site"
-_CHECKOUT = Path(__file__).resolve().parents[2]
+_PACKAGE = Path(__file__).resolve().parents[1]
+_CHECKOUT = _PACKAGE.parents[1]
 # Pages have small scripts of their own in them; the search runs in a worker.
 _POLICY = "default-src 'self' 'unsafe-inline' data:; worker-src 'self' blob:"
 
 
-def find() -> Path:
-    """The folder of the site, which is built first where that is missing and possible.
+def find(scratch: Path) -> Path:
+    """Return the folder of the site, which is built first if it is missing; a plain one in the folder ``scratch``.
 
     Raises:
-        UserError: it is not there, or cannot be built.
+        UserError: there are no pages, or the site cannot be built.
     """
     built = _CHECKOUT / "site"
-    for folder in (_INSTALLED, built):
+    for folder in (_PACKAGE / "site", built):
         if (folder / "index.html").is_file():
             return folder
-    if not (_CHECKOUT / "tools" / "site").is_dir():
-        raise UserError(
-            f"{_INSTALLED} is missing: this dralab was built without its documentation; wheels of `make dist` have it"
-        )
-    if importlib.util.find_spec("mkdocs") is None:
-        raise UserError("the documentation is not built yet: run `make docs`")
-    if subprocess.run([sys.executable, "-m", "tools.site"], cwd=_CHECKOUT, check=False).returncode:
-        raise UserError("the documentation cannot be built; see above")
-    return built
+    if (_CHECKOUT / "tools" / "site").is_dir() and importlib.util.find_spec("mkdocs") is not None:
+        if subprocess.run([sys.executable, "-m", "tools.site"], cwd=_CHECKOUT, check=False).returncode:
+            raise UserError("the documentation cannot be built; see above")
+        return built
+    return _render(scratch)
+
+
+def _render(scratch: Path) -> Path:
+    """Render the pages of the installation, or of the checkout."""
+    from dra_cli.documentation.html import build
+    from dra_cli.documentation.pages import Pages
+
+    pages = _PACKAGE / "pages"
+    if not pages.is_dir():
+        if not (_CHECKOUT / "docs" / "README.md").is_file():
+            raise UserError(f"{pages} is missing: this dralab was built without its documentation")
+        pages = scratch / "pages"
+        Pages(_CHECKOUT, []).write_with_navigation(pages)
+    build(pages, scratch / "site")
+    return scratch / "site"
 
 
 class Server:

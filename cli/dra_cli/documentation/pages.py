@@ -1,17 +1,19 @@
 """The pages of the site: those in ``docs/``, those made from the code, and the files and images that they link.
 
+Imports nothing but the standard library: the distribution's build loads this file by its path.
+
 Links in ``docs/`` are relative, so that they work where the repository is read. A page keeps its name here; a link to
 a file that is no page leads to a page that shows the file.
 """
 
+import json
 import os
 import re
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-from tools.reference import Page
 
 #: Where ``docs/README.md`` leaves room for the pages that are made from the code.
 GENERATED = "<!-- pages made from the code -->"
@@ -24,6 +26,23 @@ _ENTRY = re.compile(r"^\* \[(.*?)\]\((.*?)\)")
 _IMAGES = frozenset({".png", ".svg"})
 _LANGUAGES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".py": "python", ".toml": "toml"}
 Navigation = list[dict[str, Any]]
+#: The file with :meth:`Pages.navigation` among the pages of an installation.
+NAVIGATION = "navigation.json"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page: its path below the documentation's folder, its title, one line about it, and what follows the title."""
+
+    path: str
+    title: str
+    about: str
+    body: str
+
+    @property
+    def text(self) -> str:
+        """The page in Markdown."""
+        return f"# {self.title}\n\n{self.about}\n\n{self.body.strip()}\n"
 
 
 class Pages:
@@ -50,6 +69,11 @@ class Pages:
         for image in self._images:
             (folder / self._place(image)).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(image, folder / self._place(image))
+
+    def write_with_navigation(self, folder: Path) -> None:
+        """Write them as files, with the navigation in a file of its own."""
+        self.write(folder)
+        (folder / NAVIGATION).write_text(json.dumps(self.navigation()))
 
     def navigation(self) -> Navigation:
         """MkDocs' ``nav``: the headings of ``docs/README.md`` and the pages below each."""
