@@ -22,6 +22,8 @@ from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database, engine
 from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.records import Change
+from dra_apiserver.storage.sessions import Range
+from dra_apiserver.storage.sqlsessions import SqlReading
 from dra_shared.retention import parse_retention
 
 _PODS = ("", "pods")
@@ -82,10 +84,11 @@ async def _pack(keeper: Keeper, compacted: int) -> float:
 
 
 def _print_size(made: Engine, revisions: int) -> None:
-    with made.reading() as connection:
-        packed = sum(reading.usage(connection).values())
-        raw = connection.exec_driver_sql("SELECT sum(raw) FROM segments").scalar() or 0
-        keys = connection.exec_driver_sql(
+    with made.begin_reading() as session:
+        assert isinstance(session, SqlReading)
+        packed = sum(session.usage().values())
+        raw = session.connection.exec_driver_sql("SELECT sum(raw) FROM segments").scalar() or 0
+        keys = session.connection.exec_driver_sql(
             "SELECT sum(length(resource) + length(key) + 8) FROM segment_keys"
         ).scalar()
         print(f"{raw / revisions:.0f} bytes of JSON a revision of a pod")
@@ -97,16 +100,16 @@ def _print_times(made: Engine, newest: int, chance: random.Random) -> None:
     key = ""
     for _ in range(30):
         revision = chance.randrange(newest // 100, newest)
-        with made.reading() as connection:
+        with made.begin_reading() as session:
             before = time.thread_time()
-            found = reading.objects(connection, _PODS, revision)
+            found = reading.objects(session, _PODS, revision)
             moments.append(time.thread_time() - before)
             key = chance.choice([*found])
             before = time.thread_time()
-            assert reading.version(connection, _PODS, key, revision) is not None
+            assert reading.version(session, _PODS, key, revision) is not None
             one.append(time.thread_time() - before)
             before = time.thread_time()
-            assert reading.entries(connection, reading.Range(_PODS, key=key, until=newest))
+            assert reading.entries(session, Range(_PODS, key=key, until=newest))
             changes.append(time.thread_time() - before)
     for name, goal, times in (
         ("all pods of a moment", " (goal: 300)", moments),

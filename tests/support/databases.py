@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from dra_apiserver.storage import Record, Resource, Store
-from dra_apiserver.storage.catalog import Database, engine
+from dra_apiserver.storage.catalog import IN_DIRECTORY, IN_MEMORY, Database, engine
 from dra_apiserver.storage.engine import Engine
 from dra_apiserver.storage.feed import Feed
 from dra_apiserver.storage.replica import Replica
@@ -16,9 +16,9 @@ from dra_apiserver.storage.store import ChangeFunction
 from dra_apiserver.storage.wire import FEED
 from dra_shared.clock import Clock
 
-SQLITE, POSTGRESQL, TWO_SERVERS = "sqlite", "postgresql", "postgresql, two servers"
+MEMORY, SQLITE, POSTGRESQL, TWO_SERVERS = "memory", "sqlite", "postgresql", "postgresql, two servers"
 READER = "sqlite, reader"
-ALL = (SQLITE, POSTGRESQL, TWO_SERVERS)
+ALL = (MEMORY, SQLITE, POSTGRESQL, TWO_SERVERS)
 WITH_READER = (*ALL, READER)
 
 Opener = Callable[[Clock, float], Any]
@@ -93,9 +93,17 @@ class WriterAndReader(_Pair):
         return await self._writer.check()
 
 
-def opener(kind: str, folder: Path, url: Callable[[], str]) -> Opener:
-    """Opens stores on one database of the kind; ``url`` makes a database of PostgreSQL."""
-    database = Database("sqlite:" if kind in (SQLITE, READER) else url(), folder, relaxed=True)
+def url(kind: str, postgres: Callable[[], str]) -> str:
+    """Return the URL of a database of the kind; ``postgres`` makes a database of PostgreSQL."""
+    own = {MEMORY: IN_MEMORY, SQLITE: IN_DIRECTORY, READER: IN_DIRECTORY}
+    return own[kind] if kind in own else postgres()
+
+
+def opener(kind: str, folder: Path, postgres: Callable[[], str]) -> Opener:
+    """Open stores on one database of the kind; ``postgres`` makes a database of PostgreSQL."""
+    database = Database(url(kind, postgres), folder, relaxed=True)
+    # A database in memory lives as long as an engine on it.
+    kept = engine(database)
 
     def make() -> Engine:
         return engine(database)
@@ -103,6 +111,8 @@ def opener(kind: str, folder: Path, url: Callable[[], str]) -> Opener:
     def start(clock: Clock, window: float) -> Store | TwoServers | WriterAndReader:
         if kind == READER:
             return WriterAndReader(make(), folder, clock, window)
-        return TwoServers(make, clock, window) if kind == TWO_SERVERS else store_for(make(), clock, window)
+        if kind == TWO_SERVERS:
+            return TwoServers(make, clock, window)
+        return store_for(kept if kind == MEMORY else make(), clock, window)
 
     return start

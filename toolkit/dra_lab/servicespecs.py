@@ -100,7 +100,8 @@ class ServiceSpecs:
             for word in ("--scheduler-url", spec.port.url)
         ]
         # PostgreSQL has equal servers.
-        first, more = ([], []) if options.database else (["--serve-readers"], ["--reader"])
+        shared = options.database.startswith("postgres")
+        first, more = ([], []) if shared else (["--serve-readers"], ["--reader"])
         return [
             self._apiserver("apiserver", port, [*apiserver, *(first if others else [])]),
             *(

@@ -125,7 +125,9 @@ def _storage(parser: Parser) -> None:
         help="how many API servers (1): the services read from those after the first",
     )
     parser.add_argument(
-        "--database", default="", help="where objects are kept: postgresql://user@host/database"
+        "--database",
+        default="",
+        help="where objects are kept: postgresql://user@host/database, or memory: until the API server ends",
     )
     parser.add_argument(
         "--history",

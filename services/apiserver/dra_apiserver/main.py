@@ -56,7 +56,8 @@ def options() -> Options:
     made.option(
         "--database",
         default=IN_DIRECTORY,
-        help="where objects are kept: sqlite:///FILE, or sqlite: for a file in the data directory",
+        help="where objects are kept: sqlite:///FILE, sqlite: for a file in the data directory, postgresql://…, "
+        "or memory: until the server ends",
     )
     made.option(
         "--relaxed",

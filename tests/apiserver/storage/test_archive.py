@@ -13,15 +13,17 @@ from dra_apiserver.errors import StatusError
 from dra_apiserver.storage import MODIFIED, Put, Record, Remove, Resource
 from dra_apiserver.storage.archive import keeper, reading
 from dra_apiserver.storage.archive.keeper import Keeper
-from dra_apiserver.storage.archive.segment import Item, pack, read_bodies, read_heads
+from dra_apiserver.storage.archive.segment import pack, read_bodies, read_heads
 from dra_apiserver.storage.catalog import ENGINES, Database, engine
-from dra_apiserver.storage.schema import history
+from dra_apiserver.storage.sessions import Item, Range
 from dra_apiserver.storage.shared import store_for
+from dra_apiserver.storage.sqlsessions import SqlReading
 from dra_apiserver.storage.store import Store
-from dra_apiserver.storage.timeline import Range, Timeline
+from dra_apiserver.storage.timeline import Timeline
 from dra_shared.clock import FakeClock
 from dra_shared.retention import Retention, parse_retention
-from sqlalchemy import select
+
+from tests.support import databases
 
 PODS, NODES = ("", "pods"), ("", "nodes")
 ALL = parse_retention("all")
@@ -47,9 +49,15 @@ def clock() -> FakeClock:
 def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str], clock: FakeClock
 ) -> Callable[[Retention | None], Store]:
-    url = {"sqlite": lambda: "sqlite:", "postgresql": postgres}[request.param]()
-    database = Database(url, tmp_path, relaxed=True)
-    return lambda retention: store_for(engine(database), clock, 300, retention)
+    database = Database(databases.url(request.param, postgres), tmp_path, relaxed=True)
+    # A database in memory lives as long as an engine on it.
+    kept = engine(database)
+
+    def start(retention: Retention | None) -> Store:
+        assert kept.name
+        return store_for(engine(database), clock, 300, retention)
+
+    return start
 
 
 class Life:
@@ -114,25 +122,23 @@ async def test_what_is_before_a_new_event_stays_though_it_was_to_go(life: Life) 
     store = life.store
     archive = Keeper(store.engine, ALL)
     store.compact(store.revision)
-    rows, newest = await asyncio.to_thread(archive._sealed, "/pods", store.revision, store.revision)
+    rows, newest = await asyncio.to_thread(archive._sealed, PODS, store.revision, store.revision)
     key = next(iter(store.collection(PODS).records))
     before = store.collection(PODS).records[key].revision
     assert before in rows
     assert await store.write(PODS, key, lambda _: Put({"metadata": {"name": key}})) is not None
     await store._in_writer(partial(archive._forget, rows, newest))
-    with store.engine.reading() as connection:
-        kept = set(connection.scalars(select(history.c.revision).where(history.c.revision <= newest)))
+    with store.engine.begin_reading() as session:
+        kept = {one.revision for name in (PODS, NODES) for one in session.events(name, 0, newest)}
     assert before in kept
     assert not kept & ({*rows} - {before})
 
 
 async def test_every_moment_is_as_it_was(life: Life) -> None:
     store = life.store
-    with store.engine.reading() as connection:
-        assert reading.sealed(connection, "/pods") > 100
-        frames = connection.exec_driver_sql("SELECT count(*) FROM keyframes").scalar()
-        assert frames is not None
-        assert frames > 1
+    with store.engine.begin_reading() as session:
+        assert session.sealed_revision(PODS) > 100
+        assert len(session.frames(PODS)) > 1
     for revision in [*life.seen][:-10:3]:
         for resource in (PODS, NODES):
             assert await _objects(store, resource, revision) == life.seen[revision][resource]
@@ -241,10 +247,11 @@ async def test_size_bounds_what_is_kept(open_store: Any, clock: FakeClock) -> No
         for _ in range(8):
             await life.go_on(60)
             await life.archive()
-        with store.engine.reading() as connection:
-            assert sum(reading.usage(connection).values()) < 12_000
-            orphans = "SELECT count(*) FROM segment_keys WHERE segment NOT IN (SELECT id FROM segments)"
-            assert connection.exec_driver_sql(orphans).scalar() == 0
+        with store.engine.begin_reading() as session:
+            assert sum(session.usage().values()) < 12_000
+            if isinstance(session, SqlReading):
+                orphans = "SELECT count(*) FROM segment_keys WHERE segment NOT IN (SELECT id FROM segments)"
+                assert session.connection.exec_driver_sql(orphans).scalar() == 0
         oldest = (await Timeline(store).oldest()).revision
         assert min(life.seen) < oldest < max(life.seen)
         for revision in range(oldest, max(life.seen) - 1, 7):
@@ -255,9 +262,9 @@ async def test_a_history_of_minutes_forgets_the_archive(life: Life, open_store: 
     await life.store.__aexit__(None, None, None)
     async with open_store(parse_retention("5m")) as store:
         assert store.retention is None
-        with store.engine.reading() as connection:
-            assert connection.exec_driver_sql("SELECT count(*) FROM segments").scalar() == 0
-            assert reading.floor(connection) is None
+        with store.engine.begin_reading() as session:
+            assert session.usage() == {}
+            assert reading.floor(session) is None
     await life.store.__aenter__()
 
 

@@ -1,5 +1,7 @@
 """A database is chosen by its URL, and a storage engine is one entry."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +11,7 @@ from dra_apiserver.main import main
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import catalog
 from dra_apiserver.storage.catalog import Database, engine
-from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.engine import DatabaseUnusable, Engine
 from dra_apiserver.storage.sqlite import SqliteEngine
 
 
@@ -27,10 +29,11 @@ def test_another_file(tmp_path: Path, url: str, path: str) -> None:
 @pytest.mark.parametrize(
     ("url", "problem"),
     [
-        ("mysql://host/db", "unknown database 'mysql://host/db', known: sqlite:, postgresql:"),
-        ("sqlite", "unknown database 'sqlite', known: sqlite:, postgresql:"),
+        ("mysql://host/db", "unknown database 'mysql://host/db', known: sqlite:, postgresql:, memory:"),
+        ("sqlite", "unknown database 'sqlite', known: sqlite:, postgresql:, memory:"),
         ("sqlite:a", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:a"),
         ("postgresql://host:port", "not a database's URL, such as postgresql://user@host/database"),
+        ("memory:a", "not the URL of a database in memory, which is 'memory:': memory:a"),
         ("sqlite:///", "not a file's URL, such as sqlite:///objects.sqlite3: sqlite:///"),
     ],
 )
@@ -39,6 +42,34 @@ def test_a_wrong_url_is_a_wrong_option(capsys: pytest.CaptureFixture[str], url: 
         main(["--database", url])
     assert exit.value.code == 2
     assert problem in capsys.readouterr().err
+
+
+def test_server_with_a_database_in_memory_needs_no_sql(tmp_path: Path) -> None:
+    program = f"""
+import asyncio, sys
+from pathlib import Path
+from dra_apiserver.config import Config
+from dra_apiserver.server import ApiServer
+
+async def main():
+    async with ApiServer(Config(port=0, data=Path({str(tmp_path)!r}), database="memory:")) as server:
+        assert server.store.get(("", "namespaces"), "default") is not None
+        assert not await server.store.check()
+
+asyncio.run(main())
+assert not {{"sqlalchemy", "sqlite3", "psycopg"}} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+    assert not list(tmp_path.rglob("*.sqlite3"))
+
+
+def test_database_in_memory_has_one_server_at_a_time(tmp_path: Path) -> None:
+    first, second = (engine(Database("memory:", tmp_path)) for _ in range(2))
+    first.open()
+    with pytest.raises(DatabaseUnusable):
+        second.open()
+    first.close()
+    second.open()
 
 
 async def test_an_engine_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,8 @@ from dra_apiserver.storage.catalog import ENGINES, Database, engine
 from dra_apiserver.storage.engine import Engine, Revisions
 from dra_apiserver.storage.records import Change
 
+from tests.support import databases
+
 PODS, NODES = ("", "pods"), ("", "nodes")
 PLENTY = 1 << 20
 
@@ -21,7 +23,7 @@ Open = Callable[[], Engine]
 def opened(request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]) -> Iterator[Open]:
     """Opens the database; what was open before is closed."""
     running: list[Engine] = []
-    url = {"sqlite": lambda: "sqlite:", "postgresql": postgres}[request.param]()
+    url = databases.url(request.param, postgres)
 
     def start() -> Engine:
         for before in running:

@@ -171,8 +171,8 @@ def test_settings_of_a_role_change_no_write(postgres: Callable[[], str]) -> None
     opened = PostgresqlEngine(url.replace("dralab@", f"{role}@"))
     opened.open()
     names = ("transaction_isolation", "statement_timeout", "lock_timeout")
-    with opened.reading() as connection:
-        found = [connection.scalar(text(f"SHOW {name}")) for name in names]
+    with opened.begin_reading() as session:
+        found = [session.connection.scalar(text(f"SHOW {name}")) for name in names]
     assert found == ["read committed", "0", "0"]
     opened.close()
 
@@ -207,8 +207,8 @@ def test_the_database_ends_sessions_of_a_server_that_is_cut_off() -> None:
             f"postgresql://dralab@127.0.0.1:{port.number}/postgres?options=-clock_timeout%3D7"
         )
         names = ("tcp_keepalives_idle", "tcp_keepalives_count", "tcp_user_timeout", "lock_timeout")
-        with engine.reading() as connection:
-            found = [connection.scalar(text(f"SHOW {name}")) for name in names]
+        with engine.begin_reading() as session:
+            found = [session.connection.scalar(text(f"SHOW {name}")) for name in names]
         assert found == ["10", "3", "20000", "7ms"]
         engine.close()
 

@@ -9,7 +9,8 @@ import pytest
 from dra_apiserver.errors import StatusError
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Put, Record, Remove, Store
 from dra_apiserver.storage.authors import SERVER, Author, author_of, set_author
-from dra_apiserver.storage.timeline import Moment, Range, Timeline
+from dra_apiserver.storage.sessions import Moment, Range
+from dra_apiserver.storage.timeline import Timeline
 from dra_shared.clock import FakeClock
 
 from tests.support import databases

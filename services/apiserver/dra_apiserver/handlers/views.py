@@ -28,8 +28,9 @@ from dra_apiserver.negotiation import Accepted
 from dra_apiserver.patch.fields import changed_fields
 from dra_apiserver.response import Presenter
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Event, Record
+from dra_apiserver.storage.archive.reading import Entry
 from dra_apiserver.storage.authors import author_of
-from dra_apiserver.storage.timeline import Entry, Moment, Range
+from dra_apiserver.storage.sessions import Moment, Range
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
 

@@ -8,11 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from dra_apiserver.storage.engine import Engine
+from dra_apiserver.storage.memory import MemoryDatabase, MemoryEngine
 
 IN_DIRECTORY = "sqlite:"
 """The database that a server has by default: a file in its own directory."""
+
+IN_MEMORY = "memory:"
+"""A database that ends with the server's process."""
 
 SQLITE = "dralab.sqlite3"
 """The name of that file."""
@@ -51,7 +56,22 @@ def _postgresql(database: Database) -> Engine:
     return PostgresqlEngine(database.url, database.relaxed)
 
 
-ENGINES: Mapping[str, Callable[[Database], Engine]] = {"sqlite": _sqlite, "postgresql": _postgresql}
+_MEMORY: WeakValueDictionary[Path, MemoryDatabase] = WeakValueDictionary()
+"""The databases in memory that an engine of this process has, by the server's directory."""
+
+
+def _memory(database: Database) -> Engine:
+    if database.url != IN_MEMORY:
+        raise ValueError(f"not the URL of a database in memory, which is {IN_MEMORY!r}: {database.url}")
+    made = _MEMORY.setdefault(database.directory, MemoryDatabase())
+    return MemoryEngine(made)
+
+
+ENGINES: Mapping[str, Callable[[Database], Engine]] = {
+    "sqlite": _sqlite,
+    "postgresql": _postgresql,
+    "memory": _memory,
+}
 _SAME = {"postgres": "postgresql"}
 """What libpq and those who run databases call a scheme as well."""
 

@@ -7,9 +7,8 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sqlalchemy import Connection
-
 from dra_apiserver.storage.records import Change, Event, Record, Resource
+from dra_apiserver.storage.sessions import Reading, Writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +123,12 @@ class Engine(Protocol):
         """Forget events up to `revision`, about `limit` of them; whether any are left to forget."""
         ...
 
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A connection of its own, to read `storage/schema.py`'s tables in any thread."""
+    def begin_reading(self) -> AbstractContextManager[Reading]:
+        """Begin a session that reads the past, in any thread."""
         ...
 
-    def writing(self) -> AbstractContextManager[Connection]:
-        """A transaction on `storage/schema.py`'s tables, in the thread that writes."""
+    def begin_writing(self) -> AbstractContextManager[Writing]:
+        """Begin a session that changes the archive, in the thread that writes."""
         ...
 
     def check(self) -> list[str]:

@@ -13,7 +13,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar, cast
 from uuid import uuid4
 
@@ -37,6 +37,7 @@ from dra_apiserver.storage.engine import (
 from dra_apiserver.storage.numbering import numbered
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 from dra_apiserver.storage.rows import Row
+from dra_apiserver.storage.sqlsessions import SqlReading, SqlWriting
 from dra_apiserver.storage.succession import Execute, Succession
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
 
@@ -413,17 +414,19 @@ class PostgresqlEngine:
         with self._engine.connect().execution_options(isolation_level="AUTOCOMMIT") as reader:
             yield reader
 
-    def reading(self) -> AbstractContextManager[Connection]:
-        """A connection of the pool."""
-        return self._read()
+    @contextmanager
+    def begin_reading(self) -> Iterator[SqlReading]:
+        """Read on a connection of the pool."""
+        with self._read() as reader:
+            yield SqlReading(reader)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction while which no server writes or compacts."""
+    def begin_writing(self) -> Iterator[SqlWriting]:
+        """Begin a transaction during which no server writes or compacts."""
         with self._usable(), self._begun() as writer:
             _lock(writer.exec_driver_sql, _COMPACTING)
             _lock(writer.exec_driver_sql, _WRITING)
-            yield writer
+            yield SqlWriting(writer)
 
     def compact(self, revision: int, limit: int) -> bool:
         """As SQLite's; where another server compacts just now, it does the work.

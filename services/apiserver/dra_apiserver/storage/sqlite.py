@@ -27,6 +27,7 @@ from dra_apiserver.storage import rows, schema
 from dra_apiserver.storage.engine import Changes, DatabaseUnusable, History, Revisions, reason
 from dra_apiserver.storage.records import Change, Event, Record, Resource
 from dra_apiserver.storage.rows import Row
+from dra_apiserver.storage.sqlsessions import SqlReading, SqlWriting
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
 from dra_apiserver.storage.wal import DamagedLog, commits
 
@@ -250,17 +251,17 @@ class SqliteEngine:
                 self._reader.rollback()
 
     @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        """A connection of its own, so that other reads do not wait for what takes long."""
+    def begin_reading(self) -> Iterator[SqlReading]:
+        """Read on a connection of its own, so that other reads do not wait for a long one."""
         with self._engine.connect() as connection:
-            yield connection
+            yield SqlReading(connection)
 
     @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        """A transaction of the writer's."""
+    def begin_writing(self) -> Iterator[SqlWriting]:
+        """Begin a transaction of the writer's."""
         assert self._writer is not None
         with self._writer.begin():
-            yield self._writer
+            yield SqlWriting(self._writer)
 
     def compact(self, revision: int, limit: int) -> bool:
         """Forget in steps, so that writers wait for one step at most.

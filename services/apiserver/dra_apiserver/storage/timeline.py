@@ -10,17 +10,14 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from sqlalchemy import Connection
-
 from dra_apiserver.errors import expired, too_large_resource_version
 from dra_apiserver.storage.archive import reading
-from dra_apiserver.storage.archive.reading import Entry, Moment, Range
+from dra_apiserver.storage.archive.reading import Entry
 from dra_apiserver.storage.records import Record, Resource
+from dra_apiserver.storage.sessions import Moment, Range, Reading
 from dra_apiserver.storage.store import Store
 
 T = TypeVar("T")
-
-__all__ = ["Entry", "Moment", "Range", "Timeline"]
 
 
 class Timeline:
@@ -33,11 +30,11 @@ class Timeline:
         """The oldest moment that can be looked at."""
         return await self._read(self._oldest)
 
-    def _oldest(self, connection: Connection) -> Moment:
+    def _oldest(self, session: Reading) -> Moment:
         """Where the archive begins before what Kubernetes' clients can read, it is that."""
         store = self._store
         window = Moment(max(store.compacted, 1), store.compacted_time)
-        floor = reading.floor(connection)
+        floor = reading.floor(session)
         return min(floor, window) if floor is not None else window
 
     async def moment(self, wanted: int | datetime) -> Moment:
@@ -48,21 +45,21 @@ class Timeline:
         """
         if isinstance(wanted, datetime):
             time = int(wanted.timestamp() * 1000)
-            return await self._read(lambda connection: self._until(connection, time))
-        return await self._read(lambda connection: self._at(connection, wanted))
+            return await self._read(lambda session: self._until(session, time))
+        return await self._read(lambda session: self._at(session, wanted))
 
-    def _at(self, connection: Connection, revision: int) -> Moment:
-        oldest, newest = self._oldest(connection), self._store.revision
+    def _at(self, session: Reading, revision: int) -> Moment:
+        oldest, newest = self._oldest(session), self._store.revision
         if revision < oldest.revision:
             raise expired(f"too old resource version: {revision} ({oldest.revision})")
         if revision > newest:
             raise too_large_resource_version(revision, newest)
-        found = reading.last_until(connection, revision=revision)
+        found = reading.last_until(session, revision=revision)
         return Moment(revision, found.time if found is not None else oldest.time)
 
-    def _until(self, connection: Connection, time: int) -> Moment:
-        oldest = self._oldest(connection)
-        found = reading.last_until(connection, time=time)
+    def _until(self, session: Reading, time: int) -> Moment:
+        oldest = self._oldest(session)
+        found = reading.last_until(session, time=time)
         if found is not None and found.revision >= oldest.revision:
             return Moment(min(found.revision, self._store.revision), found.time)
         if oldest.time and time >= oldest.time:
@@ -71,7 +68,7 @@ class Timeline:
 
     async def entries(self, wanted: Range) -> list[Entry]:
         """Changes, oldest first. `Event.previous` is None also where the version before is not kept."""
-        return await self._read(lambda connection: reading.entries(connection, wanted))
+        return await self._read(lambda session: reading.entries(session, wanted))
 
     async def at(self, resource: Resource, revision: int, key: str) -> Record | None:
         """An object as it was.
@@ -81,7 +78,7 @@ class Timeline:
         """
         if revision < self._store.compacted:
             return await self._archived(
-                revision, lambda connection: reading.version(connection, resource, key, revision)
+                revision, lambda session: reading.version(session, resource, key, revision)
             )
         snapshot = await self._store.snapshot(resource, revision)
         async for records in snapshot.records([key] if key in snapshot.keys else []):
@@ -99,23 +96,23 @@ class Timeline:
             snapshot = await self._store.snapshot(resource, revision, prefix)
             return {one.key: one async for records in snapshot.records(snapshot.keys) for one in records}
         return await self._archived(
-            revision, lambda connection: reading.objects(connection, resource, revision, prefix)
+            revision, lambda session: reading.objects(session, resource, revision, prefix)
         )
 
-    async def _archived(self, revision: int, read: Callable[[Connection], T]) -> T:
-        def checked(connection: Connection) -> T:
-            found = read(connection)
+    async def _archived(self, revision: int, read: Callable[[Reading], T]) -> T:
+        def checked(session: Reading) -> T:
+            found = read(session)
             # Asked afterwards: what was read may have been incomplete by then.
-            if (oldest := self._oldest(connection).revision) > revision:
+            if (oldest := self._oldest(session).revision) > revision:
                 raise expired(f"too old resource version: {revision} ({oldest})")
             return found
 
         return await self._read(checked)
 
-    async def _read(self, work: Callable[[Connection], T]) -> T:
+    async def _read(self, work: Callable[[Reading], T]) -> T:
         def read() -> T:
-            with self._store.engine.reading() as connection:
-                return work(connection)
+            with self._store.engine.begin_reading() as session:
+                return work(session)
 
         return await asyncio.to_thread(read)
 

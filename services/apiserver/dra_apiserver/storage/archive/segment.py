@@ -11,18 +11,9 @@ from typing import Any, NamedTuple
 import orjson
 import zstandard
 
+from dra_apiserver.storage.sessions import Item, Packed
+
 _LEVEL = 1
-
-
-class Item(NamedTuple):
-    """One version: `type` is an event's place in `rows.TYPES`, `time` is in milliseconds since 1970."""
-
-    revision: int
-    key: str
-    type: int
-    time: int
-    author: str
-    data: bytes
 
 
 class Head(NamedTuple):
@@ -35,19 +26,6 @@ class Head(NamedTuple):
     author: str
     start: int
     end: int
-
-
-class Packed(NamedTuple):
-    """The two blobs, and how many bytes the items' data were before."""
-
-    heads: bytes
-    bodies: bytes
-    raw: int
-
-    @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        return len(self.heads) + len(self.bodies)
 
 
 def pack(items: Sequence[Item]) -> Packed:
