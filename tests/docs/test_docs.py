@@ -262,6 +262,19 @@ def test_the_changelog_has_room_for_what_is_new() -> None:
     assert "## [Unreleased]" in (REPOSITORY / "CHANGELOG.md").read_text()
 
 
+def test_modules_that_pages_name_exist() -> None:
+    folders = [folder for folder in REPOSITORY.iterdir() if not folder.name.startswith(".")]
+    files = [str(path).removesuffix(".tmpl") for folder in folders for path in folder.rglob("*.py*")]
+    names = "\n".join(files) + "\n"
+    missing = {
+        f"{_name(page)}: {module}"
+        for page in PAGES
+        for module in re.findall(r"`([\w/-]+\.py)`", page.read_text())
+        if f"/{module}\n" not in names
+    }
+    assert not missing
+
+
 def test_metrics_that_are_documented_exist() -> None:
     text = (DOCS / "metrics.md").read_text()
     named = set(re.findall(r"`((?:apiserver|scheduler|workqueue|dra|dralab|\w+_controller)_[a-z_]+)`", text))
