@@ -61,6 +61,15 @@ def test_a_pod_runs(empty: Path, data: Path) -> None:
     assert run(empty / "dralab", "logs", "-f", "p", "--data", data, cwd=empty) == "it runs\n"
 
 
+def test_wheel_has_the_examples(empty: Path, tmp_path: Path) -> None:
+    run(empty / "dralab", "new", "examples", cwd=tmp_path)
+    examples = REPOSITORY / "examples"
+    copies = sorted(
+        path.relative_to(tmp_path / "examples") for path in (tmp_path / "examples").rglob("*.yaml")
+    )
+    assert copies == sorted(path.relative_to(examples) for path in examples.rglob("*.yaml"))
+
+
 def test_the_sdist_has_what_the_wheel_is_made_of(dist: Path) -> None:
     with zipfile.ZipFile(dist / WHEEL) as wheel, tarfile.open(next(dist.glob("*.tar.gz"))) as sdist:
         inside = {
