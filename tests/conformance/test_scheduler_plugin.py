@@ -37,7 +37,7 @@ from tests.support.reference import load_vectors
 _CASES = load_vectors("scheduler_plugin.json.gz")
 _UNIT = {"ns": 1e-9, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # No pod has these uids, and nothing that is compared depends on the values.
-_IGNORED = {"uid", "resourceVersion", "shareID", "allocationTimestamp", "device"}
+_IGNORED = {"uid", "resourceVersion", "creationTimestamp", "shareID", "allocationTimestamp", "device"}
 
 
 def _seconds(text: str | None) -> float | None:

@@ -334,7 +334,8 @@ async def test_what_is_behind_a_class_that_no_informer_has_yet_stays() -> None:
         "metadata": {"name": "gpu", "annotations": {ORIGIN: "classic"}},
         "spec": {},
     }
-    api = FakeApi(today, {"kind": "ResourceClass", "metadata": {"name": "gpu", "uid": "classic"}})
+    classic = {"kind": "ResourceClass", "metadata": {"name": "gpu", "uid": "classic"}}
+    api = FakeApi(today, classic, kinds=(CLASSES,))
     client, clock = api.client(), FakeClock()
     context = Context(client, InformerFactory(client, clock), clock, FeatureGates(), CollectorRegistry())
     translator = Translator(context, WorkQueue(clock))

@@ -122,7 +122,7 @@ async def test_a_deleted_pod_group_stays_for_a_pod_that_the_informer_does_not_ha
     assert behind.api.get("podgroups", "default", "group")["metadata"]["finalizers"] == [FINALIZER]
     behind.api.remove("pods", "default", "member")
     await behind.controller.reconcile("default/group")
-    assert "finalizers" not in behind.api.get("podgroups", "default", "group")["metadata"]
+    assert not behind.api.has("podgroups", "default", "group")
 
 
 async def test_a_job_does_not_fail_before_its_pods_are_known_and_can_be_deleted() -> None:

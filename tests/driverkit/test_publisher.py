@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
@@ -19,10 +20,12 @@ from dra_shared.api.resource import (
     NodeAllocatableResourceMapping,
     ResourceSlice,
 )
+from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_shared.clock import FakeClock, settle
 from structlog.testing import capture_logs
 
-from tests.driverkit.fakeapi import FakeApi
+from tests.support.fakeapi import Call, FakeApi, Json, Refusal
+from tests.support.waiting import until
 
 
 class _Events:
@@ -52,6 +55,41 @@ class _World:
         self.publisher = publisher
         self.events = events
         self.clock = clock
+        self.drop: set[str] = set()
+        """Fields that the server does not know."""
+        self.respell: dict[str, str] = {}
+        """Amounts that the server stores in another spelling."""
+        self.fail = 0
+        """The number of requests that fail from now on."""
+        api.admit, api.refuse = self._admit, self._refuse
+
+    @property
+    def lists(self) -> int:
+        """Return the number of lists of slices."""
+        paths = [path for method, path in self.api.requests if method == "GET"]
+        return sum("/resourceslices" in path and "watch=" not in path for path in paths)
+
+    def _refuse(self, call: Call) -> Refusal | None:
+        if not self.fail or call.verb == "watch":
+            return None
+        self.fail -= 1
+        return 500, "InternalError", "try again"
+
+    def _admit(self, body: Json) -> Json:
+        text = json.dumps(body)
+        for sent, stored in self.respell.items():
+            text = text.replace(sent, stored)
+        admitted: Json = json.loads(text)
+        spec = admitted.get("spec", {})
+        devices = spec.get("devices", [])
+        for device in devices:
+            for mapping in device.get("nodeAllocatableResourceMappings", {}).values():
+                mapping.setdefault("allocationMultiplier", "1")
+        counters = [part for device in devices for part in device.get("consumesCounters", ())]
+        for part in (spec, *devices, *counters):
+            for field in self.drop:
+                part.pop(field, None)
+        return admitted
 
     async def publish(self, *slices: PoolSlice) -> None:
         self.publisher.publish(DriverResources({"node-0": Pool(slices)}))
@@ -76,7 +114,7 @@ class _World:
 @pytest.fixture
 async def world() -> AsyncIterator[_World]:
     api = FakeApi()
-    api.put("nodes", {"metadata": {"name": "node-0", "uid": "node-uid"}})
+    api.put(NODES, {"metadata": {"name": "node-0", "uid": "node-uid"}})
     events, clock = _Events(), FakeClock()
     async with api.client() as client:
         informer: Any = events
@@ -115,17 +153,17 @@ async def test_creates_slices_owned_by_the_node(world: _World) -> None:
 async def test_slices_are_not_listed_where_there_is_none(world: _World) -> None:
     world.events.none = True
     await world.publish(_devices("a"))
-    assert (world.shape(), world.api.lists) == ([("00000", 1, 1, ["a"])], 0)
+    assert (world.shape(), world.lists) == ([("00000", 1, 1, ["a"])], 0)
     # The event of the own write may not have arrived yet.
     await world.publish(_devices("b"))
-    assert (world.shape(), world.api.lists) == ([("00000", 1, 1, ["b"])], 1)
+    assert (world.shape(), world.lists) == ([("00000", 1, 1, ["b"])], 1)
 
 
 async def test_the_same_again_writes_nothing(world: _World) -> None:
     await world.publish(_devices("a"), _devices("b"))
-    written = list(world.api.writes)
+    written = list(world.api.calls)
     await world.publish(_devices("a"), _devices("b"))
-    assert world.api.writes == written
+    assert world.api.calls == written
 
 
 async def test_one_changed_slice_keeps_the_generation(world: _World) -> None:
@@ -151,10 +189,9 @@ async def test_a_pool_that_grows_or_shrinks_changes_all_its_slices(world: _World
 async def test_what_somebody_deletes_comes_back(world: _World) -> None:
     await world.publish(_devices("a"))
     (gone,) = world.slices()
-    world.api.objects.pop(("resourceslices", "", gone.metadata.name))
+    world.api.remove("resourceslices", "", gone.metadata.name)
     world.events.deleted(gone)
-    while not world.slices():
-        await world.clock.advance(1)
+    await until(world.slices, clock=world.clock)
     assert world.shape() == [("00000", 1, 1, ["a"])]
 
 
@@ -162,11 +199,10 @@ async def test_what_somebody_edits_is_put_right(world: _World) -> None:
     await world.publish(_devices("a"))
     edited = world.api.of("resourceslices")[0]
     edited["spec"]["devices"] = [{"name": "hacked"}]
-    stored = world.api.put("resourceslices", edited)
+    stored = world.api.put(RESOURCE_SLICES, edited)
     slice_ = msgspec.convert(stored, ResourceSlice)
     world.events.changed(slice_)
-    while world.shape()[0][3] != ["a"]:
-        await world.clock.advance(1)
+    await until(lambda: world.shape()[0][3] == ["a"], clock=world.clock)
 
 
 @pytest.mark.parametrize("pool", ["node-0", "made-up"])
@@ -178,10 +214,9 @@ async def test_what_somebody_adds_is_removed(world: _World, pool: str) -> None:
         "pool": {"name": pool, "generation": 99, "resourceSliceCount": 1},
         "devices": [{"name": "invented"}],
     }
-    added = world.api.put("resourceslices", {"metadata": {"name": "by-hand"}, "spec": spec})
+    added = world.api.put(RESOURCE_SLICES, {"metadata": {"name": "by-hand"}, "spec": spec})
     world.events.changed(msgspec.convert(added, ResourceSlice))
-    while any(s.metadata.name == "by-hand" for s in world.slices()):
-        await world.clock.advance(1)
+    await until(lambda: not any(s.metadata.name == "by-hand" for s in world.slices()), clock=world.clock)
     await world.publisher.published()
     ((_, generation, count, devices),) = world.shape()
     assert (generation, count, devices) == (100 if pool == "node-0" else 1, 1, ["a"])
@@ -205,9 +240,9 @@ async def test_events_of_own_writes_cause_no_others(world: _World) -> None:
     await world.publish(_devices("a"))
     (own,) = world.slices()
     world.events.changed(msgspec.structs.replace(own, metadata=own.metadata))
-    written, lists = list(world.api.writes), world.api.lists
+    written, lists = list(world.api.calls), world.lists
     await world.clock.advance(5)
-    assert (world.api.writes, world.api.lists) == (written, lists)
+    assert (world.api.calls, world.lists) == (written, lists)
 
 
 async def test_a_generation_can_be_asked_for(world: _World) -> None:
@@ -223,11 +258,10 @@ async def test_what_goes_wrong_reaches_the_driver(world: _World) -> None:
     await world.publish(_devices("a"))
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a", "a"),))}))
     await world.clock.advance(1)
-    world.api.fail = 1
+    world.fail = 1
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("b"),))}))
-    while world.shape()[0][3] != ["b"]:
-        await world.clock.advance(1)
-    world.api.drop = {"taints", "sharedCounters"}
+    await until(lambda: world.shape()[0][3] == ["b"], clock=world.clock)
+    world.drop = {"taints", "sharedCounters"}
     counters = CounterSet(name="c", counters={"x": Counter(value="1")})
     tainted = Device(name="b", taints=(DeviceTaint(key="k", effect="NoSchedule"),))
     await world.publish(PoolSlice((tainted,), (counters,)))
@@ -245,7 +279,7 @@ async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> 
         publisher = SlicePublisher(client, "gpu.example.com", "node-0", world.clock, pool="wide")
         running = asyncio.create_task(publisher.run())
         other = {"driver": "gpu.example.com", "pool": {"name": "others"}, "allNodes": True}
-        world.api.put("resourceslices", {"metadata": {"name": "z-others"}, "spec": other})
+        world.api.put(RESOURCE_SLICES, {"metadata": {"name": "z-others"}, "spec": other})
         for wide in ({"wide": Pool((_devices("w"),), all_nodes=True)}, {}):
             publisher.publish(DriverResources(wide))
             await publisher.published()
@@ -257,16 +291,16 @@ async def test_a_pool_by_itself_leaves_the_nodes_slices_alone(world: _World) -> 
 async def test_foreign_slices_are_left_alone(world: _World) -> None:
     for name, driver, node in (("other", "net.example.com", "node-0"), ("else", "gpu.example.com", "node-1")):
         spec = {"driver": driver, "nodeName": node, "pool": {"name": "p"}}
-        world.api.put("resourceslices", {"metadata": {"name": name}, "spec": spec})
+        world.api.put(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
     await world.publish(_devices("a"))
-    assert [entry for entry in world.api.writes if entry.startswith("delete")] == []
+    assert [call for call in world.api.calls if call.verb == "delete"] == []
     assert [s.metadata.name for s in world.slices()][1:] == ["else", "other"]
 
 
 async def test_leftovers_are_removed(world: _World) -> None:
     for name, pool in (("00000-gpu.example.com-node-0-old", "gone"), ("strange", "node-0")):
         spec = {"driver": "gpu.example.com", "nodeName": "node-0", "pool": {"name": pool, "generation": 4}}
-        world.api.put("resourceslices", {"metadata": {"name": name}, "spec": spec})
+        world.api.put(RESOURCE_SLICES, {"metadata": {"name": name}, "spec": spec})
     await world.publish(_devices("a"))
     assert world.shape() == [("00000", 5, 1, ["a"])]
 
@@ -276,9 +310,10 @@ async def test_times_of_taints_are_the_servers(world: _World) -> None:
     await world.publish(_devices("a", taints=(taint,)), _devices("b"))
     stored = world.api.of("resourceslices")[0]
     stored["spec"]["devices"][0]["taints"][0]["timeAdded"] = "2026-01-01T00:00:00Z"
-    written = list(world.api.writes)
+    world.api.add(stored, quietly=True)
+    written = list(world.api.calls)
     await world.publish(_devices("a", taints=(taint,)), _devices("b"))
-    assert world.api.writes == written
+    assert world.api.calls == written
     await world.publish(_devices("a", "c", taints=(taint,)), _devices("b"))
     first = world.slices()[0].spec.devices
     assert [t.time_added for device in first for t in device.taints] == ["2026-01-01T00:00:00Z", None]
@@ -303,7 +338,7 @@ async def test_what_a_slice_says_of_all_its_devices(world: _World) -> None:
     assert (spec.partition_type_attribute, spec.skip_node_operations) == ("example.com/kind", ("*",))
     await world.publish(sets, PoolSlice((part,), (), "example.com/kind"))
     assert world.slices()[1].spec.skip_node_operations == ()
-    world.api.drop = {"partitionTypeAttribute", "skipNodeOperations", "compatibilityGroups"}
+    world.drop = {"partitionTypeAttribute", "skipNodeOperations", "compatibilityGroups"}
     part = msgspec.structs.replace(part, name="b")
     await world.publish(sets, PoolSlice((part,), (), "example.com/type", ("*",)))
     assert world.problems == [
@@ -314,15 +349,15 @@ async def test_what_a_slice_says_of_all_its_devices(world: _World) -> None:
 
 
 async def test_fields_that_the_server_drops_do_not_make_it_write_endlessly(world: _World) -> None:
-    world.api.drop = {"bindsToNode"}
+    world.drop = {"bindsToNode"}
     await world.publish(_devices("a", binds_to_node=True))
     slices = world.slices()
     world.events.changed(slices[0])
-    written = list(world.api.writes)
+    written = list(world.api.calls)
     for _ in range(5):
         await world.clock.advance(1)
     await world.publish(_devices("a", binds_to_node=True))
-    assert world.api.writes == written
+    assert world.api.calls == written
 
 
 def _amounts(bandwidth: str, memory: str, most: str) -> PoolSlice:
@@ -339,20 +374,19 @@ def _amounts(bandwidth: str, memory: str, most: str) -> PoolSlice:
 
 
 async def test_amounts_that_the_server_spells_in_its_own_way_are_no_difference(world: _World) -> None:
-    world.api.respell = {'"1000"': '"1k"', '"1024Mi"': '"1Gi"', '"1074000000"': '"1074M"'}
+    world.respell = {'"1000"': '"1k"', '"1024Mi"': '"1Gi"', '"1074000000"': '"1074M"'}
     with capture_logs() as logs:
         await world.publish(_amounts("1000", "1024Mi", "1074000000"))
     assert not logs
     assert world.slices()[0].spec.devices[0].capacity["bandwidth"].value == "1k"
     for other in (_amounts("1", "1Gi", "1074M"), _amounts("1k", "1G", "1074M"), _amounts("1k", "1Gi", "1G")):
-        written = len(world.api.writes)
+        written = len(world.api.calls)
         await world.publish(other)
-        assert len(world.api.writes) > written
+        assert len(world.api.calls) > written
 
 
 async def test_failures_are_retried(world: _World) -> None:
-    world.api.fail = 3
+    world.fail = 3
     world.publisher.publish(DriverResources({"node-0": Pool((_devices("a"),))}))
-    while not world.slices():
-        await world.clock.advance(1)
+    await until(world.slices, clock=world.clock)
     assert world.shape() == [("00000", 1, 1, ["a"])]

@@ -27,10 +27,11 @@ from dra_driverkit.server import DriverServer
 from dra_node_agent.kubelet.dra.health import Health as KubeletHealth
 from dra_node_agent.kubelet.dra.health import HealthInfoCache, device_health
 from dra_shared.api.resource import ResourceClaim
+from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock, SystemClock
 from grpc import aio
 
-from tests.driverkit.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 _OPTIONS = (("grpc.default_authority", "localhost"), ("grpc.use_local_subchannel_pool", 1))
 
@@ -69,7 +70,7 @@ def api() -> FakeApi:
     for name, allocated in (("good", True), ("broken", True), ("buggy", True), ("pending", False)):
         status: dict[str, Any] = {"allocation": {"devices": {}}} if allocated else {}
         fake.put(
-            "resourceclaims",
+            RESOURCE_CLAIMS,
             {"metadata": {"name": name, "namespace": "ns", "uid": f"uid-{name}"}, "status": status},
         )
     return fake
@@ -206,7 +207,7 @@ async def test_speaks_v1beta1_too(channel: aio.Channel) -> None:
     [
         (
             dra_v1_pb2.Claim(namespace="ns", name="none", uid="x"),
-            'get resource claims: retrieve claim ns/none: resourceclaims "none" not found',
+            'get resource claims: retrieve claim ns/none: resourceclaims.resource.k8s.io "none" not found',
         ),
         (
             dra_v1_pb2.Claim(namespace="ns", name="pending", uid="uid-pending"),
@@ -229,7 +230,8 @@ async def test_a_claim_that_cannot_be_had_fails_the_call(
 
 
 async def test_unprepares_without_asking_the_api_server(channel: aio.Channel, api: FakeApi) -> None:
-    api.objects.clear()
+    for _, namespace, name in api.keys:
+        api.remove("resourceclaims", namespace, name)
     stub = dra_v1_pb2_grpc.DRAPluginStub(channel)
     request = dra_v1_pb2.NodeUnprepareResourcesRequest(claims=_claims(dra_v1_pb2, "good", "broken"))
     answer = await stub.NodeUnprepareResources(request)

@@ -9,8 +9,9 @@ import pytest
 from dra_driverkit.directories import Directories
 from dra_driverkit.program import Surroundings
 from dra_node_agent import standalone
+from dra_shared.api.resources import NODES
 
-from tests.driverkit.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.sameprocess import same_process
 from tests.support.waiting import until
 
@@ -50,7 +51,7 @@ async def test_an_instance_of_its_own_has_sockets_of_its_own(monkeypatch: pytest
     monkeypatch.setattr(standalone, "run", lambda name, serve, *_: served.append(serve))
     standalone.main(["gpu.example.com"], {})
     api = FakeApi()
-    api.put("nodes", {"metadata": {"name": "node-0", "uid": "node-uid"}})
+    api.put(NODES, {"metadata": {"name": "node-0", "uid": "node-uid"}})
     names = {"gpu.example.com-uid-7-reg.sock", "dra-uid-7.sock"}
     with tempfile.TemporaryDirectory(prefix="d", dir="/tmp") as folder:
         root = Path(folder)

@@ -56,7 +56,13 @@ def condition(api: FakeApi, name: str) -> Json:
     return next((c for c in conditions if c["type"] == "PodScheduled"), {})
 
 
+def nominations(api: FakeApi, name: str) -> list[str]:
+    """Return the nodes that the pod was nominated for, in order. Binding clears a nomination."""
+    statuses = [call.body.get("status", {}) for call in api.writes("pods") if call.name == name]
+    return [status["nominatedNodeName"] for status in statuses if status.get("nominatedNodeName")]
+
+
 def nominated(api: FakeApi, name: str) -> str | None:
-    """The node that the pod's status names."""
+    """Return the node that the pod's status names."""
     found: str | None = api.get("pods", "default", name)["status"].get("nominatedNodeName")
     return found

@@ -73,7 +73,9 @@ def _breaks(api: FakeApi, how: str, first: int, count: int) -> None:
     lost: list[Call] = []
 
     def refuse(call: Call) -> tuple[int, str, str] | None:
-        if call.resource == "events" or not first <= next(numbers) < first + count:
+        if call.resource == "events" or call.verb in ("get", "list", "watch"):
+            return None
+        if not first <= next(numbers) < first + count:
             return None
         if how == "lost":
             lost.append(call)

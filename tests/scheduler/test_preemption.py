@@ -223,7 +223,7 @@ async def test_a_new_condition_comes_behind_those_that_there_are() -> None:
     api = FakeApi(node_json("a"), low)
     async with running(api):
         api.add(pod_json("high", requests={"cpu": "3"}, priority=100))
-        await eventually(lambda: ("pods", "default", "low") not in api.objects)
+        await eventually(lambda: not api.has("pods", "default", "low"))
     (patch,) = [
         call.body["status"] for call in api.writes("pods") if call.name == "low" and call.verb == "patch"
     ]

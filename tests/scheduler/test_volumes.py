@@ -189,7 +189,7 @@ async def test_the_smallest_volume_is_bound_before_the_pod() -> None:
             "kind": "PersistentVolumeClaim",
             "namespace": "default",
             "name": "data",
-            "uid": "uid-persistentvolumeclaims-default-data",
+            "uid": "data-uid",
             "resourceVersion": "3",
         }
         _finish(api, "right")
@@ -288,7 +288,7 @@ async def test_who_has_an_exclusive_claim_is_preempted_for_it() -> None:
     user = _pod("user", nodeName="a", priority=0)
     api = FakeApi(node_json("a"), node_json("b"), claim, _volume("pv"), user, _pod(priority=10))
     async with running(api) as (_, clock):
-        await eventually(lambda: ("pods", "default", "user") not in api.objects)
+        await eventually(lambda: not api.has("pods", "default", "user"))
         await clock.advance(2)
         await eventually(lambda: node_of(api, "p") == "a")
 
@@ -421,4 +421,4 @@ async def test_a_pod_whose_volumes_are_waited_for_makes_room_in_memory() -> None
         await eventually(lambda: condition(api, "p"))
         text = 'running PreBind plugin "VolumeBinding": preempted by DefaultPreemption'
         assert condition(api, "p")["message"] == text
-        assert ("pods", "default", "p") in api.objects
+        assert api.has("pods", "default", "p")

@@ -1,28 +1,46 @@
-"""A stand-in for the API server: objects with versions, watches, and a record of every write.
+"""An API server in memory: the planner's client behind HTTP, with watches and a record of every request.
 
-It knows what the scheduler and the controllers rely on (optimistic locking, preconditions, status subresources, patches
-of the lists that they patch, pods/binding, watches) and nothing of validation, defaulting or selectors.
+It knows no validation, no defaulting and no authorization. ``tests/tools/test_fakeapi.py`` compares its answers with
+those of a real API server.
 """
 
 import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
-from dra_shared.client.rest import Client
+import msgspec
+from dra_apiserver.patch import json_patch, load_operations
+from dra_node_agent.drivers.nvidia.computedomain.api import CLIQUES, COMPUTE_DOMAINS
+from dra_scheduler.plan.memory import MemoryClient
+from dra_shared.api import resources as _resources
+from dra_shared.api.codec import convert, encode, to_builtins
+from dra_shared.api.meta import Object, Status
+from dra_shared.api.pod import Binding
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import ApiError
+from dra_shared.client.rest import Client, PatchType
+from dra_shared.clock import Clock, FakeClock
+from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.selectors import parse_label_selector
 
 Json = dict[str, Any]
-Key = tuple[str, str, str]
-"""Resource, namespace and name."""
-_MERGE_KEYS = {"conditions": "type", "reservedFor": "uid"}
+Refusal = tuple[int, str, str]
+"""Code, reason and message of a failure."""
+_KNOWN: tuple[Resource[Any], ...] = (
+    *(value for value in vars(_resources).values() if isinstance(value, Resource)),
+    COMPUTE_DOMAINS,
+    CLIQUES,
+)
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One write."""
+    """One request."""
 
     verb: str
     resource: str
@@ -34,236 +52,408 @@ class Call:
     params: dict[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class _Event:
+    """One change of an object."""
+
+    revision: int
+    type: str
+    resource: Resource[Any]
+    old: Json | None
+    new: Json
+
+
+class _Memory(MemoryClient):
+    """The planner's client, which also reports each change and gives names and uids that tests can predict."""
+
+    def __init__(self, clock: Clock) -> None:
+        super().__init__(clock)
+        self.report: Callable[[str, Resource[Any], Object | None, Object], None]
+        self.name_for: Callable[[str], str]
+
+    def put(self, resource: Resource[Any], obj: Any) -> Any:
+        old = self.find(resource, obj.key)
+        if old is not None and obj.metadata.uid != old.metadata.uid:
+            self.drop(resource, obj.key)
+            old = None
+        stored = super().put(resource, obj)
+        self.report("ADDED" if old is None else "MODIFIED", resource, old, stored)
+        return stored
+
+    def drop(self, resource: Resource[Any], key: str) -> None:
+        old = self.find(resource, key)
+        super().drop(resource, key)
+        if old is not None:
+            meta = msgspec.structs.replace(old.metadata, resource_version=str(self.revision))
+            self.report("DELETED", resource, old, msgspec.structs.replace(old, metadata=meta))
+
+    def new_uid(self) -> str:
+        return f"UID-{self.revision}"
+
+    def new_name(self, prefix: str) -> str:
+        return self.name_for(prefix)
+
+    def _awaits_finalizers(self, obj: Object) -> bool:
+        return bool(obj.metadata.finalizers)
+
+
 class FakeApi(httpx.AsyncBaseTransport):
     """See the module's docstring.
 
-    ``refuse`` may answer a write with (code, reason, message) instead; a write that ``lost`` picks is done, but its
-    answer never comes.
+    ``refuse`` may answer any request with (code, reason, message) instead. A write that ``lost`` picks is done, but
+    its answer never comes. ``admit`` may change the body of a create or an update.
     """
 
-    def __init__(self, *objects: Json) -> None:
-        self.objects: dict[tuple[str, str, str], Json] = {}
+    def __init__(
+        self, *objects: Json, clock: Clock | None = None, kinds: tuple[Resource[Any], ...] = ()
+    ) -> None:
         self.calls: list[Call] = []
-        self.version = 0
-        self.refuse: Callable[[Call], tuple[int, str, str] | None] = lambda call: None
+        """The writes."""
+        self.requests: list[tuple[str, str]] = []
+        """The method and path of every request."""
+        self.refuse: Callable[[Call], Refusal | None] = lambda call: None
         self.lost: Callable[[Call], bool] = lambda call: False
+        self.admit: Callable[[Json], Json] = lambda body: body
         self.numbered: Callable[[str, int], str] = lambda prefix, taken: f"{prefix}{taken}"
-        """The name for a generateName that so many objects have had before."""
+        """The name for a generateName that so many objects have."""
         self.on_write: Callable[[str, str, Json], None] = lambda event, resource, obj: None
-        self._watchers: list[tuple[str, asyncio.Queue[bytes]]] = []
+        self._kinds = {(kind.group, kind.plural): kind for kind in (*_KNOWN, *kinds)}
+        self._memory = _Memory(clock or FakeClock())
+        self._memory.report = self._publish
+        self._memory.name_for = self._next_name
+        self._events: list[_Event] = []
+        self._news: set[asyncio.Event] = set()
         for obj in objects:
             self.add(obj)
 
     def client(self) -> Client:
+        """Return a client of this server."""
         return Client("http://fake", transport=self)
 
-    def add(self, obj: Json) -> Json:
-        """Put an object there, or a new state of one, without recording a write."""
+    @property
+    def version(self) -> int:
+        """The newest revision."""
+        return self._memory.revision
+
+    # Direct access, which no watch or record tells from a client's.
+
+    def add(self, obj: Json, *, quietly: bool = False) -> Json:
+        """Store an object, or its new state, without recording a write. If quietly is set, no watch reports it."""
+        kind = self._kind_of(obj)
         stored = copy.deepcopy(obj)
         meta = stored["metadata"]
-        key = plural(obj["kind"]), meta.get("namespace", ""), meta["name"]
-        meta.setdefault("uid", f"uid-{key[0]}-{meta.get('namespace', '')}-{meta['name']}")
-        return self._put("MODIFIED" if key in self.objects else "ADDED", key, stored)
+        meta.setdefault("uid", f"{meta['name']}-uid")
+        put = super(_Memory, self._memory).put if quietly else self._memory.put
+        return _json(kind, put(kind, convert(kind, stored)))
+
+    def put(self, resource: Resource[Any], obj: Json) -> Json:
+        """Store an object of the resource, without recording a write."""
+        return self.add({**obj, "kind": resource.kind, "apiVersion": resource.api_version})
 
     def remove(self, resource: str, namespace: str, name: str) -> None:
-        """Take an object away, without recording a write."""
-        obj = self.objects.pop((resource, namespace, name))
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        self._publish("DELETED", resource, obj)
+        """Delete an object, without recording a write."""
+        self._memory.drop(self._holder(resource, namespace, name), _key(namespace, name))
 
     def get(self, resource: str, namespace: str, name: str) -> Json:
-        return self.objects[resource, namespace, name]
+        """Return the object.
+
+        Raises:
+            KeyError: it does not exist.
+        """
+        kind = self._holder(resource, namespace, name)
+        found: Any = self._memory.find(kind, _key(namespace, name))
+        return _json(kind, found)
+
+    def has(self, resource: str, namespace: str, name: str) -> bool:
+        """True if the object exists."""
+        return any(self._memory.find(kind, _key(namespace, name)) for kind in self._named(resource))
 
     def of(self, resource: str) -> list[Json]:
-        """All objects of a resource."""
-        return [obj for (kind, _, _), obj in sorted(self.objects.items()) if kind == resource]
+        """Return all objects of a resource, sorted by namespace and name."""
+        found = [(kind, obj) for kind in self._named(resource) for obj in self._memory.objects(kind)]
+        found.sort(key=lambda pair: (pair[1].metadata.namespace, pair[1].metadata.name))
+        return [_json(kind, obj) for kind, obj in found]
+
+    def find(self, resource: Resource[Any], name: str, namespace: str | None = None) -> Any:
+        """Return the typed object, or None."""
+        return self._memory.find(resource, _key(namespace or "", name))
+
+    def find_all(self, resource: Resource[Any]) -> list[Any]:
+        """Return all typed objects of the resource, the oldest first."""
+        return self._memory.objects(resource)
+
+    @property
+    def keys(self) -> set[tuple[str, str, str]]:
+        """Resource, namespace and name of every object."""
+        return {
+            (kind.plural, obj.metadata.namespace, obj.metadata.name)
+            for kind in self._kinds.values()
+            for obj in self._memory.objects(kind)
+        }
 
     def writes(self, resource: str) -> list[Call]:
-        """The writes of a resource."""
+        """Return the writes of a resource."""
         return [call for call in self.calls if call.resource == resource]
 
+    # Requests.
+
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        if request.url.params.get("watch") == "true":
-            return self._watch(request)
+        self.requests.append((request.method, request.url.raw_path.decode()))
+        content = await request.aread()
         await asyncio.sleep(0)
         before = len(self.calls)
-        code, body = self._answer(request, await request.aread())
+        try:
+            answer = await self._answer(request, content)
+        except ApiError as error:
+            answer = httpx.Response(error.code, json=_shown(error.status))
         if any(self.lost(call) for call in self.calls[before:]):
             raise httpx.ReadTimeout("timed out")
-        return httpx.Response(code, json=body, request=request)
+        answer.request = request
+        return answer
 
-    def _watch(self, request: httpx.Request) -> httpx.Response:
-        resource = _parse(request.url.path)[0]
-        since = int(request.url.params.get("resourceVersion", "0"))
-        events: asyncio.Queue[bytes] = asyncio.Queue()
-        for obj in self.of(resource):
-            if int(obj["metadata"]["resourceVersion"]) > since:
-                events.put_nowait(_frame("ADDED", obj))
-        self._watchers.append((resource, events))
-        return httpx.Response(200, stream=_Stream(events), request=request)
-
-    def _publish(self, event: str, resource: str, obj: Json) -> None:
-        self.on_write(event, resource, obj)
-        for watched, events in self._watchers:
-            if watched == resource:
-                events.put_nowait(_frame(event, obj))
-
-    def _put(self, event: str, key: Key, obj: Json) -> Json:
-        self.version += 1
-        obj["metadata"]["resourceVersion"] = str(self.version)
-        self.objects[key] = obj
-        self._publish(event, key[0], obj)
-        return copy.deepcopy(obj)
-
-    def _answer(self, request: httpx.Request, content: bytes) -> tuple[int, Json]:
-        resource, namespace, name, subresource = _parse(request.url.path)
-        body: Json = json.loads(content) if content else {}
-        if request.method == "GET" and not name:
-            items = [obj for obj in self.of(resource) if namespace in ("", obj["metadata"].get("namespace"))]
-            return 200, {"items": items, "metadata": {"resourceVersion": str(self.version)}}
-        key = resource, namespace, name
-        if request.method == "GET":
-            return (200, self.objects[key]) if key in self.objects else _missing(resource, name)
-        verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[request.method]
-        content_type = request.headers.get("content-type", "")
+    async def _answer(self, request: httpx.Request, content: bytes) -> httpx.Response:
+        group, resource, namespace, name, subresource = _parse(request.url.path)
+        body: Any = json.loads(content) if content else {}
         params = dict(request.url.params)
-        call = Call(verb, resource, subresource, namespace, name, copy.deepcopy(body), content_type, params)
-        self.calls.append(call)
+        verb = _VERBS.get(request.method) or (
+            "watch" if params.get("watch") in ("true", "1") else "get" if name else "list"
+        )
+        content_type = request.headers.get("content-type", "")
+        recorded = copy.deepcopy(body)
+        call = Call(verb, resource, subresource, namespace, name, recorded, content_type, params)
+        if request.method in _VERBS:
+            self.calls.append(call)
         refusal = self.refuse(call)
         if refusal is not None:
-            return refusal[0], _status(*refusal)
-        if verb == "create" and not subresource:
-            return 201, self._create(resource, namespace, body)
-        if verb == "delete" and not name:
-            for kind, inside, each in [key for key in self.objects if key[0] == resource]:
-                self.remove(kind, inside, each)
-            return 200, _status(200, "", "")
-        if key not in self.objects:
-            return _missing(resource, name)
-        if subresource == "binding":
-            return self._bind(key, body)
-        if verb == "delete":
-            return self._delete(key, body)
-        if verb == "update":
-            return self._update(key, subresource, body)
-        return self._patch(key, body)
+            return httpx.Response(refusal[0], json=_status(*refusal))
+        kind = self._kinds.get((group, resource))
+        if kind is None:
+            message = "the server could not find the requested resource"
+            return httpx.Response(404, json=_status(404, "NotFound", message))
+        if verb == "watch":
+            return httpx.Response(200, stream=_Stream(self._watch(kind, namespace, params)))
+        if verb == "list":
+            return self._list(kind, namespace, params)
+        code, answer = await self._write(kind, call, body)
+        return httpx.Response(code, json=answer)
 
-    def _bind(self, key: Key, body: Json) -> tuple[int, Json]:
-        obj = copy.deepcopy(self.objects[key])
-        obj["spec"]["nodeName"] = body["target"]["name"]
-        self._put("MODIFIED", key, obj)
+    def _list(self, kind: Resource[Any], namespace: str, params: Mapping[str, str]) -> httpx.Response:
+        items = (_json(kind, obj) for obj in self._memory.objects(kind))
+        return httpx.Response(
+            200,
+            json={
+                "kind": f"{kind.kind}List",
+                "apiVersion": kind.api_version,
+                "metadata": {"resourceVersion": str(self.version)},
+                "items": sorted(filter(_selector(namespace, params), items), key=_place),
+            },
+        )
+
+    async def _write(self, kind: Resource[Any], call: Call, body: Any) -> tuple[int, Json]:
+        """Answer a request that concerns one object, or the deletion of all."""
+        memory, namespace = self._memory, call.namespace or None
+        if call.verb == "get":
+            return 200, _json(kind, await memory.get(kind, call.name, namespace))
+        if call.verb == "create" and call.subresource:
+            return await self._create_subresource(kind, call)
+        if call.verb == "create":
+            obj = convert(kind, self.admit(body))
+            return 201, _json(kind, await memory.create(kind, obj, namespace))
+        if call.verb == "update":
+            # A body need not repeat the namespace of the path.
+            body["metadata"].setdefault("namespace", call.namespace)
+            obj = convert(kind, self.admit(body))
+            subresource = "status" if call.subresource else None
+            return 200, _json(kind, await memory.update(kind, obj, subresource=subresource))
+        if call.verb == "patch":
+            return 200, _json(kind, await self._patch(kind, call, body))
+        return await self._delete(kind, call, body)
+
+    async def _patch(self, kind: Resource[Any], call: Call, body: Any) -> Any:
+        patch_type, namespace = PatchType(call.content_type), call.namespace or None
+        subresource = call.subresource or None
+        if patch_type is not PatchType.JSON:
+            return await self._memory.patch(
+                kind, call.name, body, namespace, patch_type=patch_type, subresource=subresource
+            )
+        old = _json(kind, await self._memory.get(kind, call.name, namespace))
+        operations, _ = load_operations(json.dumps(body).encode(), strict=False)
+        new = json_patch(old, operations)
+        return await self._memory.update(kind, convert(kind, new), subresource=subresource)
+
+    async def _delete(self, kind: Resource[Any], call: Call, body: Json) -> tuple[int, Json]:
+        if not call.name:
+            for obj in filter(_selector(call.namespace, call.params), self.of(kind.plural)):
+                await self._memory.delete(
+                    kind,
+                    obj["metadata"]["name"],
+                    obj["metadata"].get("namespace"),
+                    uid=obj["metadata"]["uid"],
+                )
+            return 200, _status(200, "", "")
+        conditions = body.get("preconditions", {})
+        old = _json(kind, await self._memory.get(kind, call.name, call.namespace or None))
+        await self._memory.delete(
+            kind,
+            call.name,
+            call.namespace or None,
+            uid=conditions.get("uid"),
+            resource_version=conditions.get("resourceVersion"),
+        )
+        left = self._memory.find(kind, _key(call.namespace, call.name))
+        if left is not None:
+            return 200, _json(kind, left)
+        if kind.kind == "Pod":
+            return 200, old
+        details = {"name": call.name, "kind": kind.plural, "uid": old["metadata"]["uid"]}
+        if kind.group:
+            details["group"] = kind.group
+        return 200, {**_status(200, "", ""), "details": details}
+
+    async def _create_subresource(self, kind: Resource[Any], call: Call) -> tuple[int, Json]:
+        if call.subresource == "token":
+            await self._memory.get(kind, call.name, call.namespace)
+            token = f"{call.name} in {call.body['spec']['boundObjectRef']['name']}"
+            return 201, {"status": {"token": token}}
+        body = msgspec.convert(call.body, Binding) if call.subresource == "binding" else call.body
+        await self._memory.create_subresource(kind, call.name, call.subresource, body, call.namespace)
         return 201, _status(201, "", "")
 
-    def _delete(self, key: Key, body: Json) -> tuple[int, Json]:
-        uid = body.get("preconditions", {}).get("uid")
-        if uid not in (None, self.objects[key]["metadata"]["uid"]):
-            return 409, _status(409, "Conflict", f"the UID in the precondition ({uid}) is another")
-        self.remove(*key)
-        return 200, _status(200, "", "")
+    # Watches.
 
-    def _update(self, key: Key, subresource: str, body: Json) -> tuple[int, Json]:
-        obj = copy.deepcopy(self.objects[key])
-        if body["metadata"].get("resourceVersion") not in ("", None, obj["metadata"]["resourceVersion"]):
-            return _modified(key)
-        new = {**obj, "status": body.get("status", {})} if subresource else {**body}
-        if not subresource:
-            new["status"] = obj.get("status", {})
-        return 200, self._put("MODIFIED", key, new)
+    def _publish(self, event: str, kind: Resource[Any], old: Object | None, new: Object) -> None:
+        shown = _json(kind, new)
+        before = None if old is None else _json(kind, old)
+        self._events.append(_Event(self.version, event, kind, before, shown))
+        for news in self._news:
+            news.set()
+        self.on_write(event, kind.plural, copy.deepcopy(shown))
 
-    def _patch(self, key: Key, body: Json) -> tuple[int, Json]:
-        obj, meta = copy.deepcopy(self.objects[key]), body.pop("metadata", {})
-        if meta.get("uid") not in (None, obj["metadata"]["uid"]):
-            return 409, _status(409, "Conflict", "the UID in the precondition is another")
-        if meta.get("resourceVersion") not in (None, obj["metadata"]["resourceVersion"]):
-            return _modified(key)
-        if "annotations" in meta:
-            _merge(obj["metadata"].setdefault("annotations", {}), meta["annotations"])
-        _merge(obj, body)
-        return 200, self._put("MODIFIED", key, obj)
+    async def _watch(
+        self, kind: Resource[Any], namespace: str, params: Mapping[str, str]
+    ) -> AsyncIterator[bytes]:
+        selects = _selector(namespace, params)
+        since = int(params.get("resourceVersion") or "0")
+        sent = len(self._events)
+        if since:
+            sent = next((n for n, event in enumerate(self._events) if event.revision > since), sent)
+        else:
+            for obj in filter(selects, (_json(kind, obj) for obj in self._memory.objects(kind))):
+                yield _frame("ADDED", obj)
+        news = asyncio.Event()
+        self._news.add(news)
+        try:
+            while True:
+                while sent < len(self._events):
+                    event = self._events[sent]
+                    sent += 1
+                    if event.resource == kind and (frame := _seen(event, selects)):
+                        yield frame
+                news.clear()
+                await news.wait()
+        finally:
+            self._news.discard(news)
 
-    def _create(self, resource: str, namespace: str, body: Json) -> Json:
-        meta = body["metadata"]
-        if namespace:
-            meta["namespace"] = namespace
-        if not meta.get("name"):
-            taken = sum(
-                obj["metadata"].get("generateName") == meta["generateName"] for obj in self.of(resource)
-            )
-            meta["name"] = self.numbered(meta["generateName"], taken)
-        meta["uid"] = f"UID-{self.version}"
-        return self._put("ADDED", (resource, namespace, meta["name"]), body)
+    # Names.
 
+    def _named(self, plural: str) -> list[Resource[Any]]:
+        return [kind for kind in self._kinds.values() if kind.plural == plural]
 
-def _modified(key: Key) -> tuple[int, Json]:
-    text = f'Operation cannot be fulfilled on {key[0]} "{key[2]}": the object has been modified'
-    return 409, _status(409, "Conflict", text)
+    def _holder(self, plural: str, namespace: str, name: str) -> Resource[Any]:
+        for kind in self._named(plural):
+            if self._memory.find(kind, _key(namespace, name)) is not None:
+                return kind
+        raise KeyError((plural, namespace, name))
+
+    def _kind_of(self, obj: Json) -> Resource[Any]:
+        kinds = [kind for kind in self._kinds.values() if kind.kind == obj["kind"]]
+        group = obj.get("apiVersion", "").rpartition("/")[0]
+        return next((kind for kind in kinds if kind.group == group), kinds[0])
+
+    def _next_name(self, prefix: str) -> str:
+        taken = sum(
+            obj.metadata.generate_name == prefix
+            for kind in self._kinds.values()
+            for obj in self._memory.objects(kind)
+        )
+        return self.numbered(prefix, taken)
 
 
 class _Stream(httpx.AsyncByteStream):
-    def __init__(self, events: asyncio.Queue[bytes]) -> None:
-        self._events = events
+    def __init__(self, frames: AsyncIterator[bytes]) -> None:
+        self._frames = frames
 
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        while True:
-            yield await self._events.get()
-
-
-def _merge(target: Json, patch: Json) -> None:
-    for name, value in patch.items():
-        if name.startswith("$setElementOrder/"):
-            continue
-        if value is None:
-            target.pop(name, None)
-        elif name in _MERGE_KEYS and isinstance(value, list):
-            by = _MERGE_KEYS[name]
-            kept = {entry[by]: entry for entry in target.get(name, [])}
-            for entry in value:
-                if entry.get("$patch") == "delete":
-                    kept.pop(entry[by], None)
-                else:
-                    kept[entry[by]] = entry
-            target[name] = list(kept.values())
-            if not kept:
-                del target[name]
-        elif isinstance(value, dict):
-            _merge(target.setdefault(name, {}), value)
-        else:
-            target[name] = value
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self._frames
 
 
-def _parse(path: str) -> tuple[str, str, str, str]:
+def _seen(event: _Event, selects: Callable[[Json], bool]) -> bytes | None:
+    """Return the event for a watcher who sees selected objects alone."""
+    before = event.old is not None and selects(event.old)
+    after = event.type != "DELETED" and selects(event.new)
+    if not before and not after:
+        return None
+    if after:
+        return _frame("MODIFIED" if before else "ADDED", event.new)
+    # The last state that was selected, in the revision that changed it.
+    last = copy.deepcopy(event.old or event.new)
+    last["metadata"]["resourceVersion"] = event.new["metadata"]["resourceVersion"]
+    return _frame("DELETED", last)
+
+
+def _selector(namespace: str, params: Mapping[str, str]) -> Callable[[Json], bool]:
+    labels = parse_label_selector(params.get("labelSelector", ""))
+    fields = parse_field_selector(params.get("fieldSelector", ""))
+
+    def selects(obj: Json) -> bool:
+        def value_of(name: str) -> str:
+            found: Any = obj
+            for part in name.split("."):
+                found = found.get(part, "") if isinstance(found, dict) else ""
+            return str(found)
+
+        meta = obj["metadata"]
+        return (
+            namespace in ("", meta.get("namespace"))
+            and labels.matches(meta.get("labels", {}))
+            and fields.matches(value_of)
+        )
+
+    return selects
+
+
+def _json(kind: Resource[Any], obj: Object) -> Json:
+    value: Json = json.loads(encode(kind, obj))
+    return value
+
+
+def _place(obj: Json) -> tuple[str, str]:
+    return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
+
+
+def _key(namespace: str, name: str) -> str:
+    return f"{namespace}/{name}" if namespace else name
+
+
+def _parse(path: str) -> tuple[str, str, str, str, str]:
+    """Return the group, resource, namespace, name and subresource of a path."""
     parts = path.strip("/").split("/")
-    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    group, parts = ("", parts[2:]) if parts[0] == "api" else (parts[1], parts[3:])
     namespace = ""
     if parts[0] == "namespaces" and len(parts) > 2:
         namespace, parts = parts[1], parts[2:]
     resource, name, subresource = [*parts, "", ""][:3]
-    return resource, namespace, name, subresource
-
-
-def plural(kind: str) -> str:
-    """The resource that holds objects of that kind."""
-    name = kind.lower()
-    return (
-        name.removesuffix("y") + "ies" if name.endswith("y") else name + ("es" if name.endswith("s") else "s")
-    )
+    return group, resource, namespace, name, subresource
 
 
 def _frame(event: str, obj: Json) -> bytes:
     return json.dumps({"type": event, "object": obj}).encode() + b"\n"
 
 
-def _missing(resource: str, name: str) -> tuple[int, Json]:
-    return 404, _status(404, "NotFound", f'{resource} "{name}" not found')
-
-
 def _status(code: int, reason: str, message: str) -> Json:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "status": "Success" if code < 400 else "Failure",
-        "code": code,
-        "reason": reason,
-        "message": message,
-    }
+    status = "Success" if code < 400 else "Failure"
+    return _shown(Status(status=status, code=code, reason=reason, message=message))
+
+
+def _shown(status: Status) -> Json:
+    return {"kind": status.kind, "apiVersion": status.api_version, **to_builtins(status)}

@@ -22,7 +22,7 @@ from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_36
 
-from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.reference import load_vectors
 

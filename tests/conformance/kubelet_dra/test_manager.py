@@ -26,7 +26,7 @@ from tests.conformance.kubelet_dra.tables import (
     open_bench,
     read_pod,
 )
-from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 
 

@@ -18,7 +18,7 @@ from tests.conformance.kubelet_dra.tables import (
     Check,
     cases,
 )
-from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 

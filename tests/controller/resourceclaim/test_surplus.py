@@ -68,12 +68,12 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
     controller = ResourceClaimController(context)
 
     def hear(plural: str, name: str) -> None:
-        obj = api.objects.get((plural, "default", name))
+        obj = api.find(_RESOURCES[plural], name, "default")
         informer = informers.informer(_RESOURCES[plural])
         if obj is None:
             informer._remove(f"default/{name}", None)
         else:
-            informer._apply(convert(_RESOURCES[plural], obj))
+            informer._apply(obj)
 
     async def work() -> None:
         while len(controller.queue):
@@ -89,7 +89,7 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
     await work()
     changed = {*order}
     for _ in range(3):
-        changed |= {(plural, name) for plural, _, name in api.objects}
+        changed |= {(plural, name) for plural, _, name in api.keys}
         for plural, name in sorted(changed):
             hear(plural, name)
             await work()
@@ -99,7 +99,8 @@ async def test_one_claim_stays(order: tuple[tuple[str, str], ...], reconcile: st
 
 async def test_conflicts_without_end_are_tried_again_later() -> None:
     api = FakeApi({**_POD, "status": {}}, _TEMPLATE)
-    api.refuse = lambda call: (409, "Conflict", "a fault") if call.resource == "pods" else None
+    refused = ("patch", "pods")
+    api.refuse = lambda call: (409, "Conflict", "a fault") if (call.verb, call.resource) == refused else None
     informers = InformerFactory(api.client(), FakeClock())
     context = Context(api.client(), informers, FakeClock(), FeatureGates(), CollectorRegistry())
     controller = ResourceClaimController(context)

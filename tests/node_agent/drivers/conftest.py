@@ -3,8 +3,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from dra_shared.api.resources import NODES
 
-from tests.driverkit.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 
 
 @pytest.fixture
@@ -18,5 +19,5 @@ def root() -> Iterator[Path]:
 def api() -> FakeApi:
     """An API server with a node."""
     fake = FakeApi()
-    fake.put("nodes", {"metadata": {"name": "node-0"}})
+    fake.put(NODES, {"metadata": {"name": "node-0"}})
     return fake

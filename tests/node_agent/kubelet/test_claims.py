@@ -25,8 +25,8 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from grpc import aio
 
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.bench import no_devices, pod
-from tests.support.kubelet.fakeapi import FakeApi
 
 _NOW = "2026-01-01T00:00:00Z"
 _RECORD = ContainerRecord("id", "ns", "pod", "pod-uid", "main", 0, "x", "x", state=State.RUNNING)

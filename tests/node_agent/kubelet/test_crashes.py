@@ -17,8 +17,8 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from dra_shared.features import FeatureGates
 
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.bench import claim, pod
-from tests.support.kubelet.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 
 Phase = PreparePhase | UnpreparePhase

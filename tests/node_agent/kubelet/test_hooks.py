@@ -90,7 +90,7 @@ async def test_an_ephemeral_container_runs_once_with_the_others() -> None:
     async with Bench() as bench:
         bench.create(pod("pod", _with_hooks()))
         await until(lambda: bench.phase() == "Running")
-        obj = dict(bench.api.objects[PODS.path("ns", "pod")])
+        obj = bench.api.get("pods", "ns", "pod")
         debugger = {"name": "debug", "image": "busybox", "command": ["sh", "-c", "echo looking; exit 3"]}
         obj["spec"] = {**obj["spec"], "ephemeralContainers": [debugger]}
         bench.api.put(PODS, obj)

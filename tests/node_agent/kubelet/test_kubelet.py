@@ -39,8 +39,8 @@ def _waits(bench: Bench, reason: str) -> bool:
 
 async def test_node_registers_and_keeps_its_lease() -> None:
     async with Bench() as bench:
-        await until(lambda: bench.api.objects.get(LEASES.path("kube-node-lease", "node")))
-        node = bench.api.get(NODES, "node")
+        await until(lambda: bench.api.find(LEASES, "node", "kube-node-lease"))
+        node = bench.api.find(NODES, "node")
         conditions = {condition.type: condition.status for condition in node.status.conditions}
         assert conditions == {
             "Ready": "True",
@@ -49,9 +49,9 @@ async def test_node_registers_and_keeps_its_lease() -> None:
             "PIDPressure": "False",
         }
         assert node.status.daemon_endpoints.kubelet_endpoint.port == 10250
-        first = bench.api.get(LEASES, "node", "kube-node-lease").spec.renew_time
+        first = bench.api.find(LEASES, "node", "kube-node-lease").spec.renew_time
         await bench.clock.advance(11)
-        assert bench.api.get(LEASES, "node", "kube-node-lease").spec.renew_time > first
+        assert bench.api.find(LEASES, "node", "kube-node-lease").spec.renew_time > first
         written = sum(method == "PATCH" and "nodes" in path for method, path in bench.api.requests)
         await bench.clock.advance(60)
         again = sum(method == "PATCH" and "nodes" in path for method, path in bench.api.requests)
@@ -61,11 +61,11 @@ async def test_node_registers_and_keeps_its_lease() -> None:
 
 async def test_node_comes_back_after_its_object_was_deleted() -> None:
     async with Bench() as bench:
-        await until(lambda: bench.api.get(NODES, "node"))
+        await until(lambda: bench.api.find(NODES, "node"))
         await bench.clock.advance(1)
-        del bench.api.objects[NODES.path(None, "node")]
+        bench.api.remove("nodes", "", "node")
         await bench.clock.advance(310)
-        assert bench.api.get(NODES, "node") is not None
+        assert bench.api.find(NODES, "node") is not None
 
 
 async def test_pod_runs_until_it_is_deleted() -> None:
@@ -430,16 +430,16 @@ async def test_an_exit_is_seen_before_the_container_is_started_again() -> None:
     seen: list[str] = []
     async with Bench() as bench:
 
-        def watch(path: str, obj: dict[str, Any] | None) -> None:
-            for entry in ((obj or {}).get("status") or {}).get("containerStatuses") or ():
+        def watch(event: str, resource: str, obj: dict[str, Any]) -> None:
+            for entry in obj.get("status", {}).get("containerStatuses", ()):
                 reported = (
                     f"{entry.get('restartCount', 0)} {next(iter(entry['state']))} {entry.get('ready', False)}"
                 )
-                if "/pods/" in path and (not seen or seen[-1] != reported):
+                if resource == "pods" and (not seen or seen[-1] != reported):
                     seen.append(reported)
-            follow(path, obj)
+            follow(event, resource, obj)
 
-        follow, bench.api.on_change = bench.api.on_change, watch
+        follow, bench.api.on_write = bench.api.on_write, watch
         obj = pod("pod", {"name": "main", "image": "x", "command": ["sh", "-c", "sleep 5; exit 1"]})
         bench.create(obj)
         await until(lambda: bench.phase() == "Running")
@@ -452,7 +452,7 @@ async def test_deadline_counts_from_the_status_that_is_still_to_be_sent() -> Non
     async with Bench() as bench:
         bench.create(pod(activeDeadlineSeconds=60))
         # A watch that is late: nothing wakes the pod's worker again.
-        bench.api.on_change = lambda path, obj: None
+        bench.api.on_write = lambda event, resource, obj: None
         await until(lambda: bench.phase() == "Running")
         await bench.clock.advance(61)
         await until(lambda: bench.phase() == "Failed")
@@ -576,7 +576,7 @@ async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> No
             first.add_claim(claim("gpu", "pod"))
             first.create(pod(resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
             await until(lambda: first.phase() == "Running")
-        del first.api.objects[PODS.path("ns", "pod")]
+        first.api.remove("pods", "ns", "pod")
         second = Bench(first.folder, first.api, first.clock)
         async with second:
             await until(lambda: driver.registered.qsize() > 0)
@@ -588,13 +588,15 @@ async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> No
 
 async def test_status_is_sent_again_when_the_server_fails() -> None:
     async with Bench() as bench:
-        bench.api.failing = lambda method, path: (
-            500 if method == "PATCH" and path.endswith("/status") else None
+        bench.api.refuse = lambda call: (
+            (500, "InternalError", "made to fail")
+            if (call.verb, call.subresource) == ("patch", "status")
+            else None
         )
         bench.create(pod())
         await until(lambda: bench.runtime.containers())
         await settle(50)
         assert bench.phase() == "Pending"
-        bench.api.failing = lambda method, path: None
+        bench.api.refuse = lambda call: None
         await bench.clock.advance(1)
         await until(lambda: bench.phase() == "Running")

@@ -71,5 +71,5 @@ async def test_a_pod_past_its_deadline_is_ended_once() -> None:
         driver.errors.clear()
         await until(lambda: bench.phase() == "Failed", clock=bench.clock)
         await settle(50)
-        events = [event for event in bench.api.list(EVENTS) if event.reason == "DeadlineExceeded"]
+        events = [event for event in bench.api.find_all(EVENTS) if event.reason == "DeadlineExceeded"]
         assert [event.count for event in events] == [1]

@@ -19,8 +19,8 @@ from dra_shared.clock import FakeClock
 from dra_shared.features import FeatureGates
 from dra_shared.version import V1_34, V1_35, V1_36, V1_37, Version
 
+from tests.support.fakeapi import FakeApi, Json
 from tests.support.kubelet.bench import claim, pod
-from tests.support.kubelet.fakeapi import FakeApi, Json
 
 _POD = convert(PODS, pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
 

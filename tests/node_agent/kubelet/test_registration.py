@@ -15,7 +15,7 @@ from dra_node_agent.kubelet.registration.registrar import DRA_TYPE, Registrar
 from dra_node_agent.kubelet.registration.watch import DirectoryWatcher
 from dra_shared.clock import FakeClock
 
-from tests.support.kubelet.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.kubelet.fakedriver import FakeDriver
 from tests.support.waiting import until
 

@@ -42,13 +42,13 @@ async def test_all_containers_start_again() -> None:
     reasons: list[str] = []
     async with Bench() as bench:
 
-        def watch(path: str, obj: dict[str, Any] | None) -> None:
-            follow(path, obj)
+        def watch(event: str, resource: str, obj: dict[str, Any]) -> None:
+            follow(event, resource, obj)
             condition = _condition(bench)
             if condition is not None and condition.reason not in reasons[-1:]:
                 reasons.append(condition.reason)
 
-        follow, bench.api.on_change = bench.api.on_change, watch
+        follow, bench.api.on_write = bench.api.on_write, watch
         main = {
             "name": "main",
             "image": "x",

@@ -73,7 +73,7 @@ async def test_drivers_are_not_called_before_the_volumes_are_there() -> None:
         bench.add_claim(claim("gpu", "pod"))
         volumes = [{"name": "settings", "configMap": {"name": "settings"}}]
         bench.create(pod(volumes=volumes, resourceClaims=[{"name": "gpu", "resourceClaimName": "gpu"}]))
-        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.list(EVENTS)))
+        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.find_all(EVENTS)))
         assert driver.calls == []
         bench.api.put(CONFIG_MAPS, {"metadata": {"name": "settings", "namespace": "ns"}})
         await bench.clock.advance(11)
@@ -92,7 +92,7 @@ async def test_certificates_that_are_watched_are_not_asked_for() -> None:
         projection = {"configMap": {"name": "kube-root-ca.crt"}}
         volumes = [{"name": "kube-api-access-x", "projected": {"sources": [projection]}}]
         bench.create(pod("pod", container, volumes=volumes))
-        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.list(EVENTS)))
+        await until(lambda: any(event.reason == "FailedMount" for event in bench.api.find_all(EVENTS)))
         published = {
             "metadata": {"name": "kube-root-ca.crt", "namespace": "ns"},
             "data": {"ca.crt": "PEM\n"},
@@ -156,7 +156,7 @@ async def test_volumes_of_a_pod_without_containers_are_removed_at_start_if_it_wa
         color = first.root / "pods" / "pod-uid" / "volumes" / "settings" / "color"
         await until(color.exists)
         assert first.runtime.containers() == []
-    del first.api.objects[PODS.path("ns", "pod")]
+    first.api.remove("pods", "ns", "pod")
     second = Bench(home, first.api, first.clock)
     foreign = second.root / "pods" / "other-uid" / "containers"
     foreign.mkdir(parents=True)

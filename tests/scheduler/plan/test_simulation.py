@@ -26,11 +26,16 @@ async def _served(standing: list[Json], coming: list[Json]) -> dict[str, Any]:
     return {
         pod["metadata"]["name"]: (
             pod["spec"].get("nodeName", ""),
-            _devices(api.objects.get(("resourceclaims", "default", pod["metadata"]["name"]))),
+            _devices(_claim(api, pod["metadata"]["name"])),
             condition(api, pod["metadata"]["name"]).get("message", ""),
         )
         for pod in api.of("pods")
     }
+
+
+def _claim(api: FakeApi, name: str) -> Json | None:
+    has = api.has("resourceclaims", "default", name)
+    return api.get("resourceclaims", "default", name) if has else None
 
 
 def _devices(claim: Json | None) -> list[tuple[str, str]]:

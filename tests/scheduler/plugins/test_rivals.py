@@ -15,7 +15,11 @@ _SHARED: Json = {"allowMultipleAllocations": True}
 
 
 class _RespellingApi(FakeApi):
-    """Stores quantities as kube-apiserver does, in the shortest form; watchers know before the writer does."""
+    """Stores quantities in the shortest form, as kube-apiserver does. Watches report a write before its answer."""
+
+    def __init__(self, *objects: Json) -> None:
+        super().__init__(*objects)
+        self.admit = _respell
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await super().handle_async_request(request)
@@ -23,12 +27,14 @@ class _RespellingApi(FakeApi):
             await asyncio.sleep(0)
         return response
 
-    def _put(self, event: str, key: tuple[str, str, str], obj: Json) -> Json:
-        if key[0] == "resourceclaims":
-            for result in _results(obj):
-                for name, text in result.get("consumedCapacity", {}).items():
-                    result["consumedCapacity"][name] = {"1074000000": "1074M"}.get(text, text)
-        return super()._put(event, key, obj)
+
+def _respell(body: Json) -> Json:
+    """Return the body of a write with the quantities of a claim in their shortest form."""
+    results = _results(body) if body.get("kind") == "ResourceClaim" else []
+    for result in results:
+        for name, text in result.get("consumedCapacity", {}).items():
+            result["consumedCapacity"][name] = {"1074000000": "1074M"}.get(text, text)
+    return body
 
 
 def _results(claim: Json) -> list[Json]:
@@ -206,7 +212,4 @@ def _bind(api: FakeApi, name: str, *, quietly: bool = False) -> None:
     """As another scheduler would; ``quietly``: the news of it takes a while."""
     pod = copy.deepcopy(api.get("pods", "default", name))
     pod["spec"]["nodeName"] = "a"
-    if quietly:
-        api.objects["pods", "default", name] = pod
-    else:
-        api.add(pod)
+    api.add(pod, quietly=quietly)

@@ -21,7 +21,7 @@ from dra_shared.client.store import Store
 from dra_shared.clock import FakeClock, settle
 from dra_shared.features import FeatureGates
 
-from tests.support.kubelet.fakeapi import FakeApi, Json
+from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
 #: A program that ends when it is asked to. Its line says that it would.
@@ -98,12 +98,12 @@ class Bench:
             self._watcher,
             self.config_maps,
         )
-        self.api.on_change = self._changed
+        self.api.on_write = self._changed
 
     async def __aenter__(self) -> Self:
         await self._watcher.__aenter__()
         await self.kubelet.start()
-        for obj in self.api.list(PODS):
+        for obj in self.api.find_all(PODS):
             self.kubelet.pod_changed(obj)
         self.kubelet.sources_ready()
         return self
@@ -114,21 +114,20 @@ class Bench:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self.api.on_change = lambda path, obj: None
+        self.api.on_write = lambda event, resource, obj: None
         await self.kubelet.close()
         await self._watcher.__aexit__(kind, error, traceback)
         if self._temporary is not None:
             self._temporary.cleanup()
 
-    def _changed(self, path: str, obj: Json | None) -> None:
-        if "/pods/" not in path:
+    def _changed(self, event: str, resource: str, obj: Json) -> None:
+        if resource != "pods":
             return
-        if obj is not None:
-            self.kubelet.pod_changed(convert(PODS, obj))
+        pod = convert(PODS, obj)
+        if event == "DELETED":
+            self.kubelet.pod_removed(pod)
         else:
-            for known in list(self.kubelet.pods()):
-                if path == PODS.path(known.metadata.namespace, known.metadata.name):
-                    self.kubelet.pod_removed(known)
+            self.kubelet.pod_changed(pod)
 
     def create(self, obj: Json) -> None:
         """Make a pod, bound to this node already."""
@@ -140,23 +139,21 @@ class Bench:
 
     def delete(self, name: str, grace: int = 30) -> None:
         """Ask for a pod's deletion, as a client does."""
-        obj = dict(self.api.objects[PODS.path("ns", name)])
+        obj = self.api.get("pods", "ns", name)
         obj["metadata"] = {
             **obj["metadata"],
             "deletionTimestamp": "2026-01-01T00:00:00Z",
             "deletionGracePeriodSeconds": grace,
         }
-        self.api.put(PODS, obj)
+        self.api.add(obj)
 
     def force_delete(self, name: str) -> None:
         """Remove a pod's object under the kubelet's feet."""
-        path = PODS.path("ns", name)
-        del self.api.objects[path]
-        self._changed(path, None)
+        self.api.remove("pods", "ns", name)
 
     def pod(self, name: str = "pod") -> Pod | None:
         """The pod as the server has it."""
-        found: Pod | None = self.api.get(PODS, name, "ns")
+        found: Pod | None = self.api.find(PODS, name, "ns")
         return found
 
     def phase(self, name: str = "pod") -> str:
@@ -181,7 +178,7 @@ class Bench:
         await settle(50)
         return [
             (event.reason, event.message)
-            for event in self.api.list(EVENTS)
+            for event in self.api.find_all(EVENTS)
             if kind in ("", event.involved_object.kind)
         ]
 

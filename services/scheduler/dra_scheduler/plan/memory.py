@@ -2,7 +2,7 @@
 
 It has the features that the scheduler relies on (optimistic locking, uids, status subresources, finalizers,
 the binding subresource). It validates nothing else, because the scheduler decides on everything that is
-written.
+written. tests/tools/test_fakeapi.py compares its answers with those of a real API server.
 """
 
 import asyncio
@@ -85,7 +85,7 @@ class MemoryClient(Client):
         super().__init__("http://memory.invalid", transport=_NoServer())
         self.informers = MemoryInformers(self)
         self._clock = clock
-        self._revisions = itertools.count(1)
+        self.revision = 0
         self._names = itertools.count(1)
         # The objects since the checkpoint before their first change (None: did not exist). None: no
         # checkpoint.
@@ -101,7 +101,8 @@ class MemoryClient(Client):
 
     def put(self, resource: Resource[T], obj: T) -> T:
         """Store the object with a new resource version."""
-        stored = _replace(obj, metadata=_replace(obj.metadata, resource_version=str(next(self._revisions))))
+        self.revision += 1
+        stored = _replace(obj, metadata=_replace(obj.metadata, resource_version=str(self.revision)))
         informer = self.informers.informer(resource)
         if self._before is not None:
             self._before.setdefault((resource, stored.key), informer.store.get(stored.key))
@@ -116,6 +117,7 @@ class MemoryClient(Client):
             return
         if self._before is not None:
             self._before.setdefault((resource, key), gone)
+        self.revision += 1
         informer.drop(key)
         if isinstance(gone, Pod):
             self.on_pod_gone(gone)
@@ -171,7 +173,7 @@ class MemoryClient(Client):
         continue_: str | None = None,
     ) -> ObjectList[T]:
         found = (obj for obj in self.objects(resource) if namespace in (None, obj.metadata.namespace))
-        return ObjectList(items=tuple(found), metadata=ListMeta())
+        return ObjectList(items=tuple(found), metadata=ListMeta(resource_version=str(self.revision)))
 
     async def create(
         self,
@@ -192,6 +194,8 @@ class MemoryClient(Client):
             creation_timestamp=created,
         )
         made = _replace(obj, metadata=meta)
+        if self.find(resource, made.key) is not None:
+            raise _refusal(409, "AlreadyExists", f'{resource.group_resource} "{name}" already exists')
         if isinstance(made, ResourceClaim) and (refusal := self.refusal_of_claim(made)):
             raise _refusal(403, "Forbidden", refusal)
         return self.put(resource, made)
@@ -205,28 +209,17 @@ class MemoryClient(Client):
         field_manager: str | None = None,
     ) -> T:
         stored: Any = self._get_stored(resource, obj.key)
-        version = obj.metadata.resource_version
-        if version and version != stored.metadata.resource_version:
-            raise _refusal(
-                409,
-                "Conflict",
-                f"Operation cannot be fulfilled on {resource.group_resource} "
-                f'"{obj.metadata.name}": the object has been modified; please apply your changes to the latest '
-                "version and try again",
+        uid, held = obj.metadata.uid, stored.metadata.uid
+        if uid and uid != held:
+            raise _conflict(
+                resource.group_resource,
+                obj,
+                "StorageError: invalid object, Code: 4, "
+                f"Key: /registry/{resource.plural}/{obj.key}, ResourceVersion: 0, AdditionalErrorMsg: "
+                f"Precondition failed: UID in precondition: {uid}, UID in object meta: {held}",
             )
-        new: Any = obj
-        if subresource == "status":
-            new = _replace(stored, status=new.status)
-            if isinstance(new, ResourceClaim):
-                _check_reservations(new)
-        elif hasattr(stored, "status"):
-            new = _replace(new, status=stored.status)
-        if new.metadata.deletion_timestamp is not None and not new.metadata.finalizers:
-            self.drop(resource, new.key)
-            kept: T = new
-            return kept
-        changed: T = self.put(resource, new)
-        return changed
+        _check_version(resource, stored, obj.metadata.resource_version)
+        return self._write(resource, stored, obj, subresource)
 
     async def patch(
         self,
@@ -242,9 +235,11 @@ class MemoryClient(Client):
     ) -> T:
         stored: Any = self._get_stored(resource, _key(namespace, name))
         patch = to_builtins(body)
-        uid = patch.get("metadata", {}).get("uid")
-        if uid not in (None, stored.metadata.uid):
-            raise _refusal(409, "Conflict", f"the UID in the precondition ({uid}) is another")
+        meta = patch.get("metadata", {})
+        if meta.get("uid", stored.metadata.uid) != stored.metadata.uid:
+            problem = f'metadata.uid: Invalid value: "{meta["uid"]}": field is immutable'
+            raise _refusal(422, "Invalid", f'{_group_kind(resource)} "{name}" is invalid: {problem}')
+        _check_version(resource, stored, meta.get("resourceVersion"))
         status = patch.get("status")
         if subresource == "status" and status is not None and status.keys() == {"nominatedNodeName"}:
             # This is written for every bound pod, so it has a fast path.
@@ -252,15 +247,10 @@ class MemoryClient(Client):
             nominee: T = _replace(stored, status=_replace(stored.status, nominated_node_name=nominated))
             return self.put(resource, nominee)
         value = to_builtins(stored)
-        _merge(
-            value, {key: part for key, part in patch.items() if key not in ("metadata", "apiVersion", "kind")}
-        )
-        _merge(
-            value["metadata"], {k: v for k, v in patch.get("metadata", {}).items() if k != "resourceVersion"}
-        )
+        merge_lists = patch_type is not PatchType.MERGE
+        _merge(value, {k: v for k, v in patch.items() if k not in ("apiVersion", "kind")}, merge_lists)
         typed: Any = self.informers.informer(resource).resource
-        patched: T = convert(typed, value)
-        return self.put(resource, patched)
+        return self._write(resource, stored, convert(typed, value), subresource)
 
     async def patch_status(self, resource: Resource[T], obj: Object, status: Any) -> T:
         meta = obj.metadata
@@ -281,14 +271,31 @@ class MemoryClient(Client):
         propagation: str | None = None,
     ) -> None:
         stored: Any = self._get_stored(resource, _key(namespace, name))
-        if uid not in (None, stored.metadata.uid):
-            raise _refusal(409, "Conflict", f"the UID in the precondition ({uid}) is another")
-        if stored.metadata.finalizers and not isinstance(stored, Pod):
-            going = _replace(stored.metadata, deletion_timestamp=rfc3339(self._clock.now()))
-            self.put(resource, _replace(stored, metadata=going))
-        else:
+        held = stored.metadata
+        if uid not in (None, held.uid):
+            raise _conflict(
+                _group_kind(resource),
+                stored,
+                f"the UID in the precondition ({uid}) does not match the UID in record ({held.uid}). "
+                "The object might have been deleted and then recreated",
+            )
+        if resource_version not in (None, held.resource_version):
+            raise _conflict(
+                _group_kind(resource),
+                stored,
+                f"the ResourceVersion in the precondition ({resource_version}) does not match the "
+                f"ResourceVersion in record ({held.resource_version}). The object might have been modified",
+            )
+        if not self._awaits_finalizers(stored):
             # Pods have no grace period here, because no containers run.
             self.drop(resource, stored.key)
+        elif stored.metadata.deletion_timestamp is None:
+            going = _replace(
+                stored.metadata,
+                deletion_timestamp=rfc3339(self._clock.now()),
+                deletion_grace_period_seconds=0,
+            )
+            self.put(resource, _replace(stored, metadata=going))
 
     async def create_subresource(
         self, resource: Resource[T], name: str, subresource: str, body: Any, namespace: str | None = None
@@ -326,12 +333,68 @@ class MemoryClient(Client):
         for event in nothing:
             yield event
 
+    def _awaits_finalizers(self, obj: Object) -> bool:
+        """True if a deleted object stays until its finalizers are removed.
+
+        Pods don't: the controllers that would remove a pod's finalizers do not run here.
+        """
+        return bool(obj.metadata.finalizers) and not isinstance(obj, Pod)
+
+    def _write(self, resource: Resource[T], stored: Any, new: Any, subresource: str | None) -> T:
+        """Store the new state of an object, or remove it with its last finalizer."""
+        if subresource == "status":
+            new = _replace(stored, status=new.status)
+            if isinstance(new, ResourceClaim):
+                _check_reservations(new)
+        elif hasattr(stored, "status"):
+            new = _replace(new, status=stored.status)
+        meta, old = new.metadata, stored.metadata
+        # A write can neither begin nor revoke a deletion, nor change an object's identity.
+        new = _replace(
+            new,
+            api_version=stored.api_version,
+            kind=stored.kind,
+            metadata=_replace(
+                meta,
+                uid=old.uid,
+                resource_version=old.resource_version,
+                creation_timestamp=old.creation_timestamp,
+                deletion_timestamp=old.deletion_timestamp,
+                deletion_grace_period_seconds=old.deletion_grace_period_seconds,
+            ),
+        )
+        if new == stored:
+            # A write that changes nothing makes no revision.
+            return new  # type: ignore[no-any-return]
+        # A kubelet removes the pod itself once its grace period is over.
+        if (
+            old.deletion_timestamp is not None
+            and not old.deletion_grace_period_seconds
+            and not meta.finalizers
+        ):
+            self.drop(resource, new.key)
+            meta = _replace(new.metadata, resource_version=str(self.revision))
+            removed: T = _replace(new, metadata=meta)
+            return removed
+        changed: T = self.put(resource, new)
+        return changed
+
     def _get_stored(self, resource: Resource[T], key: str) -> T:
         stored = self.informers.informer(resource).store.get(key)
         if stored is None:
             name = key.rpartition("/")[2]
             raise _refusal(404, "NotFound", f'{resource.group_resource} "{name}" not found')
         return stored
+
+
+def _check_version(resource: Resource[Any], stored: Object, resource_version: str | None) -> None:
+    """Refuse a write that is based on an older state of the object; without a version it is based on none."""
+    if resource_version and resource_version != stored.metadata.resource_version:
+        raise _conflict(
+            resource.group_resource,
+            stored,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
 
 
 def _check_reservations(claim: ResourceClaim) -> None:
@@ -345,26 +408,43 @@ def _check_reservations(claim: ResourceClaim) -> None:
         )
 
 
-def _merge(target: dict[str, Any], patch: dict[str, Any]) -> None:
-    """Apply a strategic merge patch, as far as the scheduler's patches need it."""
+def _merge(target: dict[str, Any], patch: dict[str, Any], merge_lists: bool) -> None:
+    """Apply a merge patch. If merge_lists is set, lists with known keys are merged as in a strategic merge patch."""
     for name, value in patch.items():
         if name.startswith("$setElementOrder/"):
             continue
         if value is None:
             target.pop(name, None)
-        elif name in _MERGE_KEYS and isinstance(value, (list, tuple)):
-            by = _MERGE_KEYS[name]
-            kept = {entry[by]: entry for entry in target.get(name, ())}
-            for entry in map(to_builtins, value):
-                if entry.get("$patch") == "delete":
-                    kept.pop(entry[by], None)
-                else:
-                    kept[entry[by]] = entry
-            target[name] = list(kept.values())
+        elif merge_lists and name in _MERGE_KEYS and isinstance(value, (list, tuple)):
+            target[name] = _merge_list(
+                target.get(name, ()), value, _MERGE_KEYS[name], patch.get(f"$setElementOrder/{name}", value)
+            )
         elif isinstance(value, dict):
-            _merge(target.setdefault(name, {}), value)
+            _merge(target.setdefault(name, {}), value, merge_lists)
         else:
             target[name] = value
+
+
+def _merge_list(old: Any, changes: Any, by: str, order: Any) -> list[Any]:
+    """Merge two lists by a key, in the order of strategic merge patches.
+
+    Entries that ``order`` names are in its order, the others stay in front of those that they preceded.
+    """
+    merged = {entry[by]: entry for entry in old}
+    place = {key: index for index, key in enumerate(merged)}
+    for entry in map(to_builtins, changes):
+        if entry.get("$patch") == "delete":
+            merged.pop(entry[by], None)
+        else:
+            merged[entry[by]] = {**merged.get(entry[by], {}), **entry}
+    named = [entry[by] for entry in map(to_builtins, order) if entry[by] in merged]
+    others = [key for key in merged if key not in named]
+    keys = []
+    for key in named:
+        while others and key in place and place[others[0]] < place[key]:
+            keys.append(others.pop(0))
+        keys.append(key)
+    return [merged[key] for key in (*keys, *others)]
 
 
 @functools.cache
@@ -384,6 +464,15 @@ def _letters(number: int) -> str:
 
 def _key(namespace: str | None, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
+
+
+def _group_kind(resource: Resource[Any]) -> str:
+    return f"{resource.kind}.{resource.group}" if resource.group else resource.kind
+
+
+def _conflict(kind: str, obj: Object, problem: str) -> Exception:
+    message = f'Operation cannot be fulfilled on {kind} "{obj.metadata.name}": {problem}'
+    return _refusal(409, "Conflict", message)
 
 
 def _refusal(code: int, reason: str, message: str) -> Exception:

@@ -11,12 +11,13 @@ from dra_driverkit.proto import dra_v1_pb2, dra_v1_pb2_grpc, health_v1_pb2, heal
 from dra_node_agent.drivers.base import DriverNode, DriverOptions
 from dra_node_agent.drivers.catalog import ensure_device_classes, find_driver
 from dra_node_agent.drivers.nvidia.factory import NvidiaFactory
+from dra_shared.api.resources import RESOURCE_CLAIMS
 from dra_shared.clock import SystemClock
 from grpc import aio
 
 from tests.driverkit.cdi.schema import check_file
 from tests.driverkit.claims import claim
-from tests.driverkit.fakeapi import FakeApi
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 
@@ -37,7 +38,7 @@ async def running(root: Path, api: FakeApi) -> AsyncIterator[tuple[NvidiaFactory
 async def test_prepares_over_the_socket(running: tuple[NvidiaFactory, Any], api: FakeApi, root: Path) -> None:
     (slice_,) = api.of("resourceslices")
     assert len(slice_["spec"]["devices"]) == 20
-    api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", "gpu-5")))
+    api.put(RESOURCE_CLAIMS, msgspec.to_builtins(claim("uid-1", "gpu-5")))
     wanted = dra_v1_pb2.Claim(namespace="ns", name="claim-uid-1", uid="uid-1")
     options = (("grpc.default_authority", "localhost"),)
     async with aio.insecure_channel(f"unix:{running[1].server.endpoint}", options=options) as channel:
@@ -63,7 +64,7 @@ async def test_the_disk_is_waited_for_where_that_is_wanted(
 ) -> None:
     synced: list[int] = []
     monkeypatch.setattr("os.fsync", synced.append)
-    api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", "gpu-5")))
+    api.put(RESOURCE_CLAIMS, msgspec.to_builtins(claim("uid-1", "gpu-5")))
     async with api.client() as client:
         node = DriverNode("node-0", root / "kubelet", root / "cdi", client, SystemClock(), durable=durable)
         async with NvidiaFactory(_options(root)).on_node(node) as driver:

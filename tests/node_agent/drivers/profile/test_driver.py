@@ -21,12 +21,13 @@ from dra_node_agent.drivers.profile.devices import cluster_resources, resources
 from dra_node_agent.drivers.profile.driver import ProfileDriver
 from dra_node_agent.drivers.profile.factory import ProfileFactory
 from dra_node_agent.drivers.profile.model import BindingConditions, MetadataTemplate
+from dra_shared.api.resources import NODES, RESOURCE_CLAIMS
 from dra_shared.clock import FakeClock, SystemClock
 from dra_shared.version import V1_36, V1_37, Version
 
 from tests.driverkit.claims import claim, ref, result
-from tests.driverkit.fakeapi import FakeApi
 from tests.node_agent.drivers.pluginkubelet import PluginKubelet
+from tests.support.fakeapi import FakeApi
 from tests.support.waiting import until
 
 _GPU = "gpu.example.com"
@@ -62,7 +63,7 @@ async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     profile = msgspec.structs.replace(load_profile(_GPU), device_status=("model", "uuid"))
     wanted = claim("uid-1", "gpu-3", driver=_GPU)
     plain: dict[str, Any] = msgspec.to_builtins(wanted)
-    stored = api.put("resourceclaims", plain)
+    stored = api.put(RESOURCE_CLAIMS, plain)
     async with api.client() as client:
         driver = ProfileDriver(profile, "node-0", _below(root), client, SystemClock())
         async with driver:
@@ -79,7 +80,7 @@ async def test_containers_can_read_of_their_devices(
 ) -> None:
     profile = load_profile("examples/drivers/nic.yaml")
     wanted = claim("uid-1", "card-1-port-0", driver=profile.driver)
-    api.put("resourceclaims", msgspec.to_builtins(wanted))
+    api.put(RESOURCE_CLAIMS, msgspec.to_builtins(wanted))
     directories = Directories.below(profile.driver, root / "k", root / "cdi")
     async with (
         api.client() as client,
@@ -142,7 +143,7 @@ deviceEdits:
 async def test_pools_of_several_nodes_are_published_once(root: Path, api: FakeApi) -> None:
     (root / "fabric.yaml").write_text(_FABRIC)
     factory = ProfileFactory(load_profile(str(root / "fabric.yaml")))
-    api.put("nodes", {"metadata": {"name": "node-1"}})
+    api.put(NODES, {"metadata": {"name": "node-1"}})
     async with api.client() as client, contextlib.AsyncExitStack() as stack:
         drivers = [
             await stack.enter_async_context(
@@ -263,7 +264,7 @@ class TestBindingConditions:
             binding_failure_conditions=("Broken",),
         )
         elsewhere = result("gpu-1", "r1", _GPU, "node-1", binding_conditions=("Ready4Binding",))
-        api.put("resourceclaims", msgspec.to_builtins(claim("uid-1", allocated, elsewhere)))
+        api.put(RESOURCE_CLAIMS, msgspec.to_builtins(claim("uid-1", allocated, elsewhere)))
         clock = FakeClock()
         async with api.client() as client:
             setter = BindingConditionSetter(client, clock, _GPU, ["node-0"], rules)

@@ -16,8 +16,8 @@ from dra_shared.api.resources import NODES
 from dra_shared.clock import FakeClock
 from grpc import aio
 
+from tests.support.fakeapi import FakeApi, Json
 from tests.support.kubelet.bench import SLEEPER, Bench, pod, reasons
-from tests.support.kubelet.fakeapi import FakeApi, Json
 from tests.support.waiting import until
 
 RESOURCE = "example.com/gpu"
@@ -54,7 +54,7 @@ async def _plugin(bench: Bench, name: str = "a", **options: Any) -> AsyncIterato
 
 
 def _amounts(bench: Bench) -> tuple[str | None, str | None]:
-    status = bench.api.get(NODES, "node").status
+    status = bench.api.find(NODES, "node").status
     return status.capacity.get(RESOURCE), status.allocatable.get(RESOURCE)
 
 
