@@ -140,9 +140,9 @@ class VolumeObjects:
         await self._informers.wait_for_sync()
         self._synced = True
 
-    async def wait_for_change(self) -> None:
-        """Return when an object changes."""
-        await self._changed.wait()
+    def wait_for_change(self) -> Coroutine[Any, Any, object]:
+        """Return an awaitable for the next change after this call, even if it is awaited later."""
+        return self._changed.wait()
 
     def volumes_of_class(self, name: str) -> Sequence[PersistentVolume]:
         """Return the volumes of that storage class."""
