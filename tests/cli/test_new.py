@@ -95,3 +95,13 @@ def test_examples_are_copied_and_existing_files_are_kept(
 def test_examples_have_no_name() -> None:
     with pytest.raises(UserError, match="are for a driver"):
         commandline.run("new", ["examples", "dongle.example.com"])
+
+
+def test_the_image_of_a_new_driver_takes_the_wheel_that_its_ci_builds(project: Path) -> None:
+    ci = (project / ".github/workflows/ci.yml").read_text()
+    assert 'pip wheel --no-deps --wheel-dir wheels "$DRALAB" && docker build -t a-card-driver .' in ci
+    dockerfile = (project / "Dockerfile").read_text()
+    # `COPY wheels*` copies what is in the folder, and nothing if there is none.
+    assert "COPY pyproject.toml README.md wheels* ./" in dockerfile
+    assert "--find-links . ." in dockerfile
+    assert "wheels/" in (project / ".gitignore").read_text().splitlines()

@@ -1,7 +1,9 @@
 """What starts a cluster elsewhere: the image of everything, the GitHub action, the GitLab template."""
 
+import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -110,3 +112,54 @@ def test_the_workflow_publishes_what_make_docs_builds() -> None:
         in (REPOSITORY / ".gitignore").read_text().splitlines()
     )
     assert "actions/deploy-pages" in with_values
+
+
+def _run_script(script: str, tmp_path: Path, **environment: str) -> None:
+    """Run a step's script with a python whose `-m venv` writes a folder of empty programs."""
+    fake = tmp_path / "fake"
+    fake.mkdir()
+    programs = "python pip dralab dralab-driver kubectl-dra"
+    (fake / "python3").write_text(
+        f'#!/bin/sh\nmkdir -p "$3/bin"\nfor name in {programs}; do printf "#!/bin/sh\\n" > "$3/bin/$name"; '
+        'chmod +x "$3/bin/$name"; done\n'
+    )
+    (fake / "python3").chmod(0o755)
+    path = f"{fake}:{os.environ['PATH']}"
+    subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", script],
+        cwd=tmp_path,
+        env={"PATH": path, "RUNNER_TEMP": str(tmp_path), **environment},
+        check=True,
+    )
+
+
+def test_the_action_puts_only_programs_of_dralab_on_the_path(action: dict[str, Any], tmp_path: Path) -> None:
+    setup, install = action["runs"]["steps"][:2]
+    assert setup["with"]["update-environment"] is False
+    added = tmp_path / "path"
+    _run_script(install["run"], tmp_path, GITHUB_PATH=str(added), PYTHON="python3", ACTION=".")
+    folder = Path(added.read_text().strip())
+    assert sorted(path.name for path in folder.iterdir()) == ["dralab", "dralab-driver"]
+
+
+def test_the_template_puts_only_programs_of_dralab_on_the_path(tmp_path: Path) -> None:
+    _, jobs = yaml.safe_load_all((REPOSITORY / "templates" / "gitlab-ci.yml").read_text())
+    (job,) = jobs.values()
+    lines = [_EXPRESSION.sub("dralab", line) for line in job["before_script"] if "dralab up" not in line]
+    _run_script("\n".join(lines).replace("/tmp/dralab", str(tmp_path / "lab")), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "lab/bin").iterdir()) == ["dralab", "dralab-driver"]
+
+
+def test_the_template_installs_git_where_pip_needs_it(tmp_path: Path) -> None:
+    """python:3.12-slim has none."""
+    _, jobs = yaml.safe_load_all((REPOSITORY / "templates" / "gitlab-ci.yml").read_text())
+    (job,) = jobs.values()
+    (line,) = (line for line in job["before_script"] if "apt-get" in line)
+    bash = shutil.which("bash")
+    assert bash is not None
+    (tmp_path / "apt-get").write_text(f'#!{bash}\necho "$@" >> {tmp_path}/calls\n')
+    (tmp_path / "apt-get").chmod(0o755)
+    for package in ("dralab", "git+https://example.com/dralab"):
+        script = _EXPRESSION.sub(package, line)
+        subprocess.run([bash, "-ec", script], env={"PATH": str(tmp_path)}, check=True)
+    assert (tmp_path / "calls").read_text() == "-qq update\n-qq install --yes git\n"
