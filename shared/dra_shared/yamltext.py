@@ -112,10 +112,15 @@ def _occurrences(data: bytes | str, text: str) -> int:
 
 
 def _problem(error: Exception) -> str:
-    mark = getattr(error, "context_mark", None) or getattr(error, "problem_mark", None)
+    # As in Go's library (go.yaml.in/yaml/v2/decode.go, fail): lines count from zero except in its scanner's errors, and
+    # line zero is omitted.
+    place, context = getattr(error, "problem_mark", None), getattr(error, "context_mark", None)
+    line = 0
+    if place and place.line:
+        line = place.line + isinstance(error, yaml.scanner.ScannerError)
+    elif context:
+        line = context.line
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    # Go's library counts lines from zero except in its scanner's errors, and omits zero.
-    line = mark.line + isinstance(error, yaml.scanner.ScannerError) if mark and mark.line else 0
     return f"line {line}: {problem}" if line else problem
 
 

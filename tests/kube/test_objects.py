@@ -128,3 +128,28 @@ async def test_a_pod_without_a_node_has_no_log(client: Client) -> None:
         UserError, match=r"^pod default/p has no node; `dralab explain pod/p -n default` says why$"
     ):
         await asyncio.wait_for(objects.logs(client, "default", "p", None, {}), 60)
+
+
+async def test_applying_a_repeated_variable_warns_and_keeps_the_last_value(client: Client) -> None:
+    variables = [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]
+    container = {"name": "c", "image": "i", "env": variables}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [container], "nodeSelector": {"beta.kubernetes.io/os": "linux"}},
+    }
+    discovery = await Discovery.read(client)
+    for outcome in ("created", "unchanged"):
+        warnings: list[str] = []
+        (applied,) = await objects.apply(client, discovery, [pod], None, warn=warnings.append)
+        assert applied[1] == outcome
+        hides = 'spec.containers[0].env[1]: hides previous definition of "A", which may be dropped when using apply'
+        # The server's own warning comes with it.
+        deprecated = (
+            'spec.nodeSelector[beta.kubernetes.io/os]: deprecated since v1.14; use "kubernetes.io/os" instead'
+        )
+        assert warnings[:1] == [hides]
+        assert outcome == "unchanged" or warnings[1:] == [deprecated]
+    stored = (await client.raw("GET", "/api/v1/namespaces/default/pods/p")).json()
+    assert stored["spec"]["containers"][0]["env"] == variables[1:]

@@ -139,3 +139,22 @@ def test_reads_documents_one_by_one() -> None:
 def test_an_anchor_ends_with_its_document() -> None:
     with pytest.raises(YamlError, match="unknown anchor"):
         list(load_all("a: &a 1\n---\nb: *a\n"))
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("a: b: c\n", "mapping values are not allowed in this context"),
+        ("a: 1\nb: c: d\n", "line 2: mapping values are not allowed in this context"),
+        ("a: 1\nb:\n  c: {d: e\n  f: g\n", "line 3: did not find expected ',' or '}'"),
+        # A root mapping begins in line zero, which Go's library omits.
+        ("a: 1\nb:\n  c: d\n e: f\n", "line 3: did not find expected key"),
+        ("a: 1\n---\nb:\n  c: d\n e: f\n", "line 4: did not find expected key"),
+        ("a: 1\n---\nb:\n\tc: d\n", "line 4: found character that cannot start any token"),
+    ],
+)
+def test_errors_have_the_line_that_kubectl_gives(text: str, problem: str) -> None:
+    """In later documents too they count from the file's first line; kubectl's count from the document's."""
+    with pytest.raises(YamlError) as error:
+        list(load_all(text))
+    assert str(error.value) == problem

@@ -16,6 +16,7 @@ from dra_shared.jsontext import dumps
 
 from dra_kube.discovery import Discovery, ServedResource
 from dra_kube.manifests import Manifest
+from dra_kube.warnings import drop_hidden_variables, read_warnings
 
 FIELD_MANAGER = "dralab"
 _POLL = 0.05
@@ -92,11 +93,12 @@ async def apply(
     objects: Sequence[dict[str, Any]],
     namespace: str | None,
     report: Callable[[Target, str], None] = lambda where, outcome: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> list[tuple[Target, str]]:
     """Apply every object on the server, and return what became of each.
 
     As with kubectl, the others are applied if the server refuses one (kubectl/pkg/cmd/apply/apply.go). ``report`` gets
-    each as soon as it is done.
+    each as soon as it is done, and ``warn`` each warning.
 
     Raises:
         UserError, ApiError: the server refuses some of them, or does not know their kinds.
@@ -105,7 +107,7 @@ async def apply(
     refusals: list[Exception] = []
     for obj in objects:
         try:
-            where, outcome = await _apply_one(client, discovery, obj, namespace)
+            where, outcome = await _apply_one(client, discovery, obj, namespace, warn)
         except (ApiError, UserError) as refusal:
             refusals.append(refusal)
             continue
@@ -116,9 +118,14 @@ async def apply(
 
 
 async def _apply_one(
-    client: Client, discovery: Discovery, obj: dict[str, Any], namespace: str | None
+    client: Client,
+    discovery: Discovery,
+    obj: dict[str, Any],
+    namespace: str | None,
+    warn: Callable[[str], None],
 ) -> tuple[Target, str]:
     where = target(discovery, obj, namespace)
+    obj, hidden = drop_hidden_variables(obj)
     before = await client.raw("GET", where.path)
     response = await client.raw(
         "PATCH",
@@ -127,6 +134,8 @@ async def _apply_one(
         content=dumps(obj),
         content_type=PatchType.APPLY.value,
     )
+    for text in [*hidden, *read_warnings(response)]:
+        warn(text)
     if response.status_code >= 400:
         raise _refused(where, from_response(response.status_code, response.content), obj)
     if response.status_code == 201:
@@ -150,6 +159,7 @@ async def create(
     objects: Sequence[dict[str, Any]],
     namespace: str | None,
     report: Callable[[Target], None] = lambda where: None,
+    warn: Callable[[str], None] = lambda text: None,
 ) -> None:
     """Create every object. The server completes names that begin with ``metadata.generateName``.
 
@@ -169,6 +179,8 @@ async def create(
             params={"fieldManager": FIELD_MANAGER, "fieldValidation": "Strict"},
             content=dumps(obj),
         )
+        for text in read_warnings(response):
+            warn(text)
         if response.status_code >= 400:
             where = Target(resource, within, meta.get("name") or f"{meta.get('generateName', '')}…")
             refusals.append(_refused(where, from_response(response.status_code, response.content), obj))

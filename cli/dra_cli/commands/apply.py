@@ -45,6 +45,7 @@ async def _apply(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -
     from dra_kube import objects
     from dra_kube.discovery import Discovery
     from dra_kube.progress import Progress
+    from dra_kube.warnings import WarningWriter
 
     def report(where: objects.Target, outcome: str) -> None:
         progress.print(f"{where} {outcome}")
@@ -53,4 +54,5 @@ async def _apply(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -
     async with chosen_cluster(chosen).client() as client:
         discovery = await Discovery.read(client)
         with Progress("applying", len(loaded)) as progress:
-            await objects.apply(client, discovery, loaded, chosen.namespace, report=report)
+            warn = WarningWriter(progress.note)
+            await objects.apply(client, discovery, loaded, chosen.namespace, report=report, warn=warn)

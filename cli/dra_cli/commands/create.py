@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,9 +41,12 @@ def run(chosen: argparse.Namespace) -> None:
 async def _create(chosen: argparse.Namespace, loaded: Sequence[dict[str, Any]]) -> None:
     from dra_kube import objects
     from dra_kube.discovery import Discovery
+    from dra_kube.warnings import WarningWriter
 
     def report(where: objects.Target) -> None:
         print(f"{where} created", flush=True)
 
     async with chosen_cluster(chosen).client() as client:
-        await objects.create(client, await Discovery.read(client), loaded, chosen.namespace, report)
+        discovery = await Discovery.read(client)
+        warn = WarningWriter(lambda text: print(text, file=sys.stderr))
+        await objects.create(client, discovery, loaded, chosen.namespace, report, warn)
