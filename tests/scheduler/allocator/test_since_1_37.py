@@ -403,3 +403,20 @@ def test_selectors_say_for_which_device_they_fail() -> None:
     with pytest.raises(AllocationError) as caught:
         allocate([slice_of("s", [{"name": "d"}])], claim, on=features())
     assert str(caught.value) == text
+
+
+def test_device_with_shares_is_allocated_as_a_whole_if_shares_are_disabled() -> None:
+    on = Features.from_gates(("DRADerivedAttributes",), V1_37)
+
+    assert names(
+        allocate([slice_of("s", [{"name": "d"}])], claim_of([exactly()]), on=on, state=held("d", share="s"))
+    ) == [["d"]]
+
+
+def test_first_device_matches_with_an_attribute_of_unknown_type_if_lists_are_disabled() -> None:
+    devices = [{"name": name, "attributes": {"kind": {"strings": ["x"]}}} for name in ("d0", "d1")]
+    slices = [slice_of("s", devices)]
+    constraints: list[Json] = [{"matchAttribute": f"{FIRST}/kind"}]
+
+    assert names(allocate(slices, claim_of([exactly()], constraints=constraints), on=features())) == [["d0"]]
+    assert allocate(slices, claim_of([exactly(count=2)], constraints=constraints), on=features()) is None

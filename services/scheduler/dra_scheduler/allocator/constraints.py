@@ -223,7 +223,7 @@ def _intersection(left: Value, right: Value) -> Value:
 
 
 class ExactMatchAttribute(MatchAttribute):
-    """matchAttribute since 1.37: removing a device restores the state, and values must have a known type."""
+    """matchAttribute since 1.37: removing a device restores the state."""
 
     def __init__(self, spec: DeviceConstraint, attribute_name: str, features: Features) -> None:
         super().__init__(spec, attribute_name, features)
@@ -234,8 +234,11 @@ class ExactMatchAttribute(MatchAttribute):
     ) -> bool:
         if not self.applies(request, subrequest):
             return True
+        if attribute is None:
+            return False
         value = self.value(attribute)
-        if value is None:
+        # Without list attributes the first device always fits, even if nothing can match its value.
+        if value is None and (self._lists or self._count):
             return False
         if self._count:
             common = _intersection(self._common, value) if self._lists else value

@@ -172,7 +172,7 @@ class Features:
     @property
     def shares_exclude_whole_devices(self) -> bool:
         """True if a device that is allocated as shares cannot be allocated as a whole once it allows no more shares."""
-        return self.kubernetes >= V1_37 and self.implementation is not Implementation.STABLE
+        return self.kubernetes >= V1_37 and self.consumable_capacity
 
     @property
     def whole_capacity_counts_for_all(self) -> bool:
