@@ -69,7 +69,7 @@ class NodeKind:
             library = DeviceLibrary(SimulatedHost(system, path), own.gates)
             found = library.enumerate()
             partitioned = own.gates.enabled(gates.DYNAMIC_MIG) and library.any_mig_capable()
-            announced = Announcer(own.gates, own.shares, own.split_slices)
+            announced = Announcer(own.gates, own.shares)
             (self._pools[DRIVER_NAME],) = announced.resources("node", found, {}, partitioned).pools.values()
             if computedomain.DRIVER_NAME in (drivers or default_drivers(options)):
                 self.classes += ComputeDomainFactory(options).device_classes()

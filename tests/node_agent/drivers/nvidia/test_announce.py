@@ -7,7 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 from dra_driverkit.errors import DriverConfigError
-from dra_driverkit.resources import PoolSlice
+from dra_driverkit.resources import DriverResources, Pool, PoolSlice
+from dra_driverkit.serverversion import join_counters
 from dra_node_agent.drivers.nvidia import discovery
 from dra_node_agent.drivers.nvidia.announce import Announcer
 from dra_node_agent.drivers.nvidia.devices import GiProfile, Gpu
@@ -24,14 +25,13 @@ def _publish(
     gates: str = "",
     shares: str = "",
     *,
-    split: bool = True,
     taints: dict[str, tuple[DeviceTaint, ...]] | None = None,
 ) -> tuple[PoolSlice, ...]:
     parsed = NvidiaGates.parse(gates)
     library = DeviceLibrary(SimulatedHost(open_system(gpus, "node-0"), directory), parsed)
     found = library.enumerate()
     partitioned = parsed.enabled("DynamicMIG") and library.any_mig_capable()
-    resources = Announcer(parsed, shares, split).resources("node-0", found, taints or {}, partitioned)
+    resources = Announcer(parsed, shares).resources("node-0", found, taints or {}, partitioned)
     (pool,) = resources.pools.values()
     return pool.slices
 
@@ -153,8 +153,11 @@ def test_dynamic_mig_without_any_capable_gpu_is_as_if_off(tmp_path: Path) -> Non
     assert [d.name for d in slice_.devices] == ["gpu-0", "gpu-1"]
 
 
-def test_older_kubernetes_has_counters_and_devices_in_one_slice(tmp_path: Path) -> None:
-    slices = _publish(tmp_path, "2xH100:whole", "DynamicMIG=true", split=False)
+def test_joined_slices_are_one_a_gpu_with_its_counters(tmp_path: Path) -> None:
+    split = DriverResources({"node-0": Pool(_publish(tmp_path, "2xH100:whole", "DynamicMIG=true"))})
+
+    slices = join_counters(split).pools["node-0"].slices
+
     assert [(len(s.devices), len(s.shared_counters)) for s in slices] == [(26, 1), (26, 1)]
 
 

@@ -39,7 +39,6 @@ class Announcer:
         shares: ``unlimited``, ``memory`` or a number of shares, which need the gate of that name; else
             empty or ``disabled``.
         fabric: the partitions of the GPUs' NVLink switches.
-        split_slices: counters in a slice of their own, as Kubernetes 1.35 and later want them.
 
     Raises:
         DriverConfigError: ``shares`` is none of these, or its gate is off.
@@ -49,12 +48,10 @@ class Announcer:
         self,
         feature_gates: NvidiaGates,
         shares: str = "",
-        split_slices: bool = True,
         fabric: FabricPartitions = NO_PARTITIONS,
     ) -> None:
         self._gates = feature_gates
         self._fabric = fabric
-        self._split = split_slices
         self._shares = _shares(shares)
         if self._shares and not feature_gates.enabled(gates.CONSUMABLE_SHARES):
             raise DriverConfigError(
@@ -85,15 +82,9 @@ class Announcer:
         counters: list[CounterSet] = []
         for _, found in sorted(per_gpu.items()):
             devices = [device for _, device in sorted(found.items())]
-            sets = _counter_sets(devices)
-            counters += sets
-            slices.append(
-                PoolSlice(
-                    tuple(self._device(d, taints, True) for d in devices), () if self._split else tuple(sets)
-                )
-            )
-        if self._split:
-            slices.insert(0, PoolSlice(shared_counters=tuple(counters)))
+            counters += _counter_sets(devices)
+            slices.append(PoolSlice(tuple(self._device(d, taints, True) for d in devices)))
+        slices.insert(0, PoolSlice(shared_counters=tuple(counters)))
         return DriverResources({pool: Pool(tuple(slices))})
 
     def metadata(self, device: Allocatable) -> DeviceMetadata | None:

@@ -13,6 +13,7 @@ from dra_driverkit.locks import FileLock, LockTimeout
 from dra_driverkit.metadata import V1ALPHA1, MetadataWriter
 from dra_driverkit.resources import DriverResources
 from dra_driverkit.server import DriverServer
+from dra_driverkit.serverversion import has_split_slices, join_counters
 from dra_driverkit.sliceheads import SliceHeads
 from dra_driverkit.transport import Sockets
 from dra_shared.api.resource import ResourceClaim
@@ -65,7 +66,9 @@ class NvidiaDriver:
             if partitioned
             else NO_PARTITIONS
         )
-        self._announcer = Announcer(options.gates, options.shares, options.split_slices, fabric)
+        self._announcer = Announcer(options.gates, options.shares, fabric)
+        self._client = client
+        self._split_slices = True
         self._board = HealthBoard() if options.gates.enabled(gates.HEALTH_CHECK) else None
         described = options.gates.enabled(gates.DEVICE_METADATA)
         self.server = DriverServer(
@@ -108,6 +111,7 @@ class NvidiaDriver:
             raise DriverConfigError(f"driver {DRIVER_NAME} on node {self._node}: {error}") from error
         self._taints.open(self._boot_id())
         await self.server.start()
+        self._split_slices = await has_split_slices(self._client)
         await self._publish()
         if self._monitor is not None:
             self._monitor.watch(self.state.per_gpu)
@@ -176,7 +180,10 @@ class NvidiaDriver:
 
     def _resources(self) -> DriverResources:
         state = self.state
-        return self._announcer.resources(self._node, state.per_gpu, self._taints.by_device, state.partitioned)
+        found = self._announcer.resources(
+            self._node, state.per_gpu, self._taints.by_device, state.partitioned
+        )
+        return found if self._split_slices else join_counters(found)
 
     def _health(self, name: str) -> Health:
         found = self._taints.of(name)

@@ -20,13 +20,11 @@ class NvidiaOptions:
 
     Args:
         shares: the driver's ``--consumable-shares``, see :class:`Announcer`.
-        split_slices: see :class:`Announcer`.
         ignored_xids: XIDs besides the application errors that do not keep pods away.
     """
 
     gates: NvidiaGates
     shares: str = ""
-    split_slices: bool = True
     ignored_xids: frozenset[int] = frozenset()
 
     @classmethod

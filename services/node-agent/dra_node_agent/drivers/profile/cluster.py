@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from dra_driverkit.pools import PoolPublishers
 from dra_driverkit.publisher import SlicePublisher
 from dra_driverkit.resources import DriverResources
+from dra_driverkit.serverversion import has_split_slices, join_counters
 from dra_shared.client.leader import LeaderElector, LeadershipLost
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
@@ -67,7 +68,8 @@ class ClusterPools:
         publishers = PoolPublishers(
             lambda pool: SlicePublisher(client, self._driver, "", clock, pool=pool), of_a_node=False
         )
-        publishers.publish(self._resources)
+        split = await has_split_slices(client)
+        publishers.publish(self._resources if split else join_counters(self._resources))
         publishers.start()
         try:
             if self._rules is None:

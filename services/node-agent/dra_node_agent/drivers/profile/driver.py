@@ -11,6 +11,7 @@ from dra_driverkit.directories import Directories
 from dra_driverkit.errors import DriverConfigError, PrepareError
 from dra_driverkit.health import Health, HealthBoard
 from dra_driverkit.server import DriverServer
+from dra_driverkit.serverversion import has_split_slices, join_counters
 from dra_driverkit.sliceheads import SliceHeads
 from dra_driverkit.transport import Sockets
 from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim
@@ -94,7 +95,8 @@ class ProfileDriver:
         except (PrepareError, OSError) as error:
             raise DriverConfigError(f"driver {self._profile.driver} on node {self._node}: {error}") from error
         await self.server.start()
-        self.server.publish(self._resources)
+        split = await has_split_slices(self._client)
+        self.server.publish(self._resources if split else join_counters(self._resources))
         if self._board is not None:
             await self._board.set([Health(pool, name, True) for pool, name in self._devices])
         if self._setter is not None:
