@@ -1,4 +1,4 @@
-"""An API server, and a client of it."""
+"""Fixtures: an API server, and a client of it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from tests.support.postgres import Postgres
 
 @pytest.fixture
 def config(tmp_path: Path) -> Config:
-    """What the server is started with; a module that needs something else has a fixture of this name."""
+    """Return the server's configuration. A module that needs another one defines a fixture of this name."""
     return Config(port=0, data=tmp_path, relaxed=True)
 
 
@@ -38,7 +38,7 @@ def running_postgres() -> Iterator[Postgres]:
 
 @pytest.fixture
 def postgres(request: pytest.FixtureRequest) -> Callable[[], str]:
-    """Makes a new database and gives its URL; the server is started when the first one is wanted."""
+    """Return a function that creates a database and returns its URL. The first call starts the server."""
 
     def make() -> str:
         started: Postgres = request.getfixturevalue("running_postgres")

@@ -1,4 +1,4 @@
-"""The audit log: what upstream's policies want of each request, and files that are changed when they are large."""
+"""Test the audit log: the events that policies request, and the rotation of large files."""
 
 import base64
 import gzip
@@ -51,7 +51,7 @@ class _Log:
         self._seen = 0
 
     def new(self) -> list[Json]:
-        """The events since the last look, without what differs each time."""
+        """Return the events since the last call, without the fields that always differ."""
         lines = self._path.read_bytes().splitlines() if self._path.exists() else []
         events = [orjson.loads(line) for line in lines[self._seen :]]
         self._seen = len(lines)
@@ -343,7 +343,10 @@ async def test_a_request_has_a_name_of_its_own(tmp_path: Path) -> None:
 
 
 async def test_objects_are_logged_as_they_are_decoded(tmp_path: Path) -> None:
-    """With defaults, and before the server adds a namespace or a name (`LogRequestObject`); patches as they came."""
+    """Check that objects have defaults, but not yet a namespace or name (`LogRequestObject`).
+
+    Patches are unchanged.
+    """
     policy = '- {level: Request, resources: [{group: "", resources: ["*"]}]}'
     async with _served(tmp_path, f"{_BARE}rules:\n{policy}\n") as (client, log):
         path = "/api/v1/namespaces/default/services"

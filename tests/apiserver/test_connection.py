@@ -1,4 +1,4 @@
-"""A client's connection."""
+"""Test a client's connection."""
 
 import asyncio
 from pathlib import Path
@@ -11,7 +11,7 @@ from tests.support.waiting import until
 
 
 class Socket(asyncio.Transport):
-    """Notes what is written to it."""
+    """A socket that records writes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Every served version of a kind says the same as the stored one."""
+"""Test that every served version of a kind means the same as the stored one."""
 
 import copy
 import gzip
@@ -76,7 +76,7 @@ def test_recorded_objects_convert_as_the_real_server_does(plural: str, version: 
 
 
 def random_objects() -> list[Any]:
-    """Stored objects of the recorded validation cases: many shapes, valid and not."""
+    """Return stored objects of the recorded validation cases: many shapes, valid or not."""
     cases = []
     path = reference_path("vectors", "random-validate.jsonl.gz")
     with gzip.open(path, "rb") as file:

@@ -1,8 +1,4 @@
-"""What a request costs, counted in calls of the project's own functions: times differ from machine to machine.
-
-The bounds leave room for one or two functions more, above the most that any order of a set takes. A change that needs
-more than that shows here what it costs every request; where that is worth it, the bound goes up with the change.
-"""
+"""Test the cost of requests in calls of the project's functions, because times differ between machines."""
 
 from __future__ import annotations
 
@@ -33,7 +29,7 @@ Send = Callable[[int], Awaitable[httpx.Response]]
 
 
 async def _calls(send: Send) -> int:
-    """The fewest calls of several requests: the first ones fill caches."""
+    """Return the smallest number of calls of several requests, because the first ones fill caches."""
     found = []
     for number in range(4):
         count = 0
@@ -62,7 +58,7 @@ def _annotated(number: int) -> dict[str, Any]:
 
 @pytest.fixture
 async def base(client: httpx.AsyncClient) -> httpx.AsyncClient:
-    """A client of a server that has one pod and one claim."""
+    """Return a client of a server that has one pod and one claim."""
     await client.post("/api/v1/namespaces/default/serviceaccounts", json={"metadata": {"name": "default"}})
     for path, obj in ((_CLAIMS, _CLAIM), (_PODS, _POD)):
         answer = await client.post(path, json=obj)

@@ -1,4 +1,4 @@
-"""Tokens of users, and callers who have none."""
+"""Test users' tokens, and requests without a token."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""The API server's engine names no kind: rules of a kind are in its room."""
+"""Test that the API server's engine names no kind. The rules of a kind are in its own package."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ALLOWED = {
 
 
 def names() -> frozenset[str]:
-    """Resources and kinds, but for words that say much else, too."""
+    """Return the names of resources and kinds, except words that often mean something else."""
     found = {name for kind in catalog.KINDS for name in (kind.plural, kind.kind)}
     return frozenset(found - {"events", "Event", "Binding", "roles", "Role", "nodes", "Node"}) | {
         "nodes",
@@ -61,7 +61,7 @@ def modules() -> list[str]:
 
 
 def texts(path: Path) -> Iterator[str]:
-    """The string constants of a module that are no docstrings."""
+    """Yield the string constants of a module that are not docstrings."""
     tree = ast.parse(path.read_text())
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef, ast.Expr)
     docstrings = {

@@ -1,4 +1,4 @@
-"""Faults on demand: whom they meet, what those see, and that they end by themselves."""
+"""Test faults: which clients they affect, what those see, and that faults end by themselves."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""docs/architecture.md draws the API server's floors, which import-linter checks."""
+"""Test that docs/architecture.md draws the API server's floors, which import-linter checks."""
 
 import tomllib
 from typing import Any

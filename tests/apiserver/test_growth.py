@@ -1,4 +1,4 @@
-"""The work for a list grows with its length, and not with the square of its length, in every field of every kind."""
+"""Test that the work for a list grows linearly with its length, in every field of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Manifests get the defaults of a server, in the version that services read."""
+"""Test that manifests get a server's defaults, in the version that services read."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def _template() -> Json:
     ids=lambda value: value["kind"] if isinstance(value, dict) else "",
 )
 def test_requests_of_pods_and_of_templates_default_to_limits(obj: Json, path: list[str]) -> None:
-    spec = offline.completed(obj)["spec"]
+    spec = offline.complete_object(obj)["spec"]
     for name in path:
         spec = spec[name]
     assert spec["schedulerName"] == "default-scheduler"
@@ -44,7 +44,7 @@ def test_requests_of_pods_and_of_templates_default_to_limits(obj: Json, path: li
 def test_older_versions_are_converted_and_unknown_kinds_stay() -> None:
     request = {"name": "r", "deviceClassName": "gpu"}
     flat = _workload("resource.k8s.io/v1beta1", "ResourceClaim", {"devices": {"requests": [request]}})
-    (converted,) = offline.completed(flat)["spec"]["devices"]["requests"]
+    (converted,) = offline.complete_object(flat)["spec"]["devices"]["requests"]
     assert converted["exactly"]["deviceClassName"] == "gpu"
     unknown = _workload("example.com/v1", "Widget", {"template": _template()})
-    assert offline.completed(unknown) == unknown
+    assert offline.complete_object(unknown) == unknown

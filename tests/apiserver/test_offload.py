@@ -1,4 +1,4 @@
-"""What takes long is decided in a thread, and holds only if nothing changed meanwhile."""
+"""Test that long work runs in a thread and that its result counts only if nothing changed meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def config_map(name: str, size: int = 0) -> dict[str, Any]:
 
 
 class _Spy:
-    """Notes which threads a function runs in; may first have the loop do something else."""
+    """Records the threads in which a function runs. It can first have the loop do something else."""
 
     def __init__(
         self, function: Callable[..., Any], meanwhile: Callable[[], Awaitable[Any]] | None = None

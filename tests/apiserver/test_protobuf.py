@@ -1,4 +1,4 @@
-"""Objects in protobuf: byte for byte what upstream's code wrote for the same objects."""
+"""Test that objects in protobuf are byte for byte what upstream's code wrote for the same objects."""
 
 import base64
 import gzip
@@ -15,7 +15,7 @@ _POD = "io.k8s.api.core.v1.Pod"
 
 
 def _cases() -> list[Any]:
-    """Objects of all kinds with every field set, from ``k8s.io/api/testdata/v1.36.0``."""
+    """Return objects of all kinds with every field set, from ``k8s.io/api/testdata/v1.36.0``."""
     lines = map(json.loads, gzip.decompress(_RECORDED.read_bytes()).splitlines())
     return [pytest.param(line["in"], base64.b64decode(line["out"]), id=line["name"]) for line in lines]
 
@@ -46,7 +46,7 @@ def test_a_pointer_is_written_where_it_is_set_even_to_nothing() -> None:
 
 
 def test_what_is_inlined_knows_its_pointers() -> None:
-    """A device's configuration may be of another kind than opaque one day."""
+    """Check the configuration of a device, which may get other kinds than opaque in a later version."""
     name = "io.k8s.api.resource.v1.DeviceClaimConfiguration"
     assert protobuf.message(name, {"requests": ["a"]}) == b"\x0a\x01a\x12\x00"
 
@@ -78,7 +78,7 @@ def test_a_watch_event_is_a_frame_with_its_length() -> None:
 
 def test_a_list_has_its_items_messages() -> None:
     items = [protobuf.message(_POD, {"metadata": {"name": name}}) for name in "ab"]
-    body = protobuf.listed({"resourceVersion": "7"}, items)
+    body = protobuf.encode_list({"resourceVersion": "7"}, items)
     found = read_message("io.k8s.api.core.v1.PodList", body)
     assert [item["metadata"]["name"] for item in found["items"]] == ["a", "b"]
     assert found["metadata"]["resourceVersion"] == "7"
@@ -94,7 +94,7 @@ def test_what_is_written_can_be_read() -> None:
 
 @pytest.mark.parametrize("name", ["io.k8s.api.example.v1.Foo", "io.k8s.api.core.v1.Foo", "Foo"])
 def test_what_has_no_message_is_not_known(name: str) -> None:
-    assert not protobuf.known(name)
+    assert not protobuf.is_known(name)
 
 
 _SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"

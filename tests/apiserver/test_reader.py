@@ -1,4 +1,4 @@
-"""A reader and its API server: to a client the two are one."""
+"""Test that a client sees no difference between a reader and its API server."""
 
 import asyncio
 import ssl
@@ -272,7 +272,7 @@ async def test_the_users_of_tokens_are_known_to_both(config: Config) -> None:
 
 
 class _Files:
-    """A server's certificate, and the authority of its users'."""
+    """A server's certificate, and the authority of its users' certificates."""
 
     def __init__(self, folder: Path) -> None:
         self.authority, self.users = Party("servers"), Party("users")

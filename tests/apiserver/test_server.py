@@ -1,4 +1,4 @@
-"""The server's socket."""
+"""Test the server's socket."""
 
 import contextlib
 import socket

@@ -1,4 +1,4 @@
-"""Two API servers on one database, or one and a reader, as clients see them that change between the two."""
+"""Test two API servers on one database, or one and a reader, with clients that switch between them."""
 
 import asyncio
 import threading
@@ -30,7 +30,7 @@ Pair = tuple[httpx.AsyncClient, httpx.AsyncClient]
 async def pair(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
 ) -> AsyncIterator[Pair]:
-    """Clients of two servers that start at the same time, with one directory for the key that signs tokens."""
+    """Return clients of two servers that start at the same time, with one directory for the key that signs tokens."""
     config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
     if request.param == "reader":
         configs = [replace(config, serve_readers=True), replace(config, reader=True)]
@@ -94,7 +94,7 @@ async def test_discovery_needs_no_database(
 async def test_watches_end_where_the_database_is_away_for_long(
     tmp_path: Path, postgres: Callable[[], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And new ones are refused, on connections that end: behind a balancer the next one leads elsewhere."""
+    """Check that new watches are refused and connections end, so that a balancer sends clients elsewhere."""
     monkeypatch.setattr(shared, "_LOST", 0.2)
     config = Config(port=0, data=tmp_path, relaxed=True, database=postgres())
     away = threading.Event()

@@ -1,4 +1,4 @@
-"""HTTPS, and users that are known by certificates."""
+"""Test HTTPS, and users with client certificates."""
 
 import datetime
 import hashlib
@@ -27,7 +27,7 @@ _ORGANIZATION, _UID = "2.5.4.10", "1.3.6.1.4.1.57683.2"
 
 
 class _Files:
-    """The server's files, and the client's context for what is in them."""
+    """The server's files, and TLS contexts for clients."""
 
     def __init__(self, folder: Path) -> None:
         self.certificate, self.key, self.client_ca = (
@@ -166,13 +166,13 @@ def test_a_certificate_that_has_ended_counts_no_longer_on_an_open_connection(tmp
     tokens = Tokens(Keys(KeyOptions(tmp_path / "key")), TokenOptions(), lambda *_: None, lambda: now)
     credentials = Credentials(tokens, {}, required=False, checked=True, now=lambda: moment)
     good = ClientCertificate("jane", ("system:authenticated",), (), 100.0, "f")
-    user = credentials.certified(good)
+    user = credentials.certificate_user(good)
     assert user is not None
     assert user.groups == ("system:authenticated",)
     moment = 101.0
     with pytest.raises(StatusError, match="Unauthorized"):
-        credentials.certified(good)
+        credentials.certificate_user(good)
     moment = 1.0
     for uids in (("a", "b"), ("",)):
         with pytest.raises(StatusError, match="Unauthorized"):
-            credentials.certified(ClientCertificate("jane", (), uids, 100.0, "f"))
+            credentials.certificate_user(ClientCertificate("jane", (), uids, 100.0, "f"))

@@ -1,4 +1,4 @@
-"""A program that runs the server sees its requests, and can stop them."""
+"""Test that a program that runs the server sees its requests and can stop them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What a server of one version and configuration makes of objects."""
+"""Test the verdicts of a server of one version and configuration about objects."""
 
 from typing import Any
 
@@ -109,7 +109,7 @@ def test_a_kind_behind_a_gate_names_it() -> None:
 
 def test_which_stored_versions_can_be_read() -> None:
     rule = ("resource.k8s.io/v1", "DeviceTaintRule")
-    stored = _judge(V1_37).stored_as(*rule)
-    assert _judge(V1_37).readable(stored, "DeviceTaintRule")
-    assert not _judge(V1_36).readable("resource.k8s.io/v1", "DeviceTaintRule")
-    assert _judge(V1_36).stored_as("example.com/v1", "Foo") == ""
+    stored = _judge(V1_37).storage_version(*rule)
+    assert _judge(V1_37).can_read(stored, "DeviceTaintRule")
+    assert not _judge(V1_36).can_read("resource.k8s.io/v1", "DeviceTaintRule")
+    assert _judge(V1_36).storage_version("example.com/v1", "Foo") == ""

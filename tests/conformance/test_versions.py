@@ -119,7 +119,7 @@ def test_resources(server: Server, group: str) -> None:
 
 def test_aggregated(server: Server) -> None:
     _, discovery, _, documents, _ = server
-    ours = {one["metadata"]["name"]: one for one in discovery.aggregated(core=False)["items"]}
+    ours = {one["metadata"]["name"]: one for one in discovery.build_aggregated(core=False)["items"]}
     theirs = documents["aggregated v2 /apis"]["body"]["items"]
     assert {one["metadata"]["name"]: ours[one["metadata"]["name"]] for one in theirs} == {
         one["metadata"]["name"]: one for one in theirs

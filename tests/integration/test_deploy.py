@@ -133,7 +133,7 @@ def test_every_run_signs_tokens_with_one_key(tmp_path: Path) -> None:
     files = [tmp_path / name for name in ("sa.key", "sa.pub")]
     files[1].write_bytes(base64.b64decode(first["dralab-apiserver"]["sa.pub"]))
     keys = Keys(KeyOptions(tmp_path / "unused", files[0], (files[1],)))
-    assert len(keys.published) == 1
+    assert len(keys.public_keys) == 1
 
 
 def test_the_rights_inside_are_those_that_dralab_up_gives() -> None:

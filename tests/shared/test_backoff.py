@@ -1,4 +1,4 @@
-"""Delays that double."""
+"""Test delays that double."""
 
 from dra_shared.backoff import Backoff
 

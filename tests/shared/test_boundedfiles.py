@@ -1,4 +1,4 @@
-"""Reads of files that a user names."""
+"""Test reading files that a user names."""
 
 import io
 import os

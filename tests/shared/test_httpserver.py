@@ -1,4 +1,4 @@
-"""Connections are bounded as kube-apiserver's are; the API server's and the services' own are of the same class."""
+"""Test that connections have kube-apiserver's limits. The API server and the services use the same class."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ async def _echo(request: Any) -> Any:
 
 
 class Client:
-    """A connection on which anything can be sent."""
+    """A connection that can send any bytes."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader, self._writer = reader, writer

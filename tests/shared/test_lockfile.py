@@ -1,4 +1,4 @@
-"""A directory belongs to one process."""
+"""Test that only one process at a time uses a directory."""
 
 import os
 from pathlib import Path

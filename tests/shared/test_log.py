@@ -1,4 +1,4 @@
-"""Log lines never raise, whatever the disk or the values are like."""
+"""Test that logging never raises, whatever happens to the disk and whatever the values are."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""How people write moments."""
+"""Test the forms of moments that people write."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Controllers read templates and write pods: what the types don't know would be lost."""
+"""Test that controllers keep all fields of templates. A field that the types lacked would be lost in pods."""
 
 import json
 import typing
@@ -64,7 +64,7 @@ def test_all_of_a_pod_template_is_known() -> None:
 
 
 def test_volumes_of_templates_are_kept() -> None:
-    """A template's NFS volume came out as a volume of no type, which no pod may have."""
+    """Check that NFS volumes are kept. Once such a volume lost its type, which no pod may."""
     text = b'{"spec":{"volumes":[{"name":"data","nfs":{"path":"/","server":"s"}}]}}'
     template = msgspec.json.decode(text, type=PodTemplateSpec)
     assert msgspec.json.encode(template.spec) == text.removeprefix(b'{"spec":').removesuffix(b"}")

@@ -1,4 +1,4 @@
-"""Summaries of pools: partitions by type, and the capacity of devices that are shared."""
+"""Test the summaries of pools: partitions by type, and the capacity of shared devices."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def piece(devices: list[Json], **spec: Any) -> ResourceSlice:
 
 
 def counters(**gpus: str) -> ResourceSlice:
-    """The pool's memory, by GPU."""
+    """Return a slice with the memory counters of each GPU."""
     sets = [{"name": gpu, "counters": {"memory": {"value": value}}} for gpu, value in gpus.items()]
     return piece([], sharedCounters=sets)
 

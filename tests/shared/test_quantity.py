@@ -1,4 +1,4 @@
-"""Quantities parse, print, compare and add as upstream's do."""
+"""Test that quantities are parsed, printed, compared and added as upstream does."""
 
 import pytest
 from dra_shared.quantity import (

@@ -1,4 +1,4 @@
-"""The usage that quotas count, and the amounts that they name."""
+"""Test the usage that quotas count, and how amounts are written."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Room on the stack, which several take at once."""
+"""Test the reservation of stack depth by several callers at once."""
 
 import sys
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""What ``--history`` takes."""
+"""Test the values of ``--history``."""
 
 import pytest
 from dra_shared.retention import Retention, parse_retention

@@ -1,4 +1,4 @@
-"""Where folders go that end with their process."""
+"""Test where folders are created that are deleted with their process."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Label and field selectors."""
+"""Test label and field selectors."""
 
 from types import SimpleNamespace
 

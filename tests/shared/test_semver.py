@@ -1,4 +1,4 @@
-"""Semantic versions parse and compare as blang/semver does."""
+"""Test that semantic versions are parsed and compared as blang/semver does."""
 
 import itertools
 

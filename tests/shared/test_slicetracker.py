@@ -1,4 +1,4 @@
-"""Slices with rules of 1.34, which select by class and expression, too."""
+"""Test the tracking of slices and taint rules, also with rules of 1.34, which select by class and expression."""
 
 import functools
 from typing import Any
@@ -43,7 +43,7 @@ def _class(*expressions: str) -> DeviceClass:
 
 
 class _World:
-    """A tracker and what it reported."""
+    """A tracker and its reports."""
 
     def __init__(self, *classes: DeviceClass) -> None:
         self.classes = {known.metadata.name: known for known in classes}

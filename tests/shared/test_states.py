@@ -1,4 +1,4 @@
-"""Declared state machines."""
+"""Test declared state machines."""
 
 from enum import StrEnum
 

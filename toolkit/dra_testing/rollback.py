@@ -7,7 +7,7 @@ watches, as after any other change. Nodes stop the pods that are gone and unprep
 import asyncio
 from collections.abc import Callable, Mapping
 
-from dra_apiserver.rest.rewind import rewind, stored
+from dra_apiserver.rest.rewind import rewind, stored_objects
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage.records import Resource
 
@@ -24,7 +24,7 @@ class Snapshot:
     """The objects of a moment."""
 
     def __init__(self, server: ApiServer) -> None:
-        self._objects = stored(server.api)
+        self._objects = stored_objects(server.api)
 
     def keys(self, resource: Resource) -> Mapping[str, bytes]:
         """The objects of a resource, by key."""

@@ -101,7 +101,9 @@ def _typed(resource: Resource[Any], document: Document) -> Object:
     # Reading objects in the scheduler's own versions needs nothing of an API server.
     from dra_apiserver import offline
 
-    value = offline.converted(document.group, document.version, document.kind, value, resource.version)
+    value = offline.convert_with_defaults(
+        document.group, document.version, document.kind, value, resource.version
+    )
     made: Object = convert(resource, value)
     return made if made.metadata.namespace or not resource.namespaced else _in_default(made)
 
@@ -140,7 +142,7 @@ def complete(value: dict[str, Any]) -> dict[str, Any]:
     from dra_apiserver import offline
 
     value.setdefault("metadata", {})
-    return offline.completed(value)
+    return offline.complete_object(value)
 
 
 def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[str, Any]]:
@@ -153,7 +155,7 @@ def all_admitted(values: list[dict[str, Any]], objects: Objects) -> list[dict[st
     from dra_apiserver.manifests import Around
 
     around = WorldAround(objects, ())
-    return offline.all_admitted(values, Around(around.lookup, around.listing))
+    return offline.admit_all(values, Around(around.lookup, around.listing))
 
 
 def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +167,7 @@ def _admitted(around: WorldAround, namespace: str, again: bool, value: dict[str,
     if value["metadata"].get("uid") and not again:
         return made
     around.about(value)
-    return offline.admitted(made, Around(around.lookup, around.listing, namespace))
+    return offline.admit_object(made, Around(around.lookup, around.listing, namespace))
 
 
 def _in_default(obj: Object) -> Object:

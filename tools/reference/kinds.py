@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds.catalog import KINDS
-from dra_apiserver.openapi.descriptions import described
+from dra_apiserver.openapi.descriptions import add_descriptions
 from dra_shared.api.schema import schema_document
 
 from tools.reference.markdown import Page, code, plain, table
@@ -82,7 +82,7 @@ def _types(package: str, first: tuple[str, ...] | list[str], document: Schema) -
     """The types of a package: those of kinds, then the others by name, but for lists of objects."""
     others = sorted(name for name in document if name not in first and not _is_list(document[name]))
     for name in [*first, *others]:
-        schema = described(f"{package}.{name}", dict(document[name]))
+        schema = add_descriptions(f"{package}.{name}", dict(document[name]))
         yield f"## {name}"
         yield plain(schema.get("description", ""))
         members = schema.get("properties") or {}

@@ -18,7 +18,7 @@ from dra_shared.log import logger
 from dra_apiserver.access.requests import RequestAuthorizer
 from dra_apiserver.api import Api, Handler
 from dra_apiserver.audit import Auditor
-from dra_apiserver.authentication import identify, impersonated
+from dra_apiserver.authentication import add_implied_groups, identify
 from dra_apiserver.errors import (
     GroupResource,
     StatusError,
@@ -134,7 +134,7 @@ def _visit(request: Request, verb: str) -> Visit:
 def _warn(request: Request, warning: str) -> None:
     request.warn([warning])
     if request.audit is not None:
-        request.audit.deprecated(warning)
+        request.audit.record_deprecation(warning)
 
 
 class Application:
@@ -192,7 +192,7 @@ class Application:
         self._running += 1
         try:
             views.enter(request)
-            if self._follows and _sees_all(request) and not self._answers_anyway(request):
+            if self._follows and _sees_all(request) and not self._needs_no_database(request):
                 await self._api.store.fresh()
             self._admit(request)
             watching = b"watch=" in scope["query_string"] and request.flag("watch")
@@ -209,7 +209,7 @@ class Application:
             elif self._running - len(self._api.streams) > _MAX_REQUESTS:
                 raise too_many_requests("too many requests, please try again later")
             if self._faults.active or self._traffic is not None:
-                await self._stopped(request, verb, target)
+                await self._pass_traffic(request, verb, target)
             warning = deprecation(target.kind, target.version)
             if warning is not None:
                 _warn(request, warning)
@@ -228,7 +228,7 @@ class Application:
             self._running -= 1
             self._record(request, verb, target, request.code or 500, perf_counter() - started)
 
-    def _answers_anyway(self, request: Request) -> bool:
+    def _needs_no_database(self, request: Request) -> bool:
         """True for discovery requests while the database is unreachable: their response does not depend on it."""
         if self._api.store.failure is None or request.method != "GET":
             return False
@@ -249,9 +249,9 @@ class Application:
         if self._authorizer is not None:
             self._authorizer.check(request, wanted)
         elif wanted is not None:
-            request.user = impersonated(wanted)
+            request.user = add_implied_groups(wanted)
 
-    async def _stopped(self, request: Request, verb: str, target: Target) -> None:
+    async def _pass_traffic(self, request: Request, verb: str, target: Target) -> None:
         """Hold the request for the viewer of the traffic, and apply the active faults to it.
 
         Raises:
@@ -324,13 +324,13 @@ class Application:
             "request failed unexpectedly", request=request.id, method=request.method, path=request.path
         )
         if request.audit is not None:
-            request.audit.failed(error)
+            request.audit.record_failure(error)
         await self._refuse(request, internal(f"{type(error).__name__}: {error}"))
 
     def _record(self, request: Request, verb: str, target: Target | None, code: int, seconds: float) -> None:
         if request.audit is not None:
             request.code = code
-            request.audit.completed()
+            request.audit.complete()
         if self._traffic is not None:
             self._traffic.depart(_visit(request, verb))
         if target is not None:

@@ -34,17 +34,17 @@ def identify(request: Request, credentials: Credentials) -> UserInfo | None:
             is invalid.
     """
     certificate: ClientCertificate | None = request.scope.get(CERTIFICATE)
-    certified = credentials.certified(certificate) if certificate is not None else None
+    certified = credentials.certificate_user(certificate) if certificate is not None else None
     if certified is None and not request.has_any(_TELLING):
         if credentials.required:
-            raise _unauthorized()
+            raise _unauthorized_error()
         request.user = credentials.anonymous
         return None
     request.user = certified or credentials.anonymous
     if certified is None and (credentials.required or request.has_any(_WITH_TOKEN)):
         request.user = _holder(request, credentials) or request.user
     if request.header(_USER) or request.header(_GROUP) or request.header(_UID):
-        return _wanted(request.scope["headers"])
+        return _impersonated_user(request.scope["headers"])
     return None
 
 
@@ -57,17 +57,17 @@ def _holder(request: Request, credentials: Credentials) -> UserInfo | None:
     except UnknownSignature:
         holder = None
     except InvalidToken:
-        raise _unauthorized() from None
+        raise _unauthorized_error() from None
     if holder is None and credentials.checked:
-        raise _unauthorized()
+        raise _unauthorized_error()
     return holder and holder.user
 
 
-def _unauthorized() -> StatusError:
+def _unauthorized_error() -> StatusError:
     return StatusError(401, "Unauthorized", "Unauthorized")
 
 
-def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
+def _impersonated_user(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
     name, uid = "", ""
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -88,7 +88,7 @@ def _wanted(headers: list[tuple[bytes, bytes]]) -> UserInfo | None:
     return UserInfo(name, tuple(groups), extra, uid=uid)
 
 
-def impersonated(wanted: UserInfo) -> UserInfo:
+def add_implied_groups(wanted: UserInfo) -> UserInfo:
     """Return the user with its implied groups (apiserver/pkg/endpoints/filters/impersonation)."""
     groups = list(wanted.groups)
     account = service_account(wanted.name)

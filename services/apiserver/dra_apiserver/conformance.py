@@ -63,12 +63,12 @@ def answer(case: JsonObject) -> JsonObject:
     out: JsonObject = {"name": case["name"]} if "name" in case else {}
     try:
         request = _Case(case)
-        obj = request.decoded(case["object"])
+        obj = request.decode(case["object"])
     except DecodeError as error:
         return {**out, "oracleError": str(error)}
     warnings = Warnings()
     try:
-        stored = request.stored(obj, warnings)
+        stored = request.prepare(obj, warnings)
     except StatusError as error:
         causes = (error.status.get("details") or {}).get("causes") or []
         errors = [
@@ -77,7 +77,7 @@ def answer(case: JsonObject) -> JsonObject:
         ]
         refused = {"allowed": False, "errors": errors, "statusReason": error.reason}
         return {**out, "server": {**refused, "message": error.message, "code": error.code}}
-    server = {"allowed": True, "errors": [], "object": request.seen(stored)}
+    server = {"allowed": True, "errors": [], "object": request.present(stored)}
     return {**out, "server": {**server, **({"warnings": warnings.texts} if warnings.texts else {})}}
 
 
@@ -136,7 +136,7 @@ class _Case:
             authorize=authorize,
         )
 
-    def decoded(self, obj: JsonObject, strict: bool = True) -> JsonObject:
+    def decode(self, obj: JsonObject, strict: bool = True) -> JsonObject:
         """Decode the object like the handlers, in the request's version.
 
         Raises:
@@ -155,7 +155,7 @@ class _Case:
         default(self._kind, version, found, NOW)
         return to_storage(self._kind, found, version) if not strict else found
 
-    def stored(self, obj: JsonObject, warnings: Warnings) -> JsonObject:
+    def prepare(self, obj: JsonObject, warnings: Warnings) -> JsonObject:
         """Return the object that would be stored.
 
         Raises:
@@ -170,7 +170,7 @@ class _Case:
             wanted["metadata"].pop("resourceVersion", None)
             fill_system_fields(wanted, NOW)
             return before_create(request, target, wanted, ctx, Chain())
-        old = self.decoded(self._case["oldObject"], strict=False)
+        old = self.decode(self._case["oldObject"], strict=False)
         version = wanted["metadata"].get("resourceVersion") or ""
         revision = int(version) if version.isascii() and version.isdecimal() else 1
         old["metadata"] |= {"resourceVersion": str(revision), "uid": old["metadata"].get("uid") or _UID}
@@ -184,7 +184,7 @@ class _Case:
         strip(object_type(self._kind, self._kind.storage_version), wanted, old)
         return canonical(wanted)
 
-    def seen(self, stored: JsonObject) -> JsonObject:
+    def present(self, stored: JsonObject) -> JsonObject:
         """Return the stored object as the client sees it, without fields that the server generates."""
         shown = convert(self._kind, stored, self._version)
         meta = {key: value for key, value in shown["metadata"].items() if key not in _OWN}

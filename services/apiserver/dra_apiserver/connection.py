@@ -85,7 +85,7 @@ class JoiningTransport(asyncio.Transport):
         else:
             self._transport.writelines(held)
 
-    def lose_writes(self) -> None:
+    def abort_at_flush(self) -> None:
         """Cut the connection instead of writing the buffered data."""
         self._losing = True
 
@@ -193,7 +193,7 @@ class Connection(BoundedConnection):
 
     def lose_answer(self) -> None:
         assert isinstance(self.transport, JoiningTransport)
-        self.transport.lose_writes()
+        self.transport.abort_at_flush()
 
     def on_headers_complete(self) -> None:
         if self._certificate is not None:

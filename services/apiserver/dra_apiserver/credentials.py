@@ -71,7 +71,7 @@ class Credentials:
         self.required = required
         self.checked = checked or required
 
-    def certified(self, certificate: ClientCertificate) -> UserInfo | None:
+    def certificate_user(self, certificate: ClientCertificate) -> UserInfo | None:
         """Return the user that a certificate names; None if it names none.
 
         Raises:

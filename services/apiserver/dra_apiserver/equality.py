@@ -17,7 +17,7 @@ def _bytes(value: Any) -> bytes:
     return dumps(value, option=orjson.OPT_SORT_KEYS)
 
 
-def copied(obj: dict[str, Any]) -> dict[str, Any]:
+def copy_object(obj: dict[str, Any]) -> dict[str, Any]:
     """Return a deep copy."""
     made: dict[str, Any] = orjson.loads(dumps(obj))
     return made

@@ -124,10 +124,10 @@ class FieldError:
         """Return the message without the field's name."""
         text = _TITLES[self.type]
         if self.type not in _VALUELESS and self.value is not OMIT_VALUE:
-            text = f"{text}: {self._shown()}"
+            text = f"{text}: {self._format_value()}"
         return f"{text}: {self.detail}" if self.detail else text
 
-    def _shown(self) -> str:
+    def _format_value(self) -> str:
         if isinstance(self.value, Verbatim):
             return str(self.value)
         return quote(self.value) if isinstance(self.value, str) else go_json(self.value)
@@ -136,7 +136,7 @@ class FieldError:
         return f"{self.field}: {self.body()}"
 
 
-def required(field: str, detail: str = "") -> FieldError:
+def missing_field(field: str, detail: str = "") -> FieldError:
     return FieldError(ErrorType.REQUIRED, field, detail=detail)
 
 
@@ -229,12 +229,12 @@ class StatusError(Exception):
         return orjson.dumps(self.status)
 
 
-def _named(resource: GroupResource, name: str, **more: Any) -> JsonObject:
+def _details(resource: GroupResource, name: str, **more: Any) -> JsonObject:
     return {"name": name, "group": resource.group, "kind": resource.plural, **more}
 
 
 def not_found(resource: GroupResource, name: str) -> StatusError:
-    return StatusError(404, "NotFound", f"{resource} {quote(name)} not found", _named(resource, name))
+    return StatusError(404, "NotFound", f"{resource} {quote(name)} not found", _details(resource, name))
 
 
 def no_such_resource() -> StatusError:
@@ -244,7 +244,7 @@ def no_such_resource() -> StatusError:
 
 def already_exists(resource: GroupResource, name: str) -> StatusError:
     text = f"{resource} {quote(name)} already exists"
-    return StatusError(409, "AlreadyExists", text, _named(resource, name))
+    return StatusError(409, "AlreadyExists", text, _details(resource, name))
 
 
 def generated_name_taken(resource: GroupResource, name: str) -> StatusError:
@@ -252,7 +252,7 @@ def generated_name_taken(resource: GroupResource, name: str) -> StatusError:
         f"{resource} {quote(name)} already exists, the server was not able to generate a unique name "
         "for the object"
     )
-    details = _named(resource, name, retryAfterSeconds=1)
+    details = _details(resource, name, retryAfterSeconds=1)
     return StatusError(409, "AlreadyExists", text, details, {"Retry-After": "1"})
 
 
@@ -261,7 +261,7 @@ MODIFIED = "the object has been modified; please apply your changes to the lates
 
 def conflict(resource: GroupResource, name: str, why: str = MODIFIED) -> StatusError:
     text = f"Operation cannot be fulfilled on {resource} {quote(name)}: {why}"
-    return StatusError(409, "Conflict", text, _named(resource, name))
+    return StatusError(409, "Conflict", text, _details(resource, name))
 
 
 def invalid_object(group: str, kind: str, name: str, errors: Sequence[FieldError]) -> StatusError:
@@ -293,11 +293,11 @@ def bad_request(message: str) -> StatusError:
     return StatusError(400, "BadRequest", message)
 
 
-def forbidden(
+def forbidden_error(
     resource: GroupResource, name: str, why: str, causes: Sequence[Mapping[str, str]] = ()
 ) -> StatusError:
     subject = f"{resource} {quote(name)} is " if name else f"{resource} is " if any(resource) else ""
-    details = _named(resource, name, causes=list(causes))
+    details = _details(resource, name, causes=list(causes))
     return StatusError(403, "Forbidden", f"{subject}forbidden: {why}", details)
 
 
@@ -313,10 +313,10 @@ def method_not_allowed() -> StatusError:
 
 def method_not_supported(resource: GroupResource, verb: str) -> StatusError:
     text = f"{verb} is not supported on resources of kind {quote(str(resource))}"
-    return StatusError(405, "MethodNotAllowed", text, _named(resource, ""))
+    return StatusError(405, "MethodNotAllowed", text, _details(resource, ""))
 
 
-def expired(message: str) -> StatusError:
+def expired_error(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 
@@ -331,7 +331,7 @@ def timeout(message: str) -> StatusError:
     return StatusError(504, "Timeout", f"Timeout: {message}", {})
 
 
-def unanswered() -> StatusError:
+def deadline_exceeded() -> StatusError:
     """Return 504: the request's timeout has passed."""
     return timeout("request did not complete within requested timeout - context deadline exceeded")
 
@@ -342,7 +342,7 @@ def too_many_requests(message: str, retry_after: int = 1) -> StatusError:
     return StatusError(429, "TooManyRequests", message, details, {"Retry-After": str(retry_after)})
 
 
-def reinitializing() -> StatusError:
+def storage_initializing() -> StatusError:
     """Return 429: the watched data is not followed by this server yet.
 
     Another connection may reach one that follows it.

@@ -1,4 +1,4 @@
-"""A connection that a client upgrades, joined to another one (upstream's upgradeaware proxy)."""
+"""Join a connection that a client upgrades to another one (upstream's upgradeaware proxy)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dra_apiserver.errors import quote, server_error
 from dra_apiserver.http import Disconnected, Headers, Request
 
 SWITCHING = b"HTTP/1.1 101 "
-"""The start of an answer that accepts an upgrade."""
+"""The start of a response that accepts an upgrade."""
 
 _READ_BYTES = 1 << 16
-# Of upstream's handler, for an answer that refuses the upgrade.
+# The timeout of upstream's handler for a response that rejects the upgrade.
 _REFUSAL_TIMEOUT = 10.0
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"upgrade", b"date"})
 
@@ -22,14 +22,14 @@ _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"u
 async def upgrade(
     request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, head: bytes
 ) -> None:
-    """Repeat a request for an upgrade elsewhere, and join the two connections if it is accepted there.
+    """Send a request for an upgrade to another server, and join the two connections if that accepts it.
 
-    A refusal is passed on to the client, and its connection ends. Were the connections joined anyway, the client's next
-    requests would reach the other end with this server's rights.
+    A rejection is passed on to the client, and its connection is closed. If the connections were joined
+    anyway, the client's next requests would reach the other server with this server's rights.
 
     Raises:
-        StatusError: 500, the other end does not speak HTTP, or answers without an upgrade.
-        Disconnected: the client has gone.
+        StatusError: 500, the other server does not speak HTTP, or responds without an upgrade.
+        Disconnected: the client has disconnected.
     """
     try:
         writer.write(head)
@@ -43,7 +43,7 @@ async def upgrade(
 
 
 async def _answer_head(request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bytes:
-    """Send the body, and return what has come of the answer once its head is there."""
+    """Send the body, and return the start of the response once its head is complete."""
     sending = asyncio.ensure_future(send_body(request, writer))
     reading = asyncio.ensure_future(reader.readuntil(b"\r\n\r\n"))
     leaving: asyncio.Future[None] | None = None
@@ -51,7 +51,7 @@ async def _answer_head(request: Request, reader: asyncio.StreamReader, writer: a
         await asyncio.wait((sending, reading), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
             sending.result()
-            leaving = asyncio.ensure_future(request.disconnected())
+            leaving = asyncio.ensure_future(request.wait_until_gone())
             await asyncio.wait((leaving, reading), return_when=asyncio.FIRST_COMPLETED)
         if not reading.done():
             raise Disconnected
@@ -66,11 +66,11 @@ async def _answer_head(request: Request, reader: asyncio.StreamReader, writer: a
 
 
 async def send_body(request: Request, writer: asyncio.StreamWriter) -> None:
-    """Send the request's body in pieces, framed as its headers say.
+    """Send the request's body in parts, framed according to its headers.
 
     Raises:
-        Disconnected: it ended early.
-        ConnectionError: the other end has gone.
+        Disconnected: the body ended early.
+        ConnectionError: the other server has disconnected.
     """
     is_counted = b"content-length" in request.headers
     if not is_counted and b"transfer-encoding" not in request.headers:
@@ -84,7 +84,7 @@ async def send_body(request: Request, writer: asyncio.StreamWriter) -> None:
 
 
 class _Refusal:
-    """An answer that is read whole: the callbacks of httptools."""
+    """A response that is read completely: the callbacks of httptools."""
 
     def __init__(self) -> None:
         self.headers: Headers = []
@@ -103,10 +103,10 @@ class _Refusal:
 
 
 async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) -> None:
-    """Tell the client how the other end refuses the upgrade (upstream's `tryUpgrade`).
+    """Pass the other server's rejection on to the client (upstream's `tryUpgrade`).
 
     Raises:
-        StatusError: 500, it did neither refuse nor accept.
+        StatusError: 500, the response neither accepts nor rejects.
     """
     refusal = _Refusal()
     parser = httptools.HttpResponseParser(refusal)
@@ -122,7 +122,7 @@ async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) 
         line = first.partition(b"\r\n")[0].decode("latin-1")
         raise server_error(f"malformed HTTP response {quote(line)}") from None
     except (TimeoutError, ConnectionError):
-        # What has come is passed on.
+        # The data received so far is passed on.
         pass
     body = b"" if request.method == "HEAD" else bytes(refusal.body)
     headers = [header for header in refusal.headers if header[0] != b"content-length"]
@@ -134,9 +134,9 @@ async def _refuse(request: Request, reader: asyncio.StreamReader, first: bytes) 
 async def hand_through(
     request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b""
 ) -> None:
-    """Join the client's connection, which it wants to upgrade, to another until either ends.
+    """Join the client's connection to another one until either ends.
 
-    `first` is what has been read of the other one.
+    `first` is the data that was already read from the other connection.
     """
     take_over: TakeOver = request.scope[TAKE_OVER]
     try:
@@ -146,7 +146,7 @@ async def hand_through(
             writer.write(data)
             if writer.transport.get_write_buffer_size():
                 peer.pause(True)
-                drains.add(drain := asyncio.ensure_future(_drained(writer, peer)))
+                drains.add(drain := asyncio.ensure_future(_resume_after_drain(writer, peer)))
                 drain.add_done_callback(drains.discard)
 
         drains: set[asyncio.Future[None]] = set()
@@ -155,7 +155,7 @@ async def hand_through(
             peer.write(first)
         request.code = 101
         if request.audit is not None:
-            request.audit.started()
+            request.audit.start_response()
         copying = asyncio.ensure_future(_copy(reader, peer))
         leaving = asyncio.ensure_future(gone.wait())
         await asyncio.wait((copying, leaving), return_when=asyncio.FIRST_COMPLETED)
@@ -167,7 +167,7 @@ async def hand_through(
         writer.close()
 
 
-async def _drained(writer: asyncio.StreamWriter, peer: Peer) -> None:
+async def _resume_after_drain(writer: asyncio.StreamWriter, peer: Peer) -> None:
     try:
         await writer.drain()
     except ConnectionError:

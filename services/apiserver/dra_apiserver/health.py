@@ -1,25 +1,25 @@
-"""/livez, /readyz and /healthz, with their checks."""
+"""The endpoints /livez, /readyz and /healthz, with their checks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 Check = Callable[[], str | None]
-"""What is wrong, None while nothing is."""
+"""Returns the problem, or None if there is none."""
 
 
 class Health:
-    """Named checks; liveness leaves out those that only say whether traffic is wanted."""
+    """Named checks. Liveness omits those that only say whether the server wants traffic."""
 
     def __init__(self) -> None:
         self._checks: dict[str, tuple[Check, bool]] = {}
 
     def add(self, name: str, check: Check, live: bool = True) -> None:
-        """Add a check; with `live` False it counts for readiness only."""
+        """Add a check. With `live` False, it only counts for readiness."""
         self._checks[name] = (check, live)
 
     def answer(self, endpoint: str, query: dict[str, str], excluded: list[str], only: str) -> tuple[int, str]:
-        """The code and text for /livez, /readyz or /healthz, or for one check below it."""
+        """Return the code and text for /livez, /readyz or /healthz, or for one check below it."""
         chosen = {name: check for name, (check, live) in self._checks.items() if live or endpoint == "readyz"}
         if only:
             if only not in chosen:

@@ -1,4 +1,4 @@
-"""Requests and responses of the resource API, as thin as ASGI allows."""
+"""Requests and responses of the resource API, as a thin layer over ASGI."""
 
 from __future__ import annotations
 
@@ -35,25 +35,25 @@ Headers = list[tuple[bytes, bytes]]
 BODY_LIMIT = 3 << 20
 _BODY_TIMEOUT = 60.0
 _HALF_CLOSED_TIMEOUT = 60.0
-# In characters, of all warnings together and, once they are more than that, of each.
+# The limits in characters: of all warnings together, and of each if they exceed that.
 _WARNINGS = 4096
 _WARNING = 256
 # Go's strconv.ParseBool.
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _CACHE_CONTROL = b"cache-control"
 _READERS = (b"curl", b"Wget", b"Mozilla/5.0")
-# More would hold everybody up: neither reading nor writing JSON lets other threads run.
+# Larger bodies would block all requests, because JSON is decoded and encoded without releasing the GIL.
 _PRETTY_UP_TO = 4 << 20
 _GZIP_FROM = 128 << 10
 _GZIP_IN_LOOP = 256 << 10
 _YAML_FROM = 16 << 10
 _GZIP_ONLY = 16 + zlib.MAX_WBITS
-# Of Go's net/url, which takes a query with more for an empty one.
+# Go's net/url treats a query with more parameters as empty.
 _MOST_PARAMETERS = 10_000
 
-# In a request's scope, among `extensions`: its `Direct`, where the server has one.
+# The key of a `Direct` among the `extensions` of a request's scope, if the server has one.
 DIRECT = "dralab.direct"
-# The key in a request's scope under which the client's certificate is, where it showed one.
+# The key of the client's certificate in a request's scope, if the client sent one.
 CERTIFICATE = "dralab.certificate"
 
 JSON = "application/json"
@@ -65,8 +65,8 @@ def _is_control(char: str) -> bool:
     return unicodedata.category(char) == "Cc"
 
 
-def _cut(warnings: Collection[str]) -> Collection[str]:
-    """The warnings, shortened and then left out where they are more than an answer's headers may hold."""
+def _limit(warnings: Collection[str]) -> Collection[str]:
+    """Return the warnings; if they exceed the limit for response headers, shorten them and drop the last ones."""
     if sum(map(len, warnings)) <= _WARNINGS:
         return warnings
     kept: list[str] = []
@@ -84,8 +84,8 @@ def _cut(warnings: Collection[str]) -> Collection[str]:
     return kept
 
 
-def _unpacked(body: bytes, limit: int) -> bytes:
-    """What was packed with gzip, of which no more is unpacked than a body may have."""
+def _unpack(body: bytes, limit: int) -> bytes:
+    """Decompress a gzip body, up to the limit for bodies."""
     parts: list[bytes] = []
     left = limit + 1
     while body:
@@ -104,85 +104,85 @@ def _unpacked(body: bytes, limit: int) -> bytes:
 
 
 class Direct(Protocol):
-    """A connection's short ways: no turn of the event loop, no messages. Each may decline."""
+    """Shortcuts of a connection without a turn of the event loop and without messages. Each may decline."""
 
     def read(self, scope: Scope) -> bytes | None:
-        """The request's whole body, if it has come."""
+        """Return the request's whole body if it has been received, else None."""
         ...
 
     def answer(self, scope: Scope, code: int, headers: Headers, body: bytes) -> bool:
-        """Send a whole answer."""
+        """Send a whole response. Return False if that is not possible at once."""
         ...
 
     def write(self, scope: Scope, part: bytes) -> bool:
-        """Send a part of an answer that was started."""
+        """Send a part of a started response. Return False if that is not possible at once."""
         ...
 
     def replace_header(self, name: bytes) -> None:
-        """Leave out a header that every answer has: this one brings its own."""
+        """Omit a default header, because the response sets its own."""
         ...
 
     def lose_answer(self) -> None:
-        """Cut the connection in place of the answer: a fault on demand."""
+        """Cut the connection instead of sending the response: a fault on demand."""
         ...
 
     def has_ended(self) -> bool:
-        """True if the client sends no more but may still read."""
+        """True if the client has closed its half of the connection. It may still read."""
         ...
 
 
 class Audited(Protocol):
-    """What the audit log notes of a request."""
+    """The audit log's record of a request."""
 
-    def authorized(self, decision: Decision) -> None:
-        """What the authorizer says of it."""
+    def record_decision(self, decision: Decision) -> None:
+        """Record the authorizer's decision."""
         ...
 
-    def deprecated(self, warning: str) -> None:
-        """What it asks for is on its way out."""
+    def record_deprecation(self, warning: str) -> None:
+        """Record that the requested API is deprecated."""
         ...
 
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
         """Add an annotation. A `detailed` one is left out if only the request's metadata is logged."""
         ...
 
-    def asked(self, body: bytes, content_type: str) -> None:
-        """Its body."""
+    def record_body(self, body: bytes, content_type: str) -> None:
+        """Record the request's body."""
         ...
 
-    def decoded(self, kind: Any, version: str, obj: dict[str, Any]) -> None:
-        """The object in it, of one of the kinds that are served."""
+    def record_decoded(self, kind: Any, version: str, obj: dict[str, Any]) -> None:
+        """Record the object of the request, of a served kind."""
         ...
 
-    def brought(self, obj: dict[str, Any]) -> None:
-        """The object in it, of another type."""
+    def record_object(self, obj: dict[str, Any]) -> None:
+        """Record the object of the request, of a type that is not a served kind."""
         ...
 
-    def answered(self, body: bytes, media_type: str) -> None:
-        """The answer's body."""
+    def record_response(self, body: bytes, media_type: str) -> None:
+        """Record the response body."""
         ...
 
-    def started(self) -> None:
-        """An answer has begun that may go on for long."""
+    def start_response(self) -> None:
+        """Record the start of a response that may take long."""
         ...
 
-    def failed(self, error: Exception) -> None:
-        """What answers has raised this, which it never should."""
+    def record_failure(self, error: Exception) -> None:
+        """Record an unexpected exception of the handler."""
         ...
 
-    def completed(self) -> None:
-        """The answer has ended."""
+    def complete(self) -> None:
+        """Record the end of the response."""
         ...
 
 
 class Disconnected(Exception):
-    """The client went away before its request was complete."""
+    """The client disconnected before its request was complete."""
 
 
 class Request:
     """One request. `query` has the first value of each parameter, `parameters` all of them.
 
-    `code` is the status of its answer, 0 until that is started.
+    `code` is the status of its response, 0 before that is started.
     """
 
     __slots__ = (
@@ -225,11 +225,11 @@ class Request:
         #: By lower-case name; of several headers of one name the last.
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
         if b"audit-id" in self.headers:
-            # As upstream: a proxy in front gives one request one name.
+            # As upstream: a proxy gives a request its ID, so that both use the same one.
             self.id = self.headers[b"audit-id"].decode("latin-1") or request_id
 
     def lose_answer(self) -> None:
-        """Cut the connection in place of the answer, where this server's own connections allow that."""
+        """Cut the connection instead of sending the response, if the connection supports that."""
         if self._direct is not None:
             self._direct.lose_answer()
 
@@ -246,7 +246,7 @@ class Request:
 
     @property
     def query(self) -> dict[str, str]:
-        """The query's parameters by name; of several values the first, as Go's url.Values gives it."""
+        """The query's parameters by name. Of several values, the first, as in Go's url.Values."""
         if self._query is None:
             found: dict[str, str] = {}
             for name, value in self.parameters:
@@ -255,24 +255,24 @@ class Request:
         return self._query
 
     def header(self, name: bytes) -> str:
-        """A header by its lower-case name, "" where it is absent."""
+        """Return a header by its lower-case name, or ""."""
         value = self.headers.get(name)
         return "" if value is None else value.decode("latin-1")
 
     def has_any(self, names: frozenset[bytes]) -> bool:
-        """Whether one of these headers, named in lower case, is there."""
+        """True if one of these headers, named in lower case, is present."""
         return not names.isdisjoint(self.headers)
 
     def flag(self, name: str) -> bool:
-        """A boolean parameter, as Go reads it: present without a value means true."""
+        """Return a boolean parameter as parsed by Go: a parameter without a value is true."""
         value = self.query.get(name)
         return value is not None and value.lower() not in {"false", "0"}
 
     async def body(self, limit: int = BODY_LIMIT) -> bytes:
-        """The whole body, unpacked.
+        """Return the whole body, decompressed.
 
         Raises:
-            StatusError: 413, it is longer than `limit`, 3 MiB as a rule; 504, it takes longer than a minute.
+            StatusError: 413, it is longer than `limit`, 3 MiB by default; 504, it takes longer than a minute.
             Disconnected: it ended early.
         """
         body = self._direct.read(self.scope) if self._direct is not None else None
@@ -281,13 +281,13 @@ class Request:
         elif len(body) > limit:
             raise too_large(f"limit is {limit}")
         if self.header(b"content-encoding") == "gzip":
-            body = _unpacked(body, limit)
+            body = _unpack(body, limit)
         if len(body) > _YAML_FROM and "yaml" in (content_type := self.header(b"content-type")):
             from dra_apiserver.schema.yamlbody import read_ahead
 
             body = await read_ahead(body, content_type)
         if self.audit is not None:
-            self.audit.asked(body, self.header(b"content-type"))
+            self.audit.record_body(body, self.header(b"content-type"))
         return body
 
     async def _awaited_body(self, limit: int) -> bytes:
@@ -300,7 +300,7 @@ class Request:
             late = True
             task.cancel()
 
-        # asyncio.timeout does the same at several times the cost, which every write would pay.
+        # asyncio.timeout would cost several times as much in every write.
         alarm = asyncio.get_running_loop().call_later(_BODY_TIMEOUT, give_up)
         try:
             return await self._raw_body(limit)
@@ -322,7 +322,7 @@ class Request:
         return b"".join(chunks)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes.
+        """Yield the body in parts as they arrive.
 
         Raises:
             Disconnected: it ended early.
@@ -336,26 +336,26 @@ class Request:
                 return
 
     def has_ended(self) -> bool:
-        """True if the client has half-closed its connection: it may still read the answer."""
+        """True if the client has half-closed its connection. It may still read the response."""
         return self._direct is not None and self._direct.has_ended()
 
-    async def disconnected(self) -> None:
-        """Return when the client has gone, or has half-closed its connection."""
+    async def wait_until_gone(self) -> None:
+        """Return when the client has disconnected or half-closed its connection."""
         while not self.has_ended():
             if (await self.receive())["type"] == "http.disconnect":
                 return
 
     async def copy_until_gone(self, copying: Coroutine[Any, Any, None]) -> None:
-        """Run a coroutine that sends the answer until it ends or the client has gone.
+        """Run a coroutine that sends the response, until it ends or the client disconnects.
 
-        The end of a connection that was closed for good looks as a half-closed one does, so that the answer to either
-        is given up after a minute.
+        A closed connection looks like a half-closed one, so the response is cancelled after a minute in both
+        cases.
 
         Raises:
-            Disconnected: the client has gone.
+            Disconnected: the client has disconnected.
         """
         task = asyncio.ensure_future(copying)
-        gone = asyncio.ensure_future(self.disconnected())
+        gone = asyncio.ensure_future(self.wait_until_gone())
         try:
             await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
             if not task.done() and self.has_ended():
@@ -369,19 +369,19 @@ class Request:
             await asyncio.gather(task, gone, return_exceptions=True)
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Add Warning headers to the answer; each text once, none that a header can't carry."""
+        """Add Warning headers to the response: each text once, and none that a header cannot contain."""
         for text in texts:
             if text not in self.warnings and (text.isprintable() or not any(map(_is_control, text))):
                 self.warnings[text] = None
 
     def replace_header(self, name: bytes) -> None:
-        """The answer has a header of its own in place of one that the server gives to all."""
+        """Replace a default header by the response's own."""
         if self._direct is not None:
             self._direct.replace_header(name)
 
     def _base_headers(self, extra: Mapping[str, str] | None) -> Headers:
         headers: Headers = [(b"audit-id", self.id.encode("latin-1"))]
-        for text in _cut(self.warnings) if self.warnings else ():
+        for text in _limit(self.warnings) if self.warnings else ():
             escaped = text.replace("\\", "\\\\").replace('"', '\\"')
             headers.append((b"warning", f'299 - "{escaped}"'.encode()))
         for name, value in (extra or {}).items():
@@ -392,7 +392,9 @@ class Request:
         return headers
 
     def _pretty(self) -> bool:
-        """Whether a person reads the answer, by upstream's rule: the client says so, or is a browser, curl or wget."""
+        """True if a person reads the response, by upstream's rule: the client says so, or is a browser, curl
+        or wget.
+        """
         if b"pretty=1" in self.headers.get(b"accept", b""):
             return True
         pretty = self.query.get("pretty") if self.scope["query_string"] else ""
@@ -405,10 +407,10 @@ class Request:
     async def respond(
         self, code: int, body: bytes, media_type: str = JSON, headers: Mapping[str, str] | None = None
     ) -> None:
-        """Send an answer, packed where it is large and the client takes it."""
+        """Send a response. A large one is compressed if the client accepts that."""
         self.code = code
         if self.audit is not None:
-            self.audit.answered(body, media_type)
+            self.audit.record_response(body, media_type)
         sent = self._base_headers(headers)
         if media_type == JSON and len(body) <= _PRETTY_UP_TO and self._pretty():
             body = dumps(orjson.loads(body), option=orjson.OPT_INDENT_2)
@@ -421,7 +423,7 @@ class Request:
             sent.append((b"content-encoding", b"gzip"))
             sent.append((b"vary", b"Accept-Encoding"))
         sent.append((b"content-length", b"%d" % len(body)))
-        # What the server itself did not write, the long way looks through.
+        # Responses that the server did not generate itself are checked in the general case below.
         plain = not self.warnings and not headers
         if plain and self._direct is not None and self._direct.answer(self.scope, code, sent, body):
             return
@@ -429,7 +431,7 @@ class Request:
         await self.send({"type": "http.response.body", "body": body})
 
     async def respond_unmodified(self, headers: Mapping[str, str]) -> None:
-        """Answer that what the client has is what there is."""
+        """Respond with 304: the client's copy is current."""
         self.code = 304
         await self.send(
             {"type": "http.response.start", "status": self.code, "headers": self._base_headers(headers)}
@@ -437,7 +439,7 @@ class Request:
         await self.stream(b"", more=False)
 
     async def fail(self, error: StatusError) -> None:
-        """Send a failure's Status."""
+        """Respond with the Status of a failure."""
         accept = self.header(b"accept")
         if accept in _SHOWN_AS_JSON:
             await self.respond(error.code, error.encode(), headers=error.headers)
@@ -447,7 +449,7 @@ class Request:
         try:
             accepted = negotiate_document(accept, self.cbor)
         except StatusError:
-            # What is wrong matters more than its form (`WriteObjectNegotiated`).
+            # The error matters more than its format (`WriteObjectNegotiated`).
             body = dumps(error.status, option=orjson.OPT_INDENT_2)
             await self.respond(error.code, body, headers=error.headers)
             return
@@ -455,25 +457,25 @@ class Request:
         await self.respond(error.code, body, accepted.media_type, error.headers)
 
     async def start_stream(self, media_type: str, headers: Mapping[str, str] | None = None) -> None:
-        """Start an answer that goes on with `stream`."""
+        """Start a response that `stream` continues."""
         sent = self._base_headers(headers)
         sent.append((b"content-type", media_type.encode()))
         await self._start(200, sent)
 
     async def start(self, code: int, headers: Headers) -> None:
-        """Start another server's answer, which goes on with `stream`."""
+        """Start a response of another server, which `stream` continues."""
         await self._start(code, [*self._base_headers(None), *headers])
 
     async def _start(self, code: int, headers: Headers) -> None:
         self.code = code
         if self.audit is not None:
-            self.audit.started()
+            self.audit.start_response()
         await self.send({"type": "http.response.start", "status": code, "headers": headers})
 
     def write(self, chunk: bytes) -> bool:
-        """Send a part at once; False, with nothing sent, where that would have to wait."""
+        """Send a part at once. Return False, with nothing sent, if that would have to wait."""
         return self._direct is not None and self._direct.write(self.scope, chunk)
 
     async def stream(self, chunk: bytes, more: bool = True) -> None:
-        """Send a part; waits while the client's buffer is full."""
+        """Send a part. Wait while the client's buffer is full."""
         await self.send({"type": "http.response.body", "body": chunk, "more_body": more})

@@ -1,4 +1,4 @@
-"""Which requests take long: those that bring much, and those whose kind makes much of little."""
+"""Identify writes that take long: large ones, and those of kinds with costly rules."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ if TYPE_CHECKING:
     from dra_apiserver.api import Api
     from dra_apiserver.target import Target
 
-# In bytes: what is done with an object of this size takes some ten milliseconds.
+# In bytes: processing an object of this size takes about ten milliseconds.
 MUCH = 64 << 10
-# As long take expressions of this size, which are compiled.
+# Compiling expressions of this size takes as long.
 _MUCH_TO_COMPILE = 4 << 10
 
 
 def is_long(api: Api, target: Target, size: int) -> bool:
-    """Whether a write takes so long that the event loop should not wait; `size` is the body's or object's, in bytes."""
+    """True if a write may block the event loop for too long. `size` is that of the body or object, in bytes."""
     kind = target.kind
     if size > _MUCH_TO_COMPILE and (size > MUCH or kind.unstructured or kind.validation.has_expressions):
         return True

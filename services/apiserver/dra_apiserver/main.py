@@ -26,19 +26,19 @@ from dra_apiserver.storage.engine import SharedEngine
 
 
 def history(text: str) -> Retention:
-    """What is kept of the past.
+    """Parse the retention of history.
 
     Raises:
-        ValueError: the text says nothing of the kind.
+        ValueError: the text is not a retention.
     """
     return parse_retention(text)
 
 
 def seconds(text: str) -> int:
-    """The seconds of ``24h`` or ``90m``.
+    """Parse the seconds of ``24h`` or ``90m``.
 
     Raises:
-        ValueError: the text says nothing of the kind.
+        ValueError: the text is not a duration.
     """
     found = parse_age(text)
     if found is None:
@@ -46,9 +46,9 @@ def seconds(text: str) -> int:
     return int(found)
 
 
-# Long: an option a statement, in the order of the help.
+# Long: each option is a statement, in the order of the help.
 def options() -> Options:
-    """The command's options."""
+    """Return the command's options."""
     made = Options("apiserver", "Serve the Kubernetes API.")
     made.option("--listen", default="127.0.0.1", help="address to listen on")
     made.option("--port", default=8080, type=int, help="port to listen on; 0 takes any free one")
@@ -203,10 +203,10 @@ def _service_account_options(made: Options) -> None:
 
 
 def _token_options(chosen: argparse.Namespace) -> TokenOptions:
-    """What the options say of service accounts' tokens.
+    """Return the settings of service accounts' tokens.
 
     Raises:
-        ValueError: something upstream refuses, too.
+        ValueError: upstream rejects a value too.
     """
     return TokenOptions(
         issuers=tuple(chosen.service_account_issuer) or (ISSUER,),
@@ -232,11 +232,11 @@ def _audit_options(made: Options) -> None:
 
 
 def _audit(chosen: argparse.Namespace) -> AuditOptions | None:
-    """What the options say of the audit log; as upstream, nothing is logged without a policy.
+    """Return the settings of the audit log. As upstream, nothing is logged without a policy.
 
     Raises:
-        OSError: the policy can't be read, or the log not be written.
-        ValueError: the policy is none, or a number is negative.
+        OSError: the policy can't be read, or the log can't be written.
+        ValueError: the policy is invalid, or a number is negative.
     """
     for name in ("maxage", "maxbackup", "maxsize"):
         value = getattr(chosen, f"audit_log_{name}")
@@ -259,11 +259,11 @@ def _audit(chosen: argparse.Namespace) -> AuditOptions | None:
 
 
 def _node_access(chosen: argparse.Namespace) -> NodeAccess:
-    """What the options say of nodes.
+    """Return the settings for reaching nodes.
 
     Raises:
-        OSError: a file is of no use.
-        ValueError: they don't go together.
+        OSError: a file cannot be used.
+        ValueError: the options contradict each other.
     """
     certificate, key = chosen.kubelet_client_certificate, chosen.kubelet_client_key
     if (certificate is None) != (key is None):
@@ -275,10 +275,10 @@ def _node_access(chosen: argparse.Namespace) -> NodeAccess:
 
 
 def _check_database(chosen: argparse.Namespace) -> None:
-    """See that the options go together with the database.
+    """Check that the options are compatible with the database.
 
     Raises:
-        ValueError: they don't, or there is no such database.
+        ValueError: they are not, or the database is unknown.
     """
     engine = find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
     if (chosen.reader or chosen.serve_readers) and isinstance(engine, SharedEngine):
@@ -342,7 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from dra_apiserver.server import ApiServer
 
         async with ApiServer(config) as server:
-            await server.ended()
+            await server.wait_until_ended()
 
     sys.exit(run("apiserver", chosen.log_level, serve))
 

@@ -1,4 +1,4 @@
-"""Manifests as a server would store them: with defaults, in the version that the scheduler reads."""
+"""Complete manifests like a server before storing them: with defaults, in the version that the scheduler reads."""
 
 import functools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -11,7 +11,7 @@ from dra_shared.jsontext import dumps
 from dra_shared.refusals import REFUSED
 
 from dra_apiserver.conversion import convert, to_storage
-from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.errors import GroupResource, StatusError, forbidden_error
 from dra_apiserver.kindkit.behaviour import Plugin
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context, Listing, Lookup
@@ -21,13 +21,13 @@ from dra_apiserver.schema import DecodeError, decode, default
 Json = dict[str, Any]
 
 
-def converted(registry: Registry, known: Kind, version: str, obj: Json, wanted: str) -> Json:
+def convert_with_defaults(registry: Registry, known: Kind, version: str, obj: Json, wanted: str) -> Json:
     """Return ``obj`` with defaults, in version ``wanted`` if the kind has that version.
 
     Raises:
         ValueError: a field is of another type than the kind's.
     """
-    # As a request's body, which may have a number where a quantity is meant.
+    # Decoded like a request's body, which may have a number for a quantity.
     try:
         obj = decode(registry, known, version, dumps(obj), field_validation="Ignore").obj
     except DecodeError as error:
@@ -40,8 +40,8 @@ def converted(registry: Registry, known: Kind, version: str, obj: Json, wanted: 
     return obj
 
 
-def completed(registry: Registry, obj: Json) -> Json:
-    """Return the object with defaults, those of the pods that its template makes included.
+def complete_object(registry: Registry, obj: Json) -> Json:
+    """Return the object with defaults, including those of the pods of its template.
 
     Objects of unknown kinds stay as they are.
 
@@ -53,23 +53,23 @@ def completed(registry: Registry, obj: Json) -> Json:
     known = registry.known_kind(group, version, kind)
     if known is None:
         return obj
-    made = converted(registry, known, version, obj, read_version(group, kind) or version)
+    made = convert_with_defaults(registry, known, version, obj, read_version(group, kind) or version)
     template = _template(made.get("spec"))
     pods = registry.known_kind("", "v1", "Pod")
     if template is not None and pods is not None:
-        # Some defaults are those of pods alone, not of templates: requests from limits, for instance.
+        # Some defaults only apply to pods and not to templates, such as requests from limits.
         pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": template["spec"]}
-        template["spec"] = converted(registry, pods, "v1", pod, "v1")["spec"]
+        template["spec"] = convert_with_defaults(registry, pods, "v1", pod, "v1")["spec"]
     return made
 
 
-# No decision about a new pod depends on them.
+# Decisions about a new pod do not depend on these.
 _KEPT = ("automountServiceAccountToken", "nodeName")
 _SET_BY_SERVERS = ("priority", "preemptionPolicy", "overhead")
 
 
 class Around(NamedTuple):
-    """The objects of a cluster, as admission plugins look them up."""
+    """The objects of a cluster, as seen by admission plugins."""
 
     lookup: Lookup
     listing: Listing
@@ -78,10 +78,8 @@ class Around(NamedTuple):
     disabled_plugins: frozenset[str] = frozenset()
 
 
-def all_admitted(
-    registry: Registry, objects: Iterable[Json], around: Around, gates: FeatureGates
-) -> list[Json]:
-    """Return the objects of a request, completed and admitted; each finds the others where plugins look things up.
+def admit_all(registry: Registry, objects: Iterable[Json], around: Around, gates: FeatureGates) -> list[Json]:
+    """Return the objects of a request, completed and admitted. Plugins find each of the other objects.
 
     Raises:
         ValueError: a field is of another type than the kind's. The message names the kind.
@@ -89,18 +87,18 @@ def all_admitted(
     made = []
     for obj in _items(objects):
         try:
-            made.append(completed(registry, obj))
+            made.append(complete_object(registry, obj))
         except ValueError as error:
             raise ValueError(f"a {obj.get('kind')} cannot be read: {error}") from error
     within = _with_given(registry, made, around)
-    return [admitted(registry, obj, within, gates) for obj in made]
+    return [admit_object(registry, obj, within, gates) for obj in made]
 
 
 def _items(objects: Iterable[Json]) -> Iterator[Json]:
-    """Yield the objects, of lists their items.
+    """Yield the objects, and the items of lists.
 
     Raises:
-        ValueError: an item is no object.
+        ValueError: an item is not an object.
     """
     for obj in objects:
         if str(obj.get("kind")).endswith("List") and isinstance(obj.get("items"), list):
@@ -113,7 +111,7 @@ def _items(objects: Iterable[Json]) -> Iterator[Json]:
 
 
 def _with_given(registry: Registry, objects: Iterable[Json], around: Around) -> Around:
-    """Return the same with these objects in place of those of the same names."""
+    """Return the same with these objects in place of those with the same names."""
     given: dict[tuple[str, str], dict[str, Json]] = {}
     for obj in objects:
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
@@ -144,11 +142,11 @@ def _key(obj: Json) -> str:
     return f"{meta.get('namespace') or ''}/{meta.get('name')}"
 
 
-def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates) -> Json:
-    """Return a completed object with what admission plugins add to its pod, or to the pods of its template.
+def admit_object(registry: Registry, obj: Json, around: Around, gates: FeatureGates) -> Json:
+    """Return a completed object with the additions of admission plugins to its pod, or to the pods of its template.
 
-    A pod that is refused is annotated with the message. Quotas are left out: they depend on the pods that are created
-    before. So are policies and webhooks.
+    A rejected pod is annotated with the message. Quotas are skipped because they depend on the pods that are
+    created before. Policies and webhooks are skipped too.
     """
     kind = registry.known_kind("", "v1", "Pod")
     is_pod = (obj.get("apiVersion"), obj.get("kind")) == ("v1", "Pod")
@@ -186,12 +184,12 @@ def admitted(registry: Registry, obj: Json, around: Around, gates: FeatureGates)
 
 
 def _new_pod(holder: Json, meta: Json, namespace: str) -> Json:
-    """Return the pod as a request would bring it, without fields that an API server has set."""
+    """Return the pod as in a request, without fields that an API server has set."""
     spec = {name: value for name, value in holder["spec"].items() if name != "nodeName"}
     if meta.get("uid") and holder.get("metadata") is meta:
         for field in _SET_BY_SERVERS:
             spec.pop(field, None)
-    # A token's volume has a random name. No decision depends on it.
+    # A token's volume has a random name. Decisions do not depend on it.
     spec["automountServiceAccountToken"] = False
     name = meta.get("name") or meta.get("generateName") or ""
     own = {**(holder.get("metadata") or {}), "name": name, "namespace": namespace}
@@ -202,20 +200,20 @@ def _admit(pod: Json, ctx: Context, plugins: Sequence[Plugin]) -> None:
     """Run the plugins.
 
     Raises:
-        StatusError: the pod is refused.
+        StatusError: the pod is rejected.
     """
-    # A namespace that is missing can be created before.
+    # A missing namespace may be created before the pod.
     space = ctx.lookup("", "namespaces", "", ctx.namespace) or {}
     if (space.get("metadata") or {}).get("deletionTimestamp"):
         text = f"unable to create new content in namespace {ctx.namespace} because it is being terminated"
-        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), pod["metadata"]["name"], text)
+        raise forbidden_error(GroupResource(ctx.kind.group, ctx.kind.plural), pod["metadata"]["name"], text)
     for name, plugin in plugins:
         if name not in ctx.disabled_plugins:
             plugin(pod, None, ctx, "CREATE")
 
 
 def read_version(group: str, kind: str) -> str | None:
-    """Return the version in which services read objects of the kind, None for kinds that none reads."""
+    """Return the version in which services read objects of the kind, or None if no service reads it."""
     return _read_versions().get((group, kind))
 
 
@@ -226,7 +224,7 @@ def _read_versions() -> Mapping[tuple[str, str], str]:
 
 
 def _template(spec: Any) -> Json | None:
-    """The template of a workload's pods, below that of a CronJob's Job."""
+    """Return the pod template of a workload, below that of the Job for a CronJob."""
     if not isinstance(spec, dict):
         return None
     if isinstance(job := spec.get("jobTemplate"), dict):

@@ -1,6 +1,6 @@
-"""The server's figures under upstream's names, in Prometheus' text form.
+"""The server's metrics with upstream's names, in Prometheus' text format.
 
-Requests only add to plain dictionaries; the text is made when it is asked for.
+Requests only update dictionaries. The text is generated when it is requested.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def _labels(names: Labels, values: Labels, extra: str = "") -> str:
 
 
 class Counter:
-    """A number per combination of labels that only grows."""
+    """A counter for each combination of labels."""
 
     def __init__(self, name: str, help: str, names: Labels) -> None:
         self.name = name
@@ -39,11 +39,11 @@ class Counter:
         self.values: dict[Labels, float] = {}
 
     def add(self, labels: Labels, amount: float = 1) -> None:
-        """Add to the number of these labels."""
+        """Add to the counter of these labels."""
         self.values[labels] = self.values.get(labels, 0) + amount
 
     def lines(self) -> Iterable[str]:
-        """Prometheus' text."""
+        """Return the lines in Prometheus' format."""
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} counter"
         for labels, value in self.values.items():
@@ -51,7 +51,7 @@ class Counter:
 
 
 class Histogram:
-    """Durations in seconds per combination of labels."""
+    """Durations in seconds for each combination of labels."""
 
     def __init__(self, name: str, help: str, names: Labels) -> None:
         self.name = name
@@ -68,7 +68,7 @@ class Histogram:
         found[1][0] += seconds
 
     def lines(self) -> Iterable[str]:
-        """Prometheus' text."""
+        """Return the lines in Prometheus' format."""
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} histogram"
         for labels, (counts, total) in self._values.items():
@@ -92,7 +92,7 @@ class Gauge:
         self._read = read
 
     def lines(self) -> Iterable[str]:
-        """Prometheus' text."""
+        """Return the lines in Prometheus' format."""
         yield f"# HELP {self.name} {self.help}"
         yield f"# TYPE {self.name} gauge"
         for labels, value in self._read():
@@ -104,7 +104,7 @@ class _Shown(Protocol):
 
 
 class Metrics:
-    """Everything that /metrics shows."""
+    """All metrics of /metrics."""
 
     def __init__(self) -> None:
         self.requests = Counter(
@@ -127,7 +127,7 @@ class Metrics:
         self._gauges.append(Gauge(name, help, names, read))
 
     def render(self) -> bytes:
-        """Prometheus' text."""
+        """Return all metrics in Prometheus' format."""
         lines: list[str] = []
         shown: list[_Shown] = [self.requests, self.durations, self.watch_events, *self._gauges]
         for metric in shown:

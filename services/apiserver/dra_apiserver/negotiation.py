@@ -1,4 +1,4 @@
-"""What a client accepts, and how it is encoded (apiserver's `endpoints/handlers/negotiation`)."""
+"""Select the encoding of a response that the client accepts (apiserver's `endpoints/handlers/negotiation`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ANSWERED = ("application/json", "application/yaml", MEDIA_TYPE)
 _STREAMED = ("application/json;stream=watch", f"{MEDIA_TYPE};stream=watch")
 _YAML = frozenset({"application/yaml"})
 _ANY = frozenset({"*/*", "application/*"})
-# The parameters that ask for another type than an address has.
+# The parameters that request another type than that of the path.
 _CONVERSION = frozenset({"as", "g", "v"})
 _TRANSFORMS = {
     ("Table", "meta.k8s.io"): "Table",
@@ -28,7 +28,7 @@ _TRANSFORMS = {
 
 
 class Accepted(NamedTuple):
-    """What a client's Accept header asks for; `version` is the meta.k8s.io version of a Table or of metadata.
+    """The parsed Accept header. `version` is the meta.k8s.io version of a Table or of metadata.
 
     `listed`: it names a list of metadata.
     """
@@ -42,19 +42,19 @@ class Accepted(NamedTuple):
     listed: bool = False
 
 
-def answered(with_cbor: bool) -> tuple[str, ...]:
-    """What answers are written in, by a server that writes CBOR or does not."""
+def response_types(with_cbor: bool) -> tuple[str, ...]:
+    """Return the media types of responses, of a server with or without CBOR."""
     return (*ANSWERED, cbor.MEDIA_TYPE) if with_cbor else ANSWERED
 
 
-def _streamed(with_cbor: bool) -> tuple[str, ...]:
+def _stream_types(with_cbor: bool) -> tuple[str, ...]:
     return (*_STREAMED, cbor.SEQUENCE) if with_cbor else _STREAMED
 
 
 def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
-    """The media types with their parameters, the most wanted first (munnerz/goautoneg).
+    """Return the media types with their parameters, the most preferred first (munnerz/goautoneg).
 
-    What a client does not want (``q=0``) only comes last: there is nothing that upstream's library leaves out for that.
+    A media type with ``q=0`` comes last and is not excluded, as in upstream's library.
     """
     found: list[tuple[float, str, dict[str, str]]] = []
     for clause in accept.split(","):
@@ -72,8 +72,9 @@ def _clauses(accept: str) -> list[tuple[str, dict[str, str]]]:
             else:
                 parameters[name.strip(" ")] = value.strip(" ")
         wanted = (quality, f"{kind}/{sub or '*'}", parameters)
-        # Upstream's order is none: what names a type goes before what names none, whatever the qualities say.
-        # So it matters how Go sorts a few: each goes forward as long as it is before its neighbour.
+        # Upstream's order is not transitive: clauses with a type precede those without, regardless of
+        # quality. So Go's insertion sort for few items is reproduced: each item moves forward while it
+        # precedes its neighbour.
         place = len(found)
         while place and _is_before(wanted, found[place - 1]):
             place -= 1
@@ -96,50 +97,52 @@ def _is_before(one: tuple[float, str, Any], other: tuple[float, str, Any]) -> bo
 
 
 def check_produced(accept: str, produced: Sequence[str] = ANSWERED, *, protobuf: bool = False) -> None:
-    """See that the client takes one of the media types, whatever it wants in it (go-restful's routing).
+    """Check that the client accepts one of the media types, ignoring their parameters (go-restful's routing).
 
-    ``protobuf``: what is asked for has that form.
+    ``protobuf``: the requested object has a protobuf form.
 
     Raises:
-        StatusError: 406, it takes none of them.
+        StatusError: 406, it accepts none of them.
     """
     named = {clause.partition(";")[0].strip() for clause in accept.split(",")} if accept else {"*/*"}
     if not protobuf:
         named.discard(MEDIA_TYPE)
     if "*/*" not in named and named.isdisjoint(produced):
-        raise not_acceptable(_offered(accept, produced))
+        raise not_acceptable(_list_offered(accept, produced))
 
 
-def _offered(accept: str, produced: Sequence[str]) -> str:
-    """The media types that a refusal names: to who asks for protobuf, not that one again."""
+def _list_offered(accept: str, produced: Sequence[str]) -> str:
+    """Return the media types for an error. A client that asks for protobuf does not get protobuf in the list again."""
     asked = MEDIA_TYPE in accept
     return ", ".join(name for name in produced if not (asked and name.startswith(MEDIA_TYPE)))
 
 
 def negotiate_document(accept: str, with_cbor: bool = False) -> Accepted:
-    """The first of the client's wishes that what has one form alone can meet (`DefaultEndpointRestrictions`).
+    """Return the first acceptable clause for a document with a single form (`DefaultEndpointRestrictions`).
 
     Raises:
-        StatusError: 406, none can.
+        StatusError: 406, there is none.
     """
-    found = next(filter(None, (_served(*clause, with_cbor) for clause in _clauses(accept or "*/*"))), None)
+    found = next(
+        filter(None, (_accept_document(*clause, with_cbor) for clause in _clauses(accept or "*/*"))), None
+    )
     if found is None:
-        raise _only(answered(with_cbor))
+        raise _only(response_types(with_cbor))
     return found
 
 
 def negotiate_conversion(accept: str, wanted: Mapping[str, str], with_cbor: bool = False) -> Accepted | None:
-    """The first wish for a document of another type, which `wanted` names; None where there is none."""
+    """Return the first clause that asks for a document of the type ``wanted``, or None."""
     for media, parameters in _clauses(accept):
         rest = {name: value for name, value in parameters.items() if name not in _CONVERSION}
         asked = {name: value for name, value in parameters.items() if name in _CONVERSION}
-        if asked == wanted and (found := _served(media, rest, with_cbor)) is not None:
+        if asked == wanted and (found := _accept_document(media, rest, with_cbor)) is not None:
             return found
     return None
 
 
 def choose(accept: str, offered: Mapping[str, str]) -> str | None:
-    """What is offered under the media type of the first wish that can be met; None where none can."""
+    """Return the offered value for the media type of the first clause that matches one, or None."""
     for media, _ in _clauses(accept or "*/*"):
         kind, _, sub = media.partition("/")
         for name, given in offered.items():
@@ -149,8 +152,8 @@ def choose(accept: str, offered: Mapping[str, str]) -> str | None:
     return None
 
 
-def _served(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accepted | None:
-    """What one wish gets of what has one form alone; None where it can't be met."""
+def _accept_document(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accepted | None:
+    """Return the result of one clause for a document with a single form; None if it is not acceptable."""
     if not _CONVERSION.isdisjoint(parameters) or parameters.get("sv"):
         return None
     stream = parameters.get("stream", "")
@@ -158,7 +161,7 @@ def _served(media: str, parameters: Mapping[str, str], with_cbor: bool) -> Accep
         return None
     if media in _ANY:
         return Accepted()
-    if media not in answered(with_cbor):
+    if media not in response_types(with_cbor):
         return None
     return Accepted(
         yaml=media in _YAML, media_type=media, protobuf=media == MEDIA_TYPE, cbor=media == cbor.MEDIA_TYPE
@@ -179,33 +182,34 @@ def negotiate(
     with_cbor: bool = False,
     custom: bool = False,
 ) -> Accepted:
-    """The first of the client's wishes that can be met, of a single answer, a list or a stream of events.
+    """Return the first acceptable clause for an object, a list or a stream of events.
 
-    ``protobuf``: what is asked for has that form. ``with_cbor``: the server writes CBOR. ``custom``: the objects are
-    custom resources; no router looks at requests for them, and their metadata alone has the form of protobuf.
+    ``protobuf``: the requested object has a protobuf form. ``with_cbor``: the server supports CBOR.
+    ``custom``: the objects are custom resources. No router checks requests for these, and only their metadata
+    has a protobuf form.
 
     Raises:
-        StatusError: 406, none can.
+        StatusError: 406, there is none.
     """
     if accept in {"", "*/*", "application/json"}:
         return Accepted()
     if not custom:
-        produced = answered(with_cbor)
+        produced = response_types(with_cbor)
         if listing or streaming:
-            produced += _streamed(with_cbor)
+            produced += _stream_types(with_cbor)
         check_produced(accept, produced, protobuf=protobuf)
-    wishes = (_granted(*clause, protobuf, with_cbor, custom) for clause in _clauses(accept))
+    wishes = (_accept_object(*clause, protobuf, with_cbor, custom) for clause in _clauses(accept))
     found = next(filter(None, wishes), None)
     if found is None or (streaming and found.yaml):
-        # The media type is right, what is to be in it isn't.
-        raise _only(_streamed(with_cbor) if streaming else answered(with_cbor))
+        # The media type is acceptable, but its parameters are not.
+        raise _only(_stream_types(with_cbor) if streaming else response_types(with_cbor))
     return found
 
 
-def _granted(
+def _accept_object(
     media: str, parameters: dict[str, str], protobuf: bool, with_cbor: bool, custom: bool
 ) -> Accepted | None:
-    """What one wish gets; None where it can't be met."""
+    """Return the result of one clause; None if it is not acceptable."""
     if parameters.get("stream", "") not in {"", "watch"} or (media in _YAML and parameters.get("stream")):
         return None
     if parameters.get("sv", "") not in {"", "v1"}:
@@ -215,7 +219,7 @@ def _granted(
     converts = not _CONVERSION.isdisjoint(parameters)
     if converts and (not transform or version not in {"v1", "v1beta1"}):
         return None
-    # Upstream has no message for tables.
+    # Upstream has no protobuf message for tables.
     packed = media == MEDIA_TYPE and transform != "Table" and (protobuf or (custom and converts))
     binary = with_cbor and media == cbor.MEDIA_TYPE
     if not (media in _YAML or packed or binary or media == "application/json" or media in _ANY):
@@ -226,12 +230,12 @@ def _granted(
 
 
 def encode_status(document: dict[str, Any], accepted: Accepted) -> bytes:
-    """A Status in the form that the client wants."""
+    """Encode a Status as the client accepts it."""
     return status(document) if accepted.protobuf else encode(document, accepted)
 
 
 def encode(document: Any, accepted: Accepted) -> bytes:
-    """A document that has no protobuf form in the form that the client wants."""
+    """Encode a document without protobuf form as the client accepts it."""
     if accepted.cbor:
         return cbor.encode(document)
     data = dumps(document)
@@ -239,7 +243,7 @@ def encode(document: Any, accepted: Accepted) -> bytes:
 
 
 def to_yaml(data: bytes) -> bytes:
-    """JSON as YAML."""
+    """Convert JSON to YAML."""
     import yaml
 
     return yaml.safe_dump(orjson.loads(data), allow_unicode=True).encode()

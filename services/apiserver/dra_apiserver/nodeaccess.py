@@ -1,4 +1,4 @@
-"""How the API server reaches nodes, and how they know it (pkg/kubelet/client's KubeletClientConfig)."""
+"""The API server's connections and credentials for nodes (pkg/kubelet/client's KubeletClientConfig)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _LONGEST_NAME = 253
 
 
 def dial_problem(host: str, port: int) -> str:
-    """Return why a connection to a node cannot be tried, in Go's words; "" if it can.
+    """Return the reason, in Go's words, why a node's address is invalid; "" if it is valid.
 
-    Nothing validates the addresses of a node's status, and Python's libraries raise all kinds of errors for them.
+    Addresses in a node's status are not validated, and Python's libraries raise various errors for invalid
+    ones.
     """
     if not 0 <= port < 1 << 16:
         return f"dial tcp: address {port}: invalid port"
@@ -30,10 +31,10 @@ def dial_problem(host: str, port: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeAccess:
-    """Plain HTTP, or HTTPS where any of the files is named.
+    """Plain HTTP, or HTTPS if any of the files is set.
 
-    ``certificate`` and ``key`` are the API server's own, by which nodes know it, as they do by the ``token``.
-    ``authority`` has signed the nodes' certificates; without it they are not checked, as upstream.
+    ``certificate`` and ``key`` identify the API server to nodes, like the ``token``. ``authority`` is the CA
+    of the nodes' certificates. Without it they are not verified, as upstream.
     """
 
     token: str = ""
@@ -43,19 +44,19 @@ class NodeAccess:
 
     @property
     def scheme(self) -> str:
-        """Of the nodes' URLs."""
+        """The scheme of the nodes' URLs."""
         return "https" if self.certificate or self.authority else "http"
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
-        """What tells nodes that a request is the API server's."""
+        """The headers that identify the API server to nodes."""
         return [(b"authorization", f"Bearer {self.token}".encode())] if self.token else []
 
     def context(self) -> ssl.SSLContext | None:
-        """For a new connection, from the files as they are now; None for plain HTTP.
+        """Return a context for a new connection, from the current files; None for plain HTTP.
 
         Raises:
-            OSError: a file is of no use.
+            OSError: a file cannot be used.
         """
         if self.scheme == "http":
             return None

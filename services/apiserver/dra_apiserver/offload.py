@@ -1,8 +1,8 @@
-"""Plain code in threads: because it takes too long for the event loop, or because it waits for webhooks.
+"""Run code in threads because it takes too long for the event loop, or because it waits for webhooks.
 
-The loop goes on meanwhile, a few milliseconds late now and then, as Python's threads take turns. What changed until the
-code is done its caller finds out (`storage/guaranteedupdate.py`). In the code, ``wait_for`` hands a coroutine to the
-loop.
+The loop continues meanwhile, a few milliseconds late at times, because Python's threads take turns. The
+caller checks afterwards whether data changed (`storage/guaranteedupdate.py`). In the code, ``wait_for``
+passes a coroutine to the loop.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-# More would share one interpreter, and each would make the loop wait.
+# More threads would share one interpreter, and each would delay the loop.
 _AT_ONCE = 2
 
 
@@ -39,16 +39,16 @@ _here = _Here()
 
 
 def wait_for(coroutine: Coroutine[Any, Any, T]) -> T:
-    """What the coroutine gives, which the event loop runs; only in what ``Offload`` runs.
+    """Run a coroutine in the event loop, and return its result. Only for code that ``Offload`` runs.
 
     Raises:
-        BaseException: what it raises.
+        BaseException: the exception of the coroutine.
     """
     result: T = _here.wait_for(coroutine)
     return result
 
 
-def _ended(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, Any]], Any]) -> _Ended:
+def _run_caught(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, Any]], Any]) -> _Ended:
     _here.wait_for = waiting
     try:
         return _Ended(work())
@@ -57,16 +57,16 @@ def _ended(work: Callable[[], Any], waiting: Callable[[Coroutine[Any, Any, Any]]
 
 
 class Offload:
-    """Runs what takes long or waits, a few at once; what waits leaves its turn to others."""
+    """Runs functions that take long or wait, a few at once. A waiting one gives up its turn."""
 
     def __init__(self) -> None:
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Run a function, which may `wait_for` coroutines, while the loop goes on.
+        """Run a function, which may `wait_for` coroutines, while the loop continues.
 
         Raises:
-            Exception: what it raises.
+            Exception: the exception of the function.
         """
         loop = asyncio.get_running_loop()
         async with self._turns:
@@ -76,8 +76,8 @@ class Offload:
                 return asyncio.run_coroutine_threadsafe(self._meanwhile(coroutine), loop).result()
 
             def run() -> None:
-                ended = _ended(work, wait_for)
-                # The loop may be closed by now: then nothing waits for this.
+                ended = _run_caught(work, wait_for)
+                # If the loop is closed, nothing waits for the result.
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(_settle, done, ended)
 
@@ -86,7 +86,7 @@ class Offload:
             return result
 
     async def _meanwhile(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine gives; others have this one's turn while it is waited for."""
+        """Return the result of the coroutine. Other functions take this one's turn meanwhile."""
         self._turns.release()
         try:
             return await coroutine

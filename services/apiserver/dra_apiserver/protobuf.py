@@ -1,9 +1,8 @@
-"""Objects in Kubernetes' protobuf encoding, byte for byte as upstream's generated code writes them.
+"""Encode objects in Kubernetes' protobuf encoding, byte for byte like upstream's generated code.
 
-A message's fields come in the order of their numbers. Go writes every field that is no pointer, also when it is empty,
-and pointers, lists and maps only where there is something (``generated.pb.go`` of ``k8s.io/api``, from gogo/protobuf).
-An object travels in an envelope (``runtime.Unknown``) after four magic bytes
-(``apimachinery/pkg/runtime/serializer/protobuf``).
+A message's fields are sorted by number. Go writes every non-pointer field even if it is empty, but pointers,
+lists and maps only if they are set (``generated.pb.go`` of ``k8s.io/api``, from gogo/protobuf). An object has
+an envelope (``runtime.Unknown``) after four magic bytes (``apimachinery/pkg/runtime/serializer/protobuf``).
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ from dra_shared.jsontext import dumps
 
 JsonObject = Mapping[str, Any]
 Write = Callable[[Any], bytes]
-"""What makes bytes of a value: its own, or a field's with tag and length."""
+"""Encodes a value: the value alone, or a field with tag and length."""
 
 MEDIA_TYPE: Final = "application/vnd.kubernetes.protobuf"
 META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1"
-# Of custom resources: the raw JSON in a message; the other forms of a schema are messages of their own.
+# In custom resources: the raw JSON in a message. The other forms of a schema are separate messages.
 _SCHEMA: Final = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 _MAGIC: Final = b"k8s\x00"
 # runtime.Unknown's contentEncoding and contentType, which are never set.
@@ -47,45 +46,45 @@ _NANOSECONDS: Final = {
 
 
 def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
-    """An object on the wire, given its message's bytes."""
-    meta = b"\x0a" + _prefixed(api_version.encode()) + b"\x12" + _prefixed(kind.encode())
-    return b"".join((_MAGIC, b"\x0a", _prefixed(meta), b"\x12", _length(len(raw)), raw, _UNKNOWN_END))
+    """Return an encoded object with its envelope, given its message's bytes."""
+    meta = b"\x0a" + _add_length(api_version.encode()) + b"\x12" + _add_length(kind.encode())
+    return b"".join((_MAGIC, b"\x0a", _add_length(meta), b"\x12", _length(len(raw)), raw, _UNKNOWN_END))
 
 
-def listed(metadata: JsonObject, items: list[bytes]) -> bytes:
-    """A list's message, given its items'."""
-    head = _prefixed(message(f"{META}.ListMeta", metadata))
-    return b"".join((b"\x0a", head, *(b"\x12" + _prefixed(item) for item in items)))
+def encode_list(metadata: JsonObject, items: list[bytes]) -> bytes:
+    """Return a list's message, given those of its items."""
+    head = _add_length(message(f"{META}.ListMeta", metadata))
+    return b"".join((b"\x0a", head, *(b"\x12" + _add_length(item) for item in items)))
 
 
 def event(kind: str, shown: bytes) -> bytes:
-    """A watch event about an object on the wire, in a frame that begins with its length."""
-    body = b"\x0a" + _prefixed(kind.encode()) + b"\x12" + _prefixed(b"\x0a" + _prefixed(shown))
+    """Return a watch event about an encoded object, in a frame that begins with its length."""
+    body = b"\x0a" + _add_length(kind.encode()) + b"\x12" + _add_length(b"\x0a" + _add_length(shown))
     return len(body).to_bytes(4, "big") + body
 
 
 def status(document: JsonObject) -> bytes:
-    """A Status on the wire."""
+    """Return an encoded Status with its envelope."""
     return envelope("v1", "Status", message(f"{META}.Status", document))
 
 
-def known(name: str) -> bool:
-    """Whether there is a message of that name, such as ``io.k8s.api.core.v1.Pod``, that can be written."""
+def is_known(name: str) -> bool:
+    """True if there is a message of that name, such as ``io.k8s.api.core.v1.Pod``, that can be encoded."""
     package, _, short = name.rpartition(".")
     return short in layouts().get(package, {}) and short in _definitions(package)
 
 
 def message(name: str, obj: JsonObject) -> bytes:
-    """The bytes of an object, which must be as the server stores it: typed, defaulted, quantities canonical."""
+    """Encode an object, which must have its stored form: typed, defaulted, with canonical quantities."""
     return _message(name).write(obj)
 
 
 class _Message:
-    """How one message is written."""
+    """The encoder of one message."""
 
     def __init__(self, name: str) -> None:
         package, _, short = name.rpartition(".")
-        # One without fields is in no table.
+        # A message without fields is in no table.
         layout = layouts()[package].get(short) or {}
         properties = _properties(package, short)
         self._fields: dict[str, tuple[int, Write]] = {}
@@ -103,7 +102,7 @@ class _Message:
             self._empty.append(b"" if "*" in flags else _empty(tag, kind))
 
     def write(self, obj: JsonObject) -> bytes:
-        """The message's bytes."""
+        """Return the message's bytes."""
         parts = self._empty.copy()
         fields = self._fields
         for name, value in obj.items():
@@ -135,7 +134,7 @@ def _definitions(package: str) -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def _properties(package: str, short: str) -> Mapping[str, Any]:
-    """The members of a type by JSON name. What is inlined has its members in the types that it is in."""
+    """Return the members of a type by JSON name. Those of an inlined type are found in the types that contain it."""
     found = _definitions(package)
     if short in found:
         return found[short].get("properties") or {}
@@ -154,7 +153,7 @@ def _tag(number: int, kind: Any) -> bytes:
 
 
 def _empty(tag: bytes, kind: Any) -> bytes:
-    """What Go writes for a field that is no pointer and empty."""
+    """Return Go's encoding of an empty field that is not a pointer."""
     if isinstance(kind, list) or kind == "bytes":
         return b""
     if kind in ("int", "bool"):
@@ -162,12 +161,12 @@ def _empty(tag: bytes, kind: Any) -> bytes:
     if kind == "double":
         return tag + bytes(8)
     if kind in _EMPTY:
-        return tag + _prefixed(_EMPTY[kind])
-    return tag + _prefixed(_message(kind).write({}))
+        return tag + _add_length(_EMPTY[kind])
+    return tag + _add_length(_message(kind).write({}))
 
 
 def _writer(tag: bytes, kind: Any) -> Write:
-    """What writes a field, tag and all, for a value that is there."""
+    """Return the encoder of a field that is set, including its tag."""
     if isinstance(kind, list):
         return _list(tag, kind[1]) if kind[0] == "list" else _map(tag, kind[1])
     if kind in _UNPREFIXED:
@@ -182,7 +181,7 @@ def _writer(tag: bytes, kind: Any) -> Write:
         if own is not None:
             data = own(value)
         else:
-            # Found when it is needed: messages may hold themselves.
+            # Looked up on first use, because messages may contain themselves.
             found = found or _message(kind)
             data = found.write(value)
         size = len(data)
@@ -198,7 +197,7 @@ def _writer(tag: bytes, kind: Any) -> Write:
 
 @functools.cache
 def _heads(tag: bytes) -> list[bytes]:
-    """The tag with each length that takes one byte: most fields are short, and there are many."""
+    """Return the tag with each length that fits in one byte. They are precomputed because most fields are short."""
     return [tag + size for size in _ONE_BYTE]
 
 
@@ -214,7 +213,7 @@ def _map(tag: bytes, kind: Any) -> Write:
 
     def write(value: Mapping[str, Any]) -> bytes:
         parts = []
-        # Go sorts keys by their bytes, which is the order of UTF-8's code points, and so Python's.
+        # Go sorts keys by their bytes. In UTF-8, this is the order of code points, as in Python.
         for name in sorted(value):
             item = value[name]
             entry = write_key(name) + (write_value(item) if item is not None else empty())
@@ -241,7 +240,7 @@ def _length(size: int) -> bytes:
     return _ONE_BYTE[size] if size < 0x80 else _varint(size)
 
 
-def _prefixed(data: bytes) -> bytes:
+def _add_length(data: bytes) -> bytes:
     size = len(data)
     return (_ONE_BYTE[size] if size < 0x80 else _varint(size)) + data
 
@@ -255,7 +254,7 @@ def _seconds(moment: datetime) -> int:
 
 
 def _time(value: str) -> bytes:
-    # Upstream keeps whole seconds here, as JSON has them.
+    # Upstream keeps whole seconds here, as in JSON.
     return b"\x08" + _varint(_seconds(datetime.fromisoformat(value))) + b"\x10\x00"
 
 
@@ -265,21 +264,21 @@ def _micro_time(value: str) -> bytes:
 
 
 def _quantity(value: Any) -> bytes:
-    return b"\x0a" + _prefixed(str(value).encode())
+    return b"\x0a" + _add_length(str(value).encode())
 
 
 def _either(value: Any) -> bytes:
     if isinstance(value, str):
-        return b"\x08\x01\x10\x00\x1a" + _prefixed(value.encode())
+        return b"\x08\x01\x10\x00\x1a" + _add_length(value.encode())
     return b"\x08\x00\x10" + _varint(value) + b"\x1a\x00"
 
 
 def _raw(value: Any) -> bytes:
-    return b"" if value is None else b"\x0a" + _prefixed(dumps(value))
+    return b"" if value is None else b"\x0a" + _add_length(dumps(value))
 
 
 def _schema(value: JsonObject) -> bytes:
-    return _prefixed(_message(_SCHEMA).write(value))
+    return _add_length(_message(_SCHEMA).write(value))
 
 
 def _schema_or_schemas(value: Any) -> bytes:
@@ -296,12 +295,12 @@ def _schema_or_bool(value: Any) -> bytes:
 
 def _schema_or_texts(value: Any) -> bytes:
     if isinstance(value, list):
-        return b"".join(b"\x12" + _prefixed(one.encode()) for one in value)
+        return b"".join(b"\x12" + _add_length(one.encode()) for one in value)
     return b"\x0a" + _schema(value)
 
 
 def _strings(value: list[str]) -> bytes:
-    return b"".join(b"\x0a" + _prefixed(text.encode()) for text in value)
+    return b"".join(b"\x0a" + _add_length(text.encode()) for text in value)
 
 
 def _duration(value: str) -> bytes:
@@ -329,7 +328,7 @@ _UNPREFIXED: Final[Mapping[str, Write]] = {
     "bool": lambda value: b"\x01" if value else b"\x00",
     "double": lambda value: struct.pack("<d", value),
 }
-# What stands for nothing, of types that are no messages of ours.
+# Encodings of empty values, of types that are not messages here.
 _EMPTY: Final[Mapping[str, bytes]] = {
     "string": b"",
     "time": b"",

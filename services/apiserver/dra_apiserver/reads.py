@@ -1,4 +1,4 @@
-"""A reader's way in: plain reads are answered from its copy of the objects, all else by the writer."""
+"""Dispatch a reader's requests: plain reads use its copy of the objects, and all others go to the writer."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dra_apiserver.http import Receive, Request, Scope, Send
 from dra_apiserver.relay import Relay
 
 _READS = (get, list_objects, watch)
-# What each server says of itself.
+# Each server answers these about itself.
 _OWN = frozenset({"livez", "readyz", "healthz", "metrics"})
 
 
 class Reads:
-    """Chooses who answers a request."""
+    """Selects the server that handles a request."""
 
     def __init__(self, api: Api, application: Application, relay: Relay) -> None:
         self._api, self._application, self._relay = api, application, relay
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
+        """Handle one request."""
         answers = self._application if self._is_read(scope) else self._relay.pass_on
         await answers(scope, receive, send)
 
@@ -35,7 +35,7 @@ class Reads:
         if scope["method"] != "GET":
             return False
         request = Request(scope, _nothing, _nowhere, "")
-        # An exact list may be of what only the archive has.
+        # An exact list may need revisions that only the archive has.
         if scope["query_string"] and request.query.get("resourceVersionMatch") == "Exact":
             return False
         try:

@@ -1,7 +1,7 @@
-"""A reader's requests that are no plain reads, repeated at the API server that has the database, as they came.
+"""Relay a reader's requests, except plain reads, to the API server that has the database.
 
-They go over a local socket that only the server's own user can open. There the reader says who its client is, as far
-as the connection tells: its address, and whom its certificate names. All else the API server reads from the request.
+They use a local socket that only the server's own user can open. On it, the reader passes the client's
+address and the names in its certificate. The API server reads everything else from the request.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from dra_shared.clientcertificate import ClientCertificate
 from dra_shared.unixsocket import unix_connection
 
 from dra_apiserver.connection import TAKE_OVER, Connection
-from dra_apiserver.errors import StatusError, service_unavailable, unanswered
+from dra_apiserver.errors import StatusError, deadline_exceeded, service_unavailable
 from dra_apiserver.handthrough import SWITCHING, hand_through, send_body
 from dra_apiserver.http import CERTIFICATE, Disconnected, Headers, Receive, Request, Scope, Send
 
-# Seconds: a server that was killed is back by then.
+# In seconds. A server that was killed has restarted by then.
 _CONNECT_TIMEOUT = 5.0
 _CONNECT_EVERY = 0.05
-# As kube-apiserver's --request-timeout.
+# The value of kube-apiserver's --request-timeout.
 _REQUEST_TIMEOUT = 60.0
 _READ_BYTES = 1 << 16
 _WHOLE_BYTES = 4 << 20
 _MOST_IDLE = 64
 _CLIENT = b"dralab-client"
 _HOP_BY_HOP = frozenset({b"connection", b"keep-alive", b"transfer-encoding", b"expect", b"proxy-connection"})
-# This server adds them to each answer by itself; here the API server has.
+# This server adds these headers by itself, but here the API server has added them already.
 _ADDED = (b"date", b"cache-control")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Client(msgspec.Struct, array_like=True):
-    """What a connection tells of its client."""
+    """The facts about a client that its connection provides."""
 
     address: tuple[str, int] | None
     scheme: str
@@ -49,7 +49,7 @@ _clients = msgspec.json.Decoder(Client)
 
 
 class RelayedConnection(Connection):
-    """A connection of a reader's: each request names the client that it is of."""
+    """A connection from a reader. Each request on it names its client."""
 
     def on_headers_complete(self) -> None:
         for index, (name, value) in enumerate(self.headers):
@@ -72,7 +72,10 @@ class _Line(NamedTuple):
 
 
 class Relay:
-    """Repeats requests at the API server that listens at `path`; `silent` says that it does not answer any."""
+    """Relays requests to the API server that listens at `path`.
+
+    `silent` returns True if it does not respond at all.
+    """
 
     def __init__(self, path: Path, silent: Callable[[], bool]) -> None:
         self._path = path
@@ -80,13 +83,13 @@ class Relay:
         self._idle: deque[_Line] = deque()
 
     def close(self) -> None:
-        """Close the connections that nothing uses."""
+        """Close the idle connections."""
         for line in self._idle:
             line.writer.close()
         self._idle.clear()
 
     async def pass_on(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Repeat one request, and pass on its answer."""
+        """Relay one request, and its response."""
         request = Request(scope, receive, send, "")
         try:
             await self._pass_on(request)
@@ -95,7 +98,8 @@ class Relay:
         except Disconnected:
             return
         except (_Gone, OSError, httptools.HttpParserError):
-            # What became of the request is not known: to the client it is as if this server had ended.
+            # The result of the request is unknown. The client must see the same as if this server had
+            # crashed.
             request.lose_answer()
 
     async def _pass_on(self, request: Request) -> None:
@@ -121,7 +125,7 @@ class Relay:
             return
 
     async def _line(self, upgrades: bool) -> tuple[_Line, bool]:
-        """A connection, and whether it is new.
+        """Return a connection, and whether it is new.
 
         Raises:
             StatusError: 503, the API server is away.
@@ -144,7 +148,7 @@ class Relay:
 
 
 async def _framed_body(request: Request) -> bytes | None:
-    """The request's body as it is sent, where it is of no great length; None where it goes in pieces."""
+    """Return the request's body with its framing if it is short; None if it is sent in parts."""
     length = request.headers.get(b"content-length")
     if length is None and b"transfer-encoding" not in request.headers:
         return b""
@@ -154,7 +158,7 @@ async def _framed_body(request: Request) -> bytes | None:
 
 
 class _Exchange:
-    """One request on a connection, and its answer."""
+    """One request on a connection, and its response."""
 
     def __init__(self, request: Request, line: _Line, silent: Callable[[], bool]) -> None:
         self._request, self._line, self._silent = request, line, silent
@@ -164,14 +168,15 @@ class _Exchange:
         self._started = self._complete = False
 
     async def run(self, body: bytes | None) -> bool:
-        """Send the request and its body, which goes in pieces where it is None; pass the answer on.
+        """Send the request and its body (in parts if it is None), and pass on the response.
 
-        Returns whether the connection can be used again.
+        Returns:
+            True if the connection can be used again.
 
         Raises:
-            Disconnected: the client has gone.
-            OSError, _Gone: the API server has.
-            StatusError: 504, it is silent.
+            Disconnected: the client has disconnected.
+            OSError, _Gone: the API server has disconnected.
+            StatusError: 504, it does not respond.
         """
         request, (reader, writer) = self._request, self._line
         upgrades = TAKE_OVER in request.scope
@@ -197,14 +202,17 @@ class _Exchange:
         return is_sent and self._parser.should_keep_alive()
 
     async def _answer(self, read: Callable[[], Coroutine[Any, Any, bytes]]) -> bytes:
-        """What comes first. Some requests take long; one that a silent server has ends."""
+        """Return the start of the response.
+
+        There is no timeout unless the server is silent, because some requests take long.
+        """
         while True:
             try:
                 async with asyncio.timeout(_REQUEST_TIMEOUT):
                     return await read()
             except TimeoutError:
                 if self._silent():
-                    raise unanswered() from None
+                    raise deadline_exceeded() from None
 
     async def _receive(self, data: bytes) -> None:
         reader = self._line.reader
@@ -215,25 +223,26 @@ class _Exchange:
                 if self._complete:
                     return
                 if self._started and leaving is None:
-                    # It may go on for long.
-                    leaving = asyncio.ensure_future(self._client_leaves())
+                    # The response may take long.
+                    leaving = asyncio.ensure_future(self._wait_for_client_end())
                 data = await _unless(leaving, reader.read(_READ_BYTES))
         finally:
             if leaving is not None:
                 leaving.cancel()
 
-    async def _client_leaves(self) -> None:
-        """Return when the client has gone.
+    async def _wait_for_client_end(self) -> None:
+        """Return when the client has disconnected.
 
-        One that half-closes may still want its answer. Its end is passed on: the API server ends a watch then.
+        A half-closed client may still expect its response. Its end is passed on, because the API server then
+        ends a watch.
         """
-        await self._request.disconnected()
+        await self._request.wait_until_gone()
         if self._request.has_ended():
             self._line.writer.write_eof()
             await asyncio.Event().wait()
 
     async def _take(self, data: bytes) -> None:
-        """Pass on what has come."""
+        """Pass on received data."""
         if not data:
             raise _Gone
         self._parser.feed_data(data)
@@ -287,10 +296,10 @@ def _head(request: Request, *, upgrades: bool = False) -> bytes:
 
 
 async def _unless_gone(sending: asyncio.Task[None] | None, work: Coroutine[Any, Any, bytes]) -> bytes:
-    """Return what the work gives while a body is sent.
+    """Return the result of the work while a body is sent.
 
     Raises:
-        Disconnected: the client left before the end of the body. The API server would wait for the rest.
+        Disconnected: the client left before the end of the body, and the API server would wait for the rest.
     """
     if sending is None:
         return await work
@@ -305,7 +314,7 @@ async def _unless_gone(sending: asyncio.Task[None] | None, work: Coroutine[Any, 
 
 
 async def _unless(leaving: asyncio.Future[None] | None, work: Coroutine[Any, Any, bytes]) -> bytes:
-    """What the work gives.
+    """Return the result of the work.
 
     Raises:
         Disconnected: the client left first.
@@ -323,7 +332,7 @@ async def _unless(leaving: asyncio.Future[None] | None, work: Coroutine[Any, Any
 
 
 async def _response_head(reader: asyncio.StreamReader) -> bytes:
-    """What has come of an answer once its head is there, and perhaps more."""
+    """Return the received data once it contains the head of the response."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):

@@ -1,6 +1,6 @@
-"""How stored objects look to a client (apiserver's `endpoints/handlers/response.go`).
+"""Present stored objects to clients (apiserver's `endpoints/handlers/response.go`).
 
-In its version; as objects, Tables or metadata only; in JSON, YAML, protobuf or CBOR.
+In the client's version; as objects, Tables or metadata only; in JSON, YAML, protobuf or CBOR.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from dra_apiserver.storage.records import canonical
 
 JsonObject = dict[str, Any]
 
-# Objects that are encoded at once.
+# The number of objects that are encoded together.
 _PART = 200
 
 
-def _untyped(obj: JsonObject) -> JsonObject:
+def _without_type(obj: JsonObject) -> JsonObject:
     return {key: value for key, value in obj.items() if key not in {"kind", "apiVersion"}}
 
 
-def _joined(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -> bytes:
-    """A list's JSON, part by part: while one is encoded, no other thread runs."""
+def _encode_list(document: JsonObject, key: str, parts: Iterable[list[JsonObject]]) -> bytes:
+    """Encode a list's JSON part by part, because other threads cannot run while a part is encoded."""
     head = dumps({name: value for name, value in document.items() if name != key})
     items = b",".join(dumps(part)[1:-1] for part in parts if part)
     return b'%b,"%b":[%b]}' % (head[:-1], key.encode(), items)
 
 
 def message_name(kind: Kind, version: str) -> str:
-    """The protobuf message of a kind's objects; empty where there is none, as of custom resources."""
+    """Return the protobuf message of a kind's objects, empty if there is none, as for custom resources."""
     name = f"{package_name(kind.group, version)}.{kind.kind}"
-    packed = kind.types.has_messages if kind.types.schemas else protobuf.known(name)
+    packed = kind.types.has_messages if kind.types.schemas else protobuf.is_known(name)
     return name if packed else ""
 
 
 def other_metadata(kind: Kind, listing: bool) -> StatusError:
-    """The 406 for who asks for metadata of one object where there is a list, or the other way round."""
+    """Return the 406 for a client that asks for one object's metadata on a list, or the other way round."""
     package, name = internal_package(kind.group), kind.list_kind if listing else kind.kind
     if kind.types.schemas:
         package, name = "unstructured", "UnstructuredList" if listing else "Unstructured"
@@ -58,7 +58,10 @@ def other_metadata(kind: Kind, listing: bool) -> StatusError:
 
 
 class Presenter:
-    """Renders one kind in one version for one kind of wish; cheap where the stored bytes already are the answer."""
+    """Presents one kind in one version as one client accepts it.
+
+    It is cheap if the stored bytes can be sent unchanged.
+    """
 
     def __init__(
         self, kind: Kind, version: str, accepted: Accepted, include_object: str, clock: Clock
@@ -85,26 +88,26 @@ class Presenter:
         #: Whose fields tell bytes and floats from texts and numbers; "" where there are none.
         self._typed = message_name(kind, version) if accepted.cbor and not accepted.transform else ""
 
-    def decoded(self, data: bytes) -> JsonObject:
-        """A stored object in the client's version."""
+    def decode(self, data: bytes) -> JsonObject:
+        """Return a stored object in the client's version."""
         obj: JsonObject = orjson.loads(data)
         return obj if self._same else convert(self.kind, obj, self.version)
 
     def json(self, data: bytes) -> bytes:
-        """A stored object's JSON for the client."""
+        """Return a stored object's JSON for the client."""
         if self.plain:
             return data
-        obj = self.decoded(data)
+        obj = self.decode(data)
         if not self.accepted.transform:
             return dumps(canonical(obj))
         if self.accepted.transform == "Table":
             return dumps(self._table([obj], {"resourceVersion": obj["metadata"].get("resourceVersion", "")}))
         from dra_apiserver.tables import partial_metadata
 
-        return dumps(self._versioned(partial_metadata(obj)))
+        return dumps(self._set_version(partial_metadata(obj)))
 
     def one(self, data: bytes) -> bytes:
-        """The body that answers a request for one object."""
+        """Return the response body for a request for one object."""
         if self.accepted.protobuf:
             return self._wire(data)
         if self.accepted.cbor:
@@ -115,11 +118,11 @@ class Presenter:
     def _binary(self, data: bytes) -> bytes:
         if self.accepted.transform:
             return cbor.encode(orjson.loads(self.json(data)))
-        return cbor.encode(cbor.marked(self._typed, self.decoded(data)))
+        return cbor.encode(cbor.mark(self._typed, self.decode(data)))
 
-    def _packed(self, data: bytes) -> bytes:
-        """A stored object's message."""
-        obj = self.decoded(data)
+    def _encode_protobuf(self, data: bytes) -> bytes:
+        """Return a stored object's message."""
+        obj = self.decode(data)
         if not self.accepted.transform:
             return protobuf.message(self._message, obj)
         from dra_apiserver.tables import partial_metadata
@@ -127,11 +130,11 @@ class Presenter:
         return protobuf.message(self._message, partial_metadata(obj))
 
     def _wire(self, data: bytes) -> bytes:
-        return protobuf.envelope(*self._type, self._packed(data))
+        return protobuf.envelope(*self._type, self._encode_protobuf(data))
 
     @property
     def _type(self) -> tuple[str, str]:
-        """apiVersion and kind of an object in protobuf, which are not in its message."""
+        """Return apiVersion and kind of an object for protobuf, whose messages lack them."""
         if self.accepted.transform:
             return f"meta.k8s.io/{self.accepted.version}", "PartialObjectMetadata"
         return self.kind.api_version(self.version), self.kind.kind
@@ -150,16 +153,16 @@ class Presenter:
         )
         if self.include_object == "Metadata":
             for row in made.get("rows") or ():
-                self._versioned(row["object"])
-        return self._versioned(made)
+                self._set_version(row["object"])
+        return self._set_version(made)
 
-    def _versioned(self, shown: JsonObject) -> JsonObject:
+    def _set_version(self, shown: JsonObject) -> JsonObject:
         if self.accepted.version != "v1":
             shown["apiVersion"] = f"meta.k8s.io/{self.accepted.version}"
         return shown
 
     def page(self, records: Sequence[Record]) -> bytes:
-        """The end of a plain list's body: its items."""
+        """Return the end of a plain list's body: its items."""
         if not records:
             return b',"items":[]}'
         skip = self._skip
@@ -169,14 +172,17 @@ class Presenter:
         return b",{".join(parts)
 
     def listing(self, records: Sequence[Record], metadata: JsonObject, page: bytes | None = None) -> bytes:
-        """The body that answers a list; `page`, where it is known already, is what `page` makes of the records."""
+        """Return the response body for a list.
+
+        `page` is the result of `page` for the records, if it is known already.
+        """
         if self.accepted.protobuf:
             api_version, kind = self._type
-            items = [self._packed(record.data) for record in records]
+            items = [self._encode_protobuf(record.data) for record in records]
             listed = f"{kind}List" if self.accepted.transform else self.kind.list_kind
-            return protobuf.envelope(api_version, listed, protobuf.listed(metadata, items))
+            return protobuf.envelope(api_version, listed, protobuf.encode_list(metadata, items))
         if self.plain:
-            # As upstream's typed lists, items don't repeat kind and apiVersion.
+            # As in upstream's typed lists, items omit kind and apiVersion.
             head = dumps(
                 {
                     "kind": self.kind.list_kind,
@@ -189,19 +195,21 @@ class Presenter:
         document, key, shown = self._list_of(metadata)
         step = _PART if self._in_order else max(len(records), 1)
         parts = (
-            shown([self.decoded(record.data) for record in records[start : start + step]])
+            shown([self.decode(record.data) for record in records[start : start + step]])
             for start in range(0, len(records), step)
         )
         if self.accepted.cbor:
-            document[key] = [cbor.marked(self._typed, item) for part in parts for item in part]
+            document[key] = [cbor.mark(self._typed, item) for part in parts for item in part]
             return cbor.encode(document)
-        body = _joined(document, key, parts)
+        body = _encode_list(document, key, parts)
         return to_yaml(body) if self.accepted.yaml else body
 
     def _list_of(
         self, metadata: JsonObject
     ) -> tuple[JsonObject, str, Callable[[list[JsonObject]], list[JsonObject]]]:
-        """A list without its items, what they are called in it, and how objects become items."""
+        """Return a list without its items, the name of the items in it, and a function that converts objects to
+        items.
+        """
         if self.accepted.transform == "Table":
             return self._table([], metadata), "rows", lambda objects: self._table(objects, {})["rows"] or []
         if self.accepted.transform:
@@ -209,26 +217,26 @@ class Presenter:
 
             def without_rest(objects: list[JsonObject]) -> list[JsonObject]:
                 items: list[JsonObject] = partial_metadata_list(objects, {})["items"]
-                return [self._versioned(item) if "apiVersion" in item else item for item in items]
+                return [self._set_version(item) if "apiVersion" in item else item for item in items]
 
-            return self._versioned(partial_metadata_list([], metadata)), "items", without_rest
+            return self._set_version(partial_metadata_list([], metadata)), "items", without_rest
         document = {
             "kind": self.kind.list_kind,
             "apiVersion": self.kind.api_version(self.version),
             "metadata": metadata,
             "items": [],
         }
-        return document, "items", lambda objects: [_untyped(obj) for obj in objects]
+        return document, "items", lambda objects: [_without_type(obj) for obj in objects]
 
     @property
     def _in_order(self) -> bool:
-        """Whether objects are shown in the order in which they are listed."""
+        """True if objects are presented in the order in which they are listed."""
         printers = self.kind.printers
         printer = printers.get(self.version) or printers.get("")
         return self.accepted.transform != "Table" or printer is None or printer.sort_key is None
 
     def event(self, type: str, data: bytes) -> bytes:
-        """One line of a watch, or one frame."""
+        """Return one line of a watch, or one frame."""
         if self.accepted.protobuf:
             return protobuf.event(type, self._wire(data))
         if self.accepted.cbor:
@@ -237,7 +245,7 @@ class Presenter:
         return b"".join((b'{"type":"', type.encode(), b'","object":', shown, b"}\n"))
 
     def bookmark(self, revision: int, initial_end: bool = False) -> bytes:
-        """The line, or frame, that tells a watcher how far it has come."""
+        """Return the line, or frame, that tells a watcher the current revision."""
         metadata: JsonObject = {"resourceVersion": str(revision)}
         if initial_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -262,15 +270,15 @@ class Presenter:
                     "apiVersion": self.kind.api_version(self.version),
                     "metadata": metadata,
                 }
-        return self._encoded("BOOKMARK", obj)
+        return self._encode_event("BOOKMARK", obj)
 
-    def _encoded(self, type: str, obj: JsonObject) -> bytes:
+    def _encode_event(self, type: str, obj: JsonObject) -> bytes:
         if self.accepted.cbor:
             return cbor.event(type, cbor.encode(obj))
         return dumps({"type": type, "object": obj}) + b"\n"
 
     def error(self, status: JsonObject) -> bytes:
-        """The line, or frame, that ends a watch with a failure's Status."""
+        """Return the line, or frame, that ends a watch with a failure's Status."""
         if self.accepted.protobuf:
             return protobuf.event("ERROR", protobuf.status(status))
-        return self._encoded("ERROR", status)
+        return self._encode_event("ERROR", status)

@@ -1,4 +1,4 @@
-"""The API server as one object: store, application and listening socket."""
+"""The API server as an object: store, application and listening socket."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from dra_apiserver.health import Health
 from dra_apiserver.http import Receive, Scope, Send
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
-from dra_apiserver.kinds.bootstrap import Followers, Restorer, advertised, load_past, make_missing
+from dra_apiserver.kinds.bootstrap import Followers, Restorer, advertised_address, load_past, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.kubelets.authorizer import NodeAuthorizer
 from dra_apiserver.kinds.kubelets.graph import Graph
@@ -59,7 +59,8 @@ _CALLS = 3000
 _SWEEP_EVERY = 60.0
 _SWEEP_STEP = 500
 _DRAIN = 2.0
-# As many callers as may knock at once: a refused one waits for TCP to try again, seconds later. asyncio has 100.
+# The number of connections that may wait. A rejected one is only retried by TCP seconds later. asyncio's
+# default is 100.
 _BACKLOG = 2048
 
 _log = logger(__name__)
@@ -71,7 +72,7 @@ Entrance = Callable[[Scope, Receive, Send], Awaitable[None]]
 class ApiServer:
     """`async with ApiServer(config) as server:` serves at `server.url` until the block ends.
 
-    `traffic` sees every request, and may stop it.
+    `traffic` observes every request, and may hold it.
     """
 
     def __init__(self, config: Config, clock: Clock | None = None, traffic: Traffic | None = None) -> None:
@@ -88,7 +89,7 @@ class ApiServer:
 
     async def __aenter__(self) -> Self:
         config = self.config
-        # A deep object takes some calls for each of its levels.
+        # A deep object needs several calls for each level.
         self._stack.enter_context(recursion.room(_CALLS))
         listener = listening_socket(config.listen, config.port, _BACKLOG)
         try:
@@ -123,7 +124,7 @@ class ApiServer:
             listener.close()
             await self._stack.aclose()
             if isinstance(error, StatusError):
-                # What the server itself writes at its start is refused by the database alone.
+                # Only the database can reject the server's own writes at its start.
                 raise DatabaseUnusable(self.store.database, error.message) from error
             raise
         return self
@@ -133,18 +134,18 @@ class ApiServer:
         return Database(config.database, config.directory, config.relaxed)
 
     def _file(self) -> Path | None:
-        """Return the database in the server's own directory, None if it is elsewhere or another server has it."""
+        """Return the database in the server's own directory; None if it is elsewhere or another server has it."""
         config = self.config
         return config.directory / SQLITE if config.database == IN_DIRECTORY and not config.reader else None
 
     def _open_store(self, port: int) -> Store:
         config = self.config
         if config.reader:
-            return Replica(config.directory / FEED, self._clock, (port, advertised(config.listen)))
+            return Replica(config.directory / FEED, self._clock, (port, advertised_address(config.listen)))
         return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
     async def _prepare(self, changed: asyncio.Event, port: int) -> None:
-        """What the server writes that has the database, and what follows from its objects."""
+        """Write the objects of the server that has the database, and start the tasks that follow objects."""
         config = self.config
         if config.metrics_server:
             metrics_server.serve(self.api)
@@ -245,11 +246,11 @@ class ApiServer:
         await asyncio.gather(*self._state.tasks, *self._tasks, return_exceptions=True)
         await self._stack.aclose()
 
-    async def ended(self) -> None:
-        """Wait until the server cannot go on; most often that is never.
+    async def wait_until_ended(self) -> None:
+        """Wait until the server cannot continue. Usually that never happens.
 
         Raises:
-            OSError: why.
+            OSError: the reason.
         """
         if isinstance(self.store, Replica):
             await asyncio.shield(self.store.ended)
@@ -319,7 +320,9 @@ class ApiServer:
 
 
 def _gates(features: FeatureGates) -> Iterable[Sample]:
-    """Each gate with its stage as ``k8s.io/component-base/metrics/prometheus/feature`` has it, without one when GA."""
+    """Yield each gate with its stage in the form of ``k8s.io/component-base/metrics/prometheus/feature``, ""
+    for GA.
+    """
     for name, gate in release(features.version).gates.items():
         stage = "" if gate.stage == "GA" else gate.stage.upper()
         yield (name, stage), float(features.enabled(name))

@@ -1,4 +1,4 @@
-"""What a request is about."""
+"""The target of a request."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from dra_apiserver.storage import Resource, object_key
 
 
 class Target(NamedTuple):
-    """What a path names: a kind in a version, perhaps a namespace, an object and a subresource.
+    """The target in a path: a kind in a version, and optionally a namespace, an object and a subresource.
 
-    Every request makes one: a named tuple, since a frozen dataclass takes several times as long to make.
+    Every request creates one. It is a named tuple, because a frozen dataclass takes several times as long to
+    create.
     """
 
     kind: Kind
@@ -21,13 +22,13 @@ class Target(NamedTuple):
     name: str = ""
     subresource: str = ""
 
-    def named(self, name: str) -> Target:
-        """The same with another object's name."""
+    def with_name(self, name: str) -> Target:
+        """Return the same target with another object's name."""
         return Target(self.kind, self.version, self.namespace, name, self.subresource)
 
     @property
     def resource(self) -> Resource:
-        """Where the store keeps the kind."""
+        """The resource under which the store has the kind."""
         return self.kind.storage
 
     @property
@@ -36,6 +37,6 @@ class Target(NamedTuple):
         return object_key(self.namespace, self.name)
 
     @property
-    def qualified(self) -> GroupResource:
-        """The resource as errors name it."""
+    def qualified_resource(self) -> GroupResource:
+        """The resource for error messages."""
         return GroupResource(self.kind.group, self.kind.plural)

@@ -1,6 +1,6 @@
-"""Who asks the server what: for a program that runs the server in its own process, and wants to see or stop requests.
+"""Observe and hold requests, for programs that run the server in their own process.
 
-No counterpart upstream; the nearest is the audit log (staging/src/k8s.io/apiserver/pkg/audit).
+Not part of upstream; the nearest is the audit log (staging/src/k8s.io/apiserver/pkg/audit).
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ class Visit:
     """One request.
 
     Args:
-        verb: as RBAC has it; empty for what is no resource, and for a request that was refused before.
-        code: its answer's status, 0 until there is one.
-        warnings: the answer's warnings, such as of fields that this server does not know.
+        verb: the verb of RBAC; empty for non-resource requests and for rejected ones.
+        code: its response's status, 0 before that.
+        warnings: the response's warnings, such as those about unknown fields.
     """
 
     user: str
@@ -31,16 +31,16 @@ class Visit:
 
 
 class Traffic(Protocol):
-    """Looks at the requests of known users."""
+    """Observes the requests of known users."""
 
     async def arrive(self, visit: Visit, /) -> None:
-        """A request was admitted. It waits for as long as this does.
+        """Called when a request was admitted. The request waits until this returns.
 
         Raises:
-            StatusError: it is answered with that.
+            StatusError: the response to send.
         """
         ...
 
     def depart(self, visit: Visit, /) -> None:
-        """A request was answered, or refused before it arrived."""
+        """Called when a request was answered, or rejected before it was admitted."""
         ...

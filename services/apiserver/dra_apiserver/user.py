@@ -1,4 +1,4 @@
-"""Who asks. A caller who does not say is the cluster's administrator."""
+"""The user of a request. A caller without credentials is the cluster's administrator."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class UserInfo:
-    """A caller, as strategies, admission and reviews see it."""
+    """A user, for strategies, admission and reviews."""
 
     name: str
     uid: str = field(default="", kw_only=True)
@@ -20,13 +20,13 @@ _ACCOUNT = "system:serviceaccount:"
 
 
 def service_account(user: str) -> tuple[str, str] | None:
-    """Namespace and name of the service account that has this user name; None where it is somebody else's."""
+    """Return namespace and name of the service account with this user name; None if it is not a service account."""
     parts = user.removeprefix(_ACCOUNT).split(":")
     return (parts[0], parts[1]) if user.startswith(_ACCOUNT) and len(parts) == 2 and all(parts) else None
 
 
 def service_account_groups(namespace: str) -> tuple[str, ...]:
-    """The groups of every service account in the namespace."""
+    """Return the groups of every service account in the namespace."""
     return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
 
 

@@ -1,6 +1,6 @@
-"""What an API server of one version and configuration makes of an object: refused, shortened, warned of.
+"""Predict how an API server of one version and configuration handles an object: rejections, dropped fields, warnings.
 
-Nothing is stored, and no admission plugin is asked. Mirrors the way of a request through
+Nothing is stored, and no admission plugin is called. Mirrors the processing of a request in
 ``k8s.io/apiserver/pkg/registry/rest`` (create.go and update.go).
 """
 
@@ -32,55 +32,55 @@ from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 _NOW: Final = "2000-01-01T00:00:00Z"
-# Values that a server allocates are constant here, so that two verdicts about one object can be compared.
+# Values that a server allocates are constant here, so that two results for one object can be compared.
 _UID: Final = "00000000-0000-4000-8000-000000000000"
 _NAME_SUFFIX: Final = "00000"
-# What admin access needs. A namespace that is not given may have it.
+# The label for admin access. A namespace that is not given may have it.
 _ANY_NAMESPACE: Final = {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
 _UNKNOWN: Final = "unknown field "
 
 
 @dataclass
 class Warnings:
-    """The part of a request that takes warnings."""
+    """The part of a request that collects warnings."""
 
     texts: list[str] = field(default_factory=list)
 
     def warn(self, texts: list[str]) -> None:
-        """Add these."""
+        """Add warnings."""
         self.texts += texts
 
 
 class Place(NamedTuple):
-    """Whether a kind is served in a version, and where else it is."""
+    """Whether a kind is served in a version, and in which other versions."""
 
     known: bool
-    """Kubernetes has the kind in that version, served or not."""
+    """True if Kubernetes has the kind in that version, served or not."""
     served: bool
     elsewhere: tuple[str, ...]
-    """The API versions of the kind that are served, the preferred one first."""
+    """The served API versions of the kind, the preferred one first."""
     gate: str
-    """The feature gate that the kind needs; empty for most."""
+    """The feature gate that the kind requires; empty for most."""
     versions: tuple[str, ...] = ()
-    """The API versions that Kubernetes has of the kind, served or not, the preferred one first."""
+    """All API versions of the kind in Kubernetes, served or not, the preferred one first."""
     deprecated: str = ""
-    """The warning that each request in this API version is answered with."""
+    """The warning for each request in this API version."""
 
 
 class Verdict(NamedTuple):
-    """What becomes of an object."""
+    """The result for an object."""
 
     refused: tuple[str, ...] = ()
-    """Why it is refused, a text for each error."""
+    """The errors for which it is rejected."""
     dropped: tuple[str, ...] = ()
     """Paths of the fields that are not stored."""
     warnings: tuple[str, ...] = ()
     stored: JsonObject | None = None
-    """The object with its defaults, in the version that it was given in; None if it is refused."""
+    """The object with its defaults, in its given version; None if it is rejected."""
 
 
 class Judge:
-    """An API server's registry with its gates; ``namespaces`` are those that the objects are in, by name."""
+    """An API server's registry with its gates. ``namespaces`` are those of the objects, by name."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Judge:
         self._namespaces = namespaces or {}
 
     def place(self, api_version: str, kind: str) -> Place:
-        """Where the kind of an object is served."""
+        """Return where the kind of an object is served."""
         group, version = split_api_version(api_version)
         known = self._every.kind(group, version, kind)
         gated = known or next((one for one in self._every if (one.group, one.kind) == (group, kind)), None)
@@ -108,23 +108,23 @@ class Judge:
             (deprecation(known, version) if known is not None else None) or "",
         )
 
-    def readable(self, api_version: str, kind: str) -> bool:
-        """Whether objects that are stored as ``kind`` of ``api_version`` can be read."""
+    def can_read(self, api_version: str, kind: str) -> bool:
+        """True if objects that are stored as ``kind`` of ``api_version`` can be read."""
         group, version = split_api_version(api_version)
         return self._every.known_kind(group, version, kind) is not None
 
-    def stored_as(self, api_version: str, kind: str) -> str:
-        """The API version in which this server stores such objects; empty for a kind that it does not know."""
+    def storage_version(self, api_version: str, kind: str) -> str:
+        """Return the API version in which this server stores such objects; empty for an unknown kind."""
         group, version = split_api_version(api_version)
         known = self._every.kind(group, version, kind)
         return known.api_version(known.release.hashed_version) if known is not None else ""
 
     def create(self, obj: JsonObject) -> Verdict:
-        """What becomes of a new object, of a kind that is known in its version."""
+        """Return the result for a new object, of a kind that is known in its version."""
         return self._judge(obj, update=False)
 
     def keep(self, obj: JsonObject) -> Verdict:
-        """What becomes of an object that an older or newer server has stored, with the next change of it."""
+        """Return the result of the next update of an object that an older or newer server has stored."""
         return self._judge(obj, update=True)
 
     def _judge(self, obj: JsonObject, *, update: bool) -> Verdict:
@@ -135,21 +135,21 @@ class Judge:
             decoded = decode(self._every, kind, version, dumps(obj), field_validation="Warn")
         except DecodeError as error:
             return Verdict((str(error),))
-        wanted = _named(kind, decoded.obj)
+        wanted = _complete_names(kind, decoded.obj)
         warnings = Warnings([text for text in decoded.warnings if not text.startswith(_UNKNOWN)])
         unknown = [
             text.removeprefix(_UNKNOWN).strip('"') for text in decoded.warnings if text.startswith(_UNKNOWN)
         ]
         try:
-            stored = self._written(kind, version, wanted, warnings, update=update)
+            stored = self._write(kind, version, wanted, warnings, update=update)
         except StatusError as error:
             return Verdict(_reasons(error), tuple(unknown))
         default(kind, version, wanted, _NOW)
         shown = convert(kind, stored, version)
-        gone = _gone(wanted, shown, "" if update else "status")
+        gone = _find_gone(wanted, shown, "" if update else "status")
         return Verdict((), (*unknown, *gone), tuple(warnings.texts), shown)
 
-    def _written(
+    def _write(
         self, kind: Kind, version: str, given: JsonObject, warnings: Warnings, *, update: bool
     ) -> JsonObject:
         obj = copy.deepcopy(given)
@@ -183,8 +183,8 @@ class Judge:
         return self._namespaces.get(name, _ANY_NAMESPACE)
 
 
-def known_to_any(api_version: str, kind: str) -> bool:
-    """Whether a version of Kubernetes that is known here has the kind in ``api_version``."""
+def is_known_to_any(api_version: str, kind: str) -> bool:
+    """True if a supported version of Kubernetes has the kind in ``api_version``."""
     group, version = split_api_version(api_version)
     every = (catalog.registry("api/all=true", kubernetes=one) for one in VERSIONS)
     return any(registry.kind(group, version, kind) is not None for registry in every)
@@ -200,18 +200,18 @@ def _versions(registry: Registry, group: str, kind: str) -> tuple[str, ...]:
 
 
 def _plugins(kind: Kind) -> frozenset[str]:
-    """The admission plugins of a kind: they ask for objects that are not given."""
+    """Return the admission plugins of a kind. They are skipped because they need other objects."""
     plugins = (*kind.admission.mutating, *kind.admission.validating, *kind.admission.quota)
     return frozenset(name for name, _ in plugins)
 
 
 def _first(numbers: range) -> int:
-    """Return the first number, in place of a random one."""
+    """Return the first number, instead of a random one."""
     return numbers[0]
 
 
-def _named(kind: Kind, obj: JsonObject) -> JsonObject:
-    """Add the namespace that kubectl would choose, and a name if the server is to generate one."""
+def _complete_names(kind: Kind, obj: JsonObject) -> JsonObject:
+    """Add the namespace that kubectl would choose, and a name if the server would generate one."""
     meta = obj.setdefault("metadata", {})
     if meta.get("generateName") and not meta.get("name"):
         meta["name"] = generate_name(meta["generateName"], _NAME_SUFFIX)
@@ -227,23 +227,23 @@ def _reasons(error: StatusError) -> tuple[str, ...]:
     return tuple(f"{cause.get('field', '')}: {cause['message']}" for cause in causes) or (error.message,)
 
 
-def _gone(before: Any, after: Any, besides: str) -> Iterator[str]:
-    """Paths of what only ``before`` has, but for metadata and the member ``besides``."""
+def _find_gone(before: Any, after: Any, besides: str) -> Iterator[str]:
+    """Yield the paths that only ``before`` has, except for metadata and the member ``besides``."""
     for name, value in before.items():
         if name not in ("metadata", besides):
-            yield from _missing(value, after.get(name), name)
+            yield from _find_missing(value, after.get(name), name)
 
 
-def _missing(before: Any, after: Any, path: str) -> Iterator[str]:
+def _find_missing(before: Any, after: Any, path: str) -> Iterator[str]:
     if _is_empty(before):
         return
     if isinstance(before, dict) and after is None:
-        # What is all gone has one path; what held nothing is not missed.
-        if any(True for name, value in before.items() for _ in _missing(value, None, name)):
+        # An object that is missing completely has one path. An empty one is not reported.
+        if any(True for name, value in before.items() for _ in _find_missing(value, None, name)):
             yield path
     elif isinstance(before, dict) and isinstance(after, dict):
         for name, value in before.items():
-            yield from _missing(value, after.get(name), f"{path}.{name}")
+            yield from _find_missing(value, after.get(name), f"{path}.{name}")
     elif _is_empty(after):
         yield path
     elif isinstance(before, list) and isinstance(after, list):
@@ -251,7 +251,7 @@ def _missing(before: Any, after: Any, path: str) -> Iterator[str]:
             yield path
             return
         for position, (one, other) in enumerate(zip(before, after, strict=True)):
-            yield from _missing(one, other, f"{path}[{position}]")
+            yield from _find_missing(one, other, f"{path}[{position}]")
 
 
 def _is_empty(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What admission fills in and refuses, over the wire."""
+"""Test the defaults that admission sets and the requests that it rejects, through HTTP."""
 
 from pathlib import Path
 from typing import Any
@@ -136,7 +136,7 @@ async def test_the_priority_is_the_classes(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("version", [V1_36, V1_37], ids=str)
 async def test_the_priority_of_a_group_is_its_classes(tmp_path: Path, version: Version) -> None:
-    """As TestAdmitPodGroup of upstream: the pods of a group have it, too."""
+    """Check what upstream's TestAdmitPodGroup checks: a group's priority also applies to its pods."""
     since_1_37 = version >= V1_37
     more = {} if since_1_37 else {"GangScheduling": True, "WorkloadAwarePreemption": True}
     gates = FeatureGates(version, GenericWorkload=True, **more)

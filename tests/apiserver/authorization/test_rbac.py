@@ -1,4 +1,4 @@
-"""A server with ``--authorization-mode RBAC``."""
+"""Test a server with ``--authorization-mode RBAC``."""
 
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,7 @@ async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObj
 async def give(
     client: httpx.AsyncClient, subject: JsonObject, *rules: JsonObject, namespace: str = ""
 ) -> None:
-    """Bind the subject to the rules, in the namespace or in all."""
+    """Bind the rules to the subject, in one namespace or in all."""
     name = f"given-{subject['name']}-{namespace}"
     place = f"{RBAC}/namespaces/{namespace}/role" if namespace else f"{RBAC}/clusterrole"
     kind = "Role" if namespace else "ClusterRole"
@@ -249,7 +249,7 @@ async def test_a_driver_needs_leave_for_its_devices_status(client: httpx.AsyncCl
 
 
 async def test_a_role_may_be_named_by_who_may_escalate_to_it(client: httpx.AsyncClient) -> None:
-    """By the request's path, which a POST's has no name in."""
+    """Check that the role's name comes from the request's path. The path of a POST has none."""
     await give(
         client,
         user("bob"),

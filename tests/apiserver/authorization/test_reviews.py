@@ -1,4 +1,4 @@
-"""Questions about access: selectors in them, what they must not have, and rules that don't say all."""
+"""Test access reviews: selectors in them, invalid fields, and incomplete lists of rules."""
 
 from pathlib import Path
 from typing import Any

@@ -1,10 +1,10 @@
-"""What a rule allows, and which rules cover which."""
+"""Test which requests a rule allows and which rules cover other rules."""
 
 from typing import Any
 
 import pytest
 from dra_apiserver.authorization import Attributes
-from dra_apiserver.authorization.rules import allows, missing, shown
+from dra_apiserver.authorization.rules import allows, find_uncovered, format_rule
 from dra_apiserver.user import UserInfo
 
 _USER = UserInfo("bob")
@@ -94,4 +94,4 @@ def test_a_rule_allows(rule: dict[str, Any], wanted: Attributes, allowed: bool) 
 def test_what_no_rule_covers(
     owned: list[dict[str, Any]], given: list[dict[str, Any]], lacking: list[str]
 ) -> None:
-    assert sorted(shown(rule) for rule in missing(owned, given)) == lacking
+    assert sorted(format_rule(rule) for rule in find_uncovered(owned, given)) == lacking

@@ -1,4 +1,4 @@
-"""Every kind, subresource and method: what is asked of RBAC, and that no subresource is another's object."""
+"""Test the permission that each kind, subresource and method needs. Permissions do not carry over between them."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ _OF_THE_OBJECT = frozenset({"status", "finalize", "approval", "ephemeralcontaine
 
 
 class Case(NamedTuple):
-    """One request."""
+    """A request for a subresource."""
 
     kind: Kind
     version: str

@@ -1,4 +1,4 @@
-"""CBOR byte for byte as apimachinery writes it; the first cases are those of its own tests."""
+"""Test that CBOR is byte for byte that of apimachinery. The first cases are those of its own tests."""
 
 import gzip
 import json
@@ -60,5 +60,5 @@ def test_objects_of_all_kinds_come_back() -> None:
     for line in gzip.decompress(_RECORDED.read_bytes()).splitlines():
         case = json.loads(line)["in"]
         obj = case["object"]
-        typed = cbor.marked(case["message"], json.loads(json.dumps(obj)))
+        typed = cbor.mark(case["message"], json.loads(json.dumps(obj)))
         assert cbor.decode(cbor.encode(typed)) == obj, case["message"]

@@ -1,4 +1,4 @@
-"""The types of fields say what is bytes or a float, as those of Go's structs do."""
+"""Test that fields are encoded as bytes or floats according to the types of Go's structs."""
 
 from typing import Any
 
@@ -26,13 +26,13 @@ _HOOKS = "io.k8s.api.admissionregistration.v1"
     ],
 )  # fmt: skip
 def test_bytes(message: str, obj: dict[str, Any], expected: dict[str, Any]) -> None:
-    assert cbor.marked(message, obj) == expected
+    assert cbor.mark(message, obj) == expected
 
 
 def test_a_schemas_limits_are_floats_wherever_they_are() -> None:
     schema = {"properties": {"a": {"minimum": 1}}, "maximum": 2, "minLength": 3}
     spec = {"versions": [{"schema": {"openAPIV3Schema": schema}}]}
-    made = cbor.marked(f"{_EXTENSIONS}.CustomResourceDefinition", {"spec": spec})
+    made = cbor.mark(f"{_EXTENSIONS}.CustomResourceDefinition", {"spec": spec})
     found = made["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     assert [type(found["maximum"]), type(found["minLength"])] == [float, int]
     assert type(found["properties"]["a"]["minimum"]) is float

@@ -1,4 +1,4 @@
-"""CBOR as other encoders write it, and what is refused, in the words of the library that upstream uses."""
+"""Test CBOR of other encoders, and the errors, which have the texts of the library that upstream uses."""
 
 from typing import Any
 

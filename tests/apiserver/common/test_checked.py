@@ -1,4 +1,4 @@
-"""What is wrong with storage, network and role objects, as kube-apiserver 1.36 says it."""
+"""Test the errors of invalid storage, network and role objects against the texts of kube-apiserver 1.36."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Declared rules, as validation-gen's code of kube-apiserver 1.36.2 runs them."""
+"""Test declared rules against validation-gen's code of kube-apiserver 1.36.2."""
 
 from __future__ import annotations
 

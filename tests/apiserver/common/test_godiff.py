@@ -1,4 +1,4 @@
-"""Differences as Go prints them, by hand from the rules of encoding/json and difflib."""
+"""Test differences in Go's form. The expected ones follow the rules of encoding/json and difflib."""
 
 import httpx
 from dra_apiserver.common.godiff import godiff

@@ -1,4 +1,4 @@
-"""What kube-apiserver 1.36 warns of when it stores an object."""
+"""Test the warnings about stored objects against those of kube-apiserver 1.36."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Discovery documents against recorded ones of 1.36.2."""
+"""Compare discovery documents with recorded ones of 1.36.2."""
 
 import gzip
 import json
@@ -45,8 +45,8 @@ def test_core_versions() -> None:
 
 
 def test_aggregated_discovery() -> None:
-    assert DISCOVERY.aggregated(core=False) == recorded("aggregated_v2")
-    core = DISCOVERY.aggregated(core=True)
+    assert DISCOVERY.build_aggregated(core=False) == recorded("aggregated_v2")
+    core = DISCOVERY.build_aggregated(core=True)
     assert core["items"][0]["metadata"] == {}
     assert "pods" in [resource["resource"] for resource in core["items"][0]["versions"][0]["resources"]]
 

@@ -1,4 +1,4 @@
-"""The front: pages without the network, typed endpoints, and the Kubernetes API mounted below them."""
+"""Test the front: pages without the network, typed endpoints, and the Kubernetes API mounted below them."""
 
 import asyncio
 import importlib
@@ -31,7 +31,7 @@ from msgspec.structs import fields
 async def test_other_requests_go_on_while_the_first_page_loads_its_modules(
     client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They take half a second, in which no one else was answered."""
+    """Check that requests are answered meanwhile. Loading takes half a second, and once blocked the others."""
     begun, may_end = threading.Event(), threading.Event()
     load = importlib.import_module
 
@@ -86,7 +86,7 @@ async def test_without_a_scheduler_there_is_no_insight(client: httpx.AsyncClient
 
 @pytest.fixture
 async def front(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """The application by itself, on a server's API."""
+    """Return the application alone, on a server's API."""
     async with ApiServer(Config(port=0, data=tmp_path)) as server:
         health = Health()
         health.add("ping", lambda: None)

@@ -1,4 +1,4 @@
-"""``POST /insight/claim`` on what the store has."""
+"""Test ``POST /insight/claim`` with the objects in the store."""
 
 from typing import Any
 

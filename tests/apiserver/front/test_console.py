@@ -1,4 +1,4 @@
-"""The console's files, and what its page may load."""
+"""Test the console's files, and which files its page may load."""
 
 import base64
 import hashlib

@@ -1,4 +1,4 @@
-"""Requests of an API server to its scheduler."""
+"""Test requests of an API server to its scheduler."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""The console's modules that need no server, in Chromium."""
+"""Test the console's modules that need no server, in Chromium."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +25,7 @@ def _answer(route: Route) -> None:
 
 @pytest.fixture(scope="module")
 def modules() -> Iterator[Page]:
-    """A page of the console's origin, without the console."""
+    """Return a page of the console's origin, without the console."""
     with chromium() as browser:
         page = browser.new_page()
         page.route("**/*", _answer)
@@ -54,7 +54,7 @@ _STRANDED = """async () => {
 
 
 def test_what_is_left_and_fits_no_request_is_stranded(modules: Page) -> None:
-    """A GPU with counters left that no partition fits, and less than the smallest share of a device."""
+    """Check a GPU whose free counters fit no partition and are less than the smallest share of a device."""
     assert modules.evaluate(_STRANDED) == [[], ["gpu-0", "nic"]]
 
 
@@ -80,7 +80,7 @@ _UNCHANGED = """async () => {
 
 
 def test_a_change_is_seen_and_the_nodes_without_one_stay_the_same(modules: Page) -> None:
-    """On 5,000 nodes a view that looks at each of them again comes too late."""
+    """Check that unchanged nodes stay the same objects. Examining all of 5,000 nodes would be too slow."""
     names, same, free = modules.evaluate(_UNCHANGED)
     first, others = "n-1 free,free", "n-10 free,free"
     held = [[first, f"n-2 free,{state}", others] for state in ("waiting", "used", "unhealthy")]
@@ -116,7 +116,7 @@ _PIXELS = """async () => {
 
 
 def test_of_the_picture_only_what_changed_is_painted_again(modules: Page) -> None:
-    """Three by three pixels a board: free ones light, full ones solid, and of the others the lower rows."""
+    """Check the pixels. A board has three by three: a free one is light, a full one solid, others fill from below."""
     assert modules.evaluate(_PIXELS) == [[9 + 3, 9 + 6], [9, 9], [0], [2]]
 
 
@@ -146,7 +146,7 @@ _DETAILS = """async () => {
 
 
 def test_a_board_shows_placements_and_shares_where_they_are(modules: Page) -> None:
-    """Partitions stand in rows by size, above the counters that they take; shares stand on each other."""
+    """Check that partitions are in rows by size, above the counters that they use, and shares are stacked."""
     found = modules.evaluate(_DETAILS)
     rows = 4
     assert found["gpu-0"] == [

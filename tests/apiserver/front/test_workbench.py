@@ -1,4 +1,4 @@
-"""``POST /insight/cel`` on what the store has."""
+"""Test ``POST /insight/cel`` with the objects in the store."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What requests are made of: names, media types, options in queries, paths."""
+"""The names, media types, query options and paths that random requests are made of."""
 
 NAMESPACES = [*["default"] * 20, "kube-system", "none"]
 ODD_NAMES = ["", "x" * 300, "A_B", "..", "a/b", "%00", "é", "a:b", " "]

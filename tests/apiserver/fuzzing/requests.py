@@ -1,4 +1,4 @@
-"""Random requests: all kinds and subresources, verbs, media types and options."""
+"""Create random requests of all kinds and subresources, verbs, media types and options."""
 
 import copy
 import random
@@ -33,7 +33,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One request."""
+    """A request that was sent."""
 
     method: str
     path: str
@@ -47,7 +47,7 @@ class Sent:
 
 
 class Requests:
-    """Makes requests; the same ones from the same ``dice`` and registry."""
+    """Creates random requests. The same ``dice`` and registry give the same requests."""
 
     def __init__(self, registry: Registry, dice: random.Random) -> None:
         self._registry = registry
@@ -58,7 +58,7 @@ class Requests:
             self._examples.setdefault((example["apiVersion"], example["kind"]), []).append(example)
 
     def examples(self) -> list[Sent]:
-        """Creates of objects named ``base``, for the others to find; what is not well-formed is refused."""
+        """Return requests that create objects named ``base``, which later requests find. Some objects are rejected."""
         return [self._example(info, version, "base") for info in self._registry for version in info.versions]
 
     def _example(self, info: Kind, version: str, name: str) -> Sent:
@@ -81,7 +81,7 @@ class Requests:
         return Sent("POST", self._path(info, version, "default"), query, headers, as_json(obj))
 
     def next(self) -> Sent:
-        """Another request."""
+        """Return another request."""
         dice = self._dice
         if dice.random() < 0.02:
             path, _, query = dice.choice(PAGES).partition("?")
@@ -134,7 +134,7 @@ class Requests:
         return Sent(method, path, self._query(given), tuple(headers), body)
 
     def _object(self, info: Kind, version: str) -> Json:
-        """An object of the kind: an example with something odd in it, or a random one."""
+        """Return an object of the kind: an example with something odd in it, or a random one."""
         dice = self._dice
         name = info.api_version(version)
         known = self._examples.get((name, info.kind))
@@ -297,7 +297,7 @@ class Requests:
         return self._sent(self._dice.choice(["GET", "GET", "HEAD"]), path, "", b"", info, **given)
 
     def _below(self, info: Kind, version: str) -> Sent:
-        """A subresource, of its kind or of none."""
+        """Return a request for a subresource of this kind or, rarely, of no kind."""
         dice = self._dice
         names = [*info.subresources_in(version), *BODIES]
         name = dice.choice(names[: -len(BODIES)] or names) if dice.random() < 0.9 else dice.choice(names)

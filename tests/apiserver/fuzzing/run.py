@@ -1,4 +1,4 @@
-"""Sends random requests to an API server, and finds the answers that say it broke.
+"""Send random requests to an API server, and find answers that show a fault of the server.
 
 ``python -m tests.apiserver.fuzzing.run --requests 10000 1 2 3`` does so once for each seed.
 """
@@ -85,7 +85,7 @@ DEFINITION = {
 
 @dataclass(slots=True)
 class Outcome:
-    """How often each code was answered, and what broke: a request and what came of it."""
+    """The number of responses per status code, and the failures: each a request and its result."""
 
     codes: dict[int, int] = field(default_factory=dict)
     broken: list[tuple[Sent, str]] = field(default_factory=list)
@@ -107,7 +107,7 @@ class Wire:
         await self._close()
 
     async def exchange(self, sent: Sent) -> tuple[int, bytes]:
-        """Code and body of the answer; of an answer that goes on, nothing but the code."""
+        """Return the code and body of the answer. Of a streaming answer, return only the code."""
         async with asyncio.timeout(_TIMEOUT):
             reader, writer = self._streams = self._streams or await asyncio.open_connection(
                 "127.0.0.1", self._port
@@ -143,7 +143,7 @@ def _encoded(sent: Sent) -> bytes:
 
 @contextlib.asynccontextmanager
 async def serving(data: Path) -> AsyncIterator[ApiServer]:
-    """An API server with all kinds, and one of an own."""
+    """Run an API server with all kinds and one custom kind."""
     async with (
         ApiServer(Config(port=0, data=data, relaxed=True, runtime_config="api/all=true")) as server,
         Wire(_port(server)) as wire,
@@ -159,7 +159,7 @@ async def serving(data: Path) -> AsyncIterator[ApiServer]:
 
 
 async def fuzz(server: ApiServer, seed: int, count: int) -> Outcome:
-    """Send so many requests, after some that make objects."""
+    """Create some objects, then send the given number of requests."""
     requests, outcome = Requests(server.api.registry, random.Random(seed)), Outcome()
     async with Wire(_port(server)) as wire:
         for sent in requests.examples():

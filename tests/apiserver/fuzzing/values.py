@@ -1,4 +1,4 @@
-"""Random values along a type: mostly what it wants, sometimes what it does not."""
+"""Random values of a type: mostly valid, sometimes not."""
 
 import copy
 import json
@@ -79,7 +79,7 @@ _MOST_LEVELS = 9
 
 
 def junk(dice: random.Random) -> Any:
-    """A value that is hardly ever right; the caller's own."""
+    """Return a value that is hardly ever valid. The caller may change it."""
     return copy.deepcopy(dice.choice(_JUNK))
 
 
@@ -87,17 +87,17 @@ _DEEP = re.compile(rb'"@(\d+) levels"')
 
 
 def deep(dice: random.Random) -> str:
-    """Stands for a value of many levels, which :func:`as_json` writes there."""
+    """Return a placeholder for a deeply nested value, which :func:`as_json` writes in its place."""
     return f"@{dice.choice([200, 260, 300, 600, 1000, 1100])} levels"
 
 
 def as_json(value: Any) -> bytes:
-    """``value`` as JSON text."""
+    """Return ``value`` as JSON text."""
     return _DEEP.sub(lambda found: b"[" * int(found[1]) + b"]" * int(found[1]), json.dumps(value).encode())
 
 
 def field_names(dice: random.Random, levels: int = 3) -> dict[str, Any]:
-    """What managedFields have as ``fieldsV1``, right and wrong."""
+    """Return a value for ``fieldsV1`` of managedFields, valid or not."""
     made: dict[str, Any] = {}
     for _ in range(dice.randrange(3)):
         key = dice.choice(
@@ -129,14 +129,14 @@ def field_names(dice: random.Random, levels: int = 3) -> dict[str, Any]:
 
 
 class Values:
-    """Makes values for types. One in ``oddness`` values is not what its type wants."""
+    """Creates values of types. One in ``oddness`` values is invalid."""
 
     def __init__(self, dice: random.Random, oddness: int = 40) -> None:
         self._dice = dice
         self._oddness = oddness
 
     def make(self, node: Node, name: str = "", level: int = 0) -> Any:
-        """A value of this type; ``name`` is the member that it is for."""
+        """Return a value of this type for the member ``name``."""
         dice = self._dice
         if dice.randrange(self._oddness) == 0:
             return deep(dice) if dice.random() < 0.05 else junk(dice)
@@ -187,7 +187,7 @@ class Values:
 
 
 def places(value: Any) -> list[tuple[Any, Any]]:
-    """Each member below ``value``: what contains it, and its key or index there."""
+    """Return each member below ``value`` as its container, and its key or index there."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     found = []
     for key, item in items:

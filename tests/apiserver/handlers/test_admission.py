@@ -1,4 +1,4 @@
-"""What admission fills in over the wire."""
+"""Test the fields that admission sets, through HTTP."""
 
 from typing import Any
 

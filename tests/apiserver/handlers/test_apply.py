@@ -1,4 +1,4 @@
-"""Server-side apply over HTTP, as kube-apiserver 1.36 answers it."""
+"""Test server-side apply over HTTP against the answers of kube-apiserver 1.36."""
 
 import json
 from typing import Any

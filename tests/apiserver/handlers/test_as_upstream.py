@@ -1,4 +1,4 @@
-"""Requests that are a little wrong get the answers of kube-apiserver."""
+"""Test that slightly wrong requests get the answers of kube-apiserver."""
 
 import copy
 from pathlib import Path
@@ -42,7 +42,7 @@ RULE: Json = {
 
 
 def changed(obj: Json, path: str, value: Any) -> Json:
-    """The object with another value at a dotted path; numbers are indexes."""
+    """Return the object with another value at a dotted path, in which numbers are indexes."""
     made = copy.deepcopy(obj)
     *parents, last = path.split(".")
     at: Any = made

@@ -1,4 +1,4 @@
-"""Requests and answers in CBOR, behind their gate."""
+"""Test requests and answers in CBOR, and its feature gate."""
 
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ async def test_what_is_offered(client: httpx.AsyncClient) -> None:
 
 
 class TestWithoutTheGate:
-    """What upstream answers where the gate is off, as it is unless somebody turns it on."""
+    """Check upstream's answers with the feature gate off, which is the default."""
 
     @pytest.fixture
     def config(self, tmp_path: Path) -> Config:

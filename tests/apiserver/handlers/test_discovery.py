@@ -1,4 +1,4 @@
-"""What discovery is written in, and how clients keep it."""
+"""Test the formats of discovery documents and the headers that let clients cache them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONLY = f"only the following media types are accepted: application/json, applicat
 
 
 def _same(shown: dict[str, Any]) -> dict[str, Any]:
-    """What a message keeps of a JSON document: no type, and nothing that is empty."""
+    """Return the parts of a JSON document that a protobuf message has: no type and no empty values."""
     made = {name: value for name, value in shown.items() if name not in ("kind", "apiVersion")}
     return {name: _full(value) for name, value in made.items()}
 
@@ -43,7 +43,10 @@ def _full(value: Any) -> Any:
 async def test_discovery_in_protobuf(
     client: httpx.AsyncClient, path: str, api_version: str, kind: str, accept: str
 ) -> None:
-    """With the version that upstream's encoder takes off again of what was there before 1.2."""
+    """Check documents in protobuf.
+
+    They have the version that upstream's encoder removes again for clients before 1.2.
+    """
     answer = await client.get(path, headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, PROTOBUF)
     *found, raw = envelope(answer.content)
@@ -53,7 +56,7 @@ async def test_discovery_in_protobuf(
 
 
 async def test_a_resource_byte_for_byte(client: httpx.AsyncClient) -> None:
-    """As gogo/protobuf writes it: what is empty and no list or pointer is there, too."""
+    """Check that messages have the empty fields that gogo/protobuf writes: all but lists and pointers."""
     answer = await client.get("/apis/scheduling.k8s.io/v1", headers={"Accept": PROTOBUF})
     (resource,) = (await client.get("/apis/scheduling.k8s.io/v1")).json()["resources"]
     verbs = b"".join(b"\x0a" + bytes([len(verb)]) + verb.encode() for verb in resource["verbs"])
@@ -95,7 +98,7 @@ async def test_aggregated_discovery_in_protobuf(client: httpx.AsyncClient, path:
 async def test_the_first_wish_that_can_be_met(
     client: httpx.AsyncClient, accept: str, content_type: str
 ) -> None:
-    """A wish for all in one document goes before others, whatever their order (`aggregated/wrapper.go`)."""
+    """Check that the aggregated form is preferred, whatever the order in the header (`aggregated/wrapper.go`)."""
     answer = await client.get("/apis", headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (200, content_type)
 

@@ -1,4 +1,4 @@
-"""Who a request is from: a service account's token, an impersonated user, else the administrator."""
+"""Test whose requests are whose: those with a service account's token, of an impersonated user, and others."""
 
 import base64
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def whoami(client: httpx.AsyncClient, headers: dict[str, str] | None = Non
 
 
 async def test_a_review_of_oneself_is_a_new_object(client: httpx.AsyncClient, clock: FakeClock) -> None:
-    """Nothing of what was sent, and the time, as upstream's selfsubjectreview makes it."""
+    """Check that the answer has the time and nothing of the request, like that of upstream's selfsubjectreview."""
     answer = await client.post(REVIEWS, json={**REVIEW, "metadata": {"labels": {"a": "b"}}})
     assert answer.json()["metadata"] == {"creationTimestamp": rfc3339(clock.now())}
 

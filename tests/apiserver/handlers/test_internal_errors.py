@@ -1,4 +1,4 @@
-"""Requests each of which was an internal error once, and what kube-apiserver answers."""
+"""Test requests that once caused an internal error against the answers of kube-apiserver."""
 
 import base64
 from typing import Any

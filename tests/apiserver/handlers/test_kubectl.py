@@ -1,4 +1,4 @@
-"""What kubectl prints, as with kube-apiserver 1.36."""
+"""Test kubectl's output against its output with kube-apiserver 1.36."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Requests with odd bodies, over HTTP: never an internal error, and the server goes on."""
+"""Test that requests with odd bodies cause no internal error, and that the server goes on."""
 
 import copy
 import json

@@ -1,4 +1,4 @@
-"""A Node's address and port may be anything, and so may be what answers there: no answer is a Python error."""
+"""Test that a node's addresses, ports and answers, whatever they are, cause no Python error."""
 
 import asyncio
 from dataclasses import replace
@@ -45,7 +45,7 @@ def config(config: Config) -> Config:
 
 @pytest.fixture
 async def failed(client: httpx.AsyncClient, server: ApiServer, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The Python errors of requests, on a server with a pod on a node."""
+    """Return the Python errors of requests, on a server with a pod on a node."""
     found: list[str] = []
 
     async def fail(self: object, request: object, error: Exception) -> None:

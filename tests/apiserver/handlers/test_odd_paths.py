@@ -1,4 +1,4 @@
-"""Odd numbers, other scripts and bytes that are no text, in paths and queries: no answer is a Python error."""
+"""Test that odd numbers, other scripts and bytes that are not text cause no Python error in paths and queries."""
 
 import httpx
 import pytest
@@ -67,7 +67,7 @@ _ODD_BODIES = [
 
 @pytest.fixture
 async def reached(client: httpx.AsyncClient) -> httpx.AsyncClient:
-    """A server with objects whose subresources lead somewhere."""
+    """Return a client of a server with objects that all subresources need."""
     await client.post(f"{_NAMESPACE}/serviceaccounts", json={"metadata": {"name": "default"}})
     node = {
         "metadata": {"name": "n"},

@@ -1,4 +1,4 @@
-"""Watches over WebSockets, as browsers use them: an event a message, upstream's handshake."""
+"""Test watches over WebSockets, as browsers use them: one event per message, and upstream's handshake."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ _HANDSHAKE = {
 
 
 class _Client:
-    """A WebSocket's other end."""
+    """The client's end of a WebSocket."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer

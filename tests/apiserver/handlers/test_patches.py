@@ -1,4 +1,4 @@
-"""Patches that are a little wrong get the answers of kube-apiserver 1.36."""
+"""Test that slightly wrong patches get the answers of kube-apiserver 1.36."""
 
 import json
 from pathlib import Path
@@ -35,7 +35,7 @@ async def patch(
 
 
 def problem(answer: httpx.Response) -> str:
-    """What is wrong with the result of a patch, which the message shows before."""
+    """Return the error of a patch's result. The message shows the result before the error."""
     cause: str = answer.json()["details"]["causes"][0]["message"]
     return cause.rpartition('}": ')[2]
 
@@ -216,7 +216,7 @@ DEFINITION: Json = {
 
 
 async def define(client: httpx.AsyncClient, definition: Json) -> None:
-    """Have a definition served, which takes the server a moment."""
+    """Create a definition, and wait until the server serves it."""
     await client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=definition)
     while (await client.get("/apis/example.com/v1")).status_code != 200:
         pass

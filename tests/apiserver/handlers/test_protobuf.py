@@ -1,4 +1,4 @@
-"""Answers in protobuf, for clients that want them: client-go prefers them."""
+"""Test answers in protobuf, which client-go prefers."""
 
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ def _frames(data: bytes) -> list[tuple[str, dict[str, Any]]]:
 
 
 def _event(body: bytes) -> tuple[str, dict[str, Any]]:
-    """The type, and the object's message, of a WatchEvent."""
+    """Return the type and the object's message of a WatchEvent."""
     size = body[1]
     kind, rest = body[2 : 2 + size].decode(), body[2 + size :]
     _, _, raw = envelope(rest[rest.index(b"k8s\x00") :])
@@ -103,7 +103,10 @@ async def test_a_table_comes_in_json(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_custom_resource_comes_in_json(client: httpx.AsyncClient) -> None:
-    """Also where its group begins as one of Kubernetes' own; its metadata and failures come in protobuf."""
+    """Check that objects are JSON even if the group's name resembles a built-in one.
+
+    Metadata and failures are protobuf.
+    """
     version = {"name": "v1", "served": True, "storage": True}
     version["schema"] = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     names = {"plural": "deployments", "singular": "deployment", "kind": "Deployment"}
@@ -138,7 +141,7 @@ async def test_a_review(client: httpx.AsyncClient) -> None:
 
 
 async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, tmp_path: Path) -> None:
-    """Upstream's filters and handlers all answer in what the client accepts."""
+    """Check that failures of upstream's filters and handlers are in the format that the client accepts."""
     only = {"Accept": PROTOBUF}
     body = {"metadata": {"name": "p"}, "target": {"name": "n"}}
     for method, path, code in (
@@ -157,7 +160,7 @@ async def test_failures_of_subresources_and_refusals(client: httpx.AsyncClient, 
 
 
 async def test_a_definition_of_custom_resources(client: httpx.AsyncClient) -> None:
-    """Written, read and listed, with all that its schemas may have of several kinds."""
+    """Check that a definition with every form of schema can be written, read and listed."""
     schema: dict[str, Any] = {
         "type": "object",
         "properties": {

@@ -1,4 +1,4 @@
-"""Deletes, lists, watches and media types, as kube-apiserver 1.36 answers them."""
+"""Test deletes, lists, watches and media types against the answers of kube-apiserver 1.36."""
 
 import json
 from pathlib import Path
@@ -268,7 +268,7 @@ async def test_methods_that_resources_do_not_know(client: httpx.AsyncClient, met
 async def test_wishes_are_in_the_order_of_gos_library(
     client: httpx.AsyncClient, accept: str, media_type: str
 ) -> None:
-    """What names a type goes before what names none, and a quality that is no number is 0."""
+    """Check that a concrete type precedes a wildcard, and that a quality that is not a number counts as 0."""
     answer = await client.get(MAPS, headers={"Accept": accept})
     assert answer.headers["content-type"] == media_type
 
@@ -287,7 +287,7 @@ async def test_wishes_are_in_the_order_of_gos_library(
 async def test_failures_have_the_form_of_the_first_wish_for_no_other_type(
     client: httpx.AsyncClient, accept: str, media_type: str
 ) -> None:
-    """Where there is none they are JSON, laid out for people (`WriteRawJSON`)."""
+    """Check that objects without a protobuf message are shown as indented JSON (`WriteRawJSON`)."""
     answer = await client.get(f"{MAPS}/missing", headers={"Accept": accept})
     assert (answer.status_code, answer.headers["content-type"]) == (404, media_type)
     if media_type == "application/json":

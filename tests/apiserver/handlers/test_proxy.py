@@ -1,4 +1,4 @@
-"""The `proxy` subresource: to pods and services through a kubelet's port-forward, and to nodes."""
+"""Test the subresource `proxy` of pods and services, through a kubelet's port-forward, and of nodes."""
 
 import asyncio
 import gzip
@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
+from dra_apiserver.kinds.connect.pagelinks import rewrite_page, rewrite_url
 from dra_apiserver.server import ApiServer
 
 from tests.support.kubelet.bench import Bench
@@ -28,7 +28,7 @@ async def _made(client: httpx.AsyncClient, path: str, obj: dict[str, Any]) -> No
 
 @asynccontextmanager
 async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
-    """A pod that runs on a kubelet, on port 8080, and what the API server knows of it."""
+    """Run a pod on a kubelet, on port 8080, and register both with the API server."""
     async with served(WEB_SERVER) as (bench, port):
         await _made(client, "/api/v1/namespaces", {"metadata": {"name": "ns"}})
         address = {"type": "InternalIP", "address": "127.0.0.1"}
@@ -51,7 +51,7 @@ async def _cluster(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
 
 @asynccontextmanager
 async def _listening(bench: Bench, port: int, answer: bytes) -> AsyncIterator[list[str]]:
-    """Something in the pod that gives one answer; the requests that it gets."""
+    """Listen in the pod, give one answer to each request, and collect the requests."""
     seen: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -150,7 +150,7 @@ async def test_links_lead_through_the_proxy(client: httpx.AsyncClient) -> None:
 
 @asynccontextmanager
 async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
-    """Another kubelet for what the API server knows already."""
+    """Run another kubelet for the objects that the API server has."""
     async with served(WEB_SERVER) as (bench, port):
         node = (await client.get("/api/v1/nodes/node")).json()
         node["status"]["daemonEndpoints"]["kubeletEndpoint"]["Port"] = port
@@ -173,14 +173,14 @@ async def _again(client: httpx.AsyncClient) -> AsyncIterator[Bench]:
     ],
 )
 def test_which_links_lead_back(url: str, expected: str) -> None:
-    assert rewritten_url(url, ("10.0.0.1:80", "me"), "/p") == expected
+    assert rewrite_url(url, ("10.0.0.1:80", "me"), "/p") == expected
 
 
 def test_the_rest_of_a_page_stays_as_it_is() -> None:
     text = (
         '<!doctype html>\r\n<script>if (a<b) { x("<a href=/y>") }</script>\n\f<A CLASS=z HREF=/a>é</A><br/>'
     )
-    made = rewritten_page(text, lambda url: f"/p{url}")
+    made = rewrite_page(text, lambda url: f"/p{url}")
     assert made == text.replace("<A CLASS=z HREF=/a>", '<a class="z" href="/p/a">')
 
 

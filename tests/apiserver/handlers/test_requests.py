@@ -1,4 +1,4 @@
-"""Requests to a running server: subresources, deletion, options, limits and representations."""
+"""Test requests to a running server: subresources, deletion, options, limits and representations."""
 
 import asyncio
 import gzip

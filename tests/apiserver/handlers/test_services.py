@@ -1,4 +1,4 @@
-"""Addresses and node ports of services over the wire."""
+"""Test addresses and node ports of services through HTTP."""
 
 from ipaddress import ip_address, ip_network
 from typing import Any

@@ -1,4 +1,4 @@
-"""Certificate signing requests over the wire, as ``kubectl certificate`` drives them."""
+"""Test certificate signing requests through HTTP, as ``kubectl certificate`` uses them."""
 
 import base64
 from typing import Any

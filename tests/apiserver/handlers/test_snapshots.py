@@ -1,4 +1,4 @@
-"""The whole cluster as a file, and all objects as they were, over HTTP."""
+"""Test snapshots of the whole cluster, and restoring them, through HTTP."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""pods/exec and pods/attach: connections that are handed through to the node."""
+"""Test pods/exec and pods/attach, whose connections are passed through to the node."""
 
 import asyncio
 import socket

@@ -1,4 +1,4 @@
-"""The API as it was, and who changed what, over HTTP."""
+"""Test requests for the API's past state and for the history of changes, through HTTP."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Config:
 
 @pytest.fixture
 async def revision(client: httpx.AsyncClient) -> str:
-    """A ConfigMap's first version; it has changed since, and is gone."""
+    """Create a ConfigMap, change and delete it, and return its first revision."""
     made = await client.post(MAPS, json={"metadata": {"name": "a"}, "data": {"x": "1"}})
     changed = await client.patch(f"{MAPS}/a", content=json.dumps({"data": {"x": "2"}}), headers=MERGE)
     gone = await client.delete(f"{MAPS}/a")

@@ -1,4 +1,4 @@
-"""Requests that web pages make, and methods that only they and scanners know."""
+"""Test requests of web pages, and methods that only they and scanners use."""
 
 from pathlib import Path
 
@@ -66,7 +66,10 @@ async def test_discovery_is_only_read(client: httpx.AsyncClient, method: str, pa
 async def test_the_aggregators_discovery_is_answered_whatever_the_method(
     client: httpx.AsyncClient, method: str, path: str
 ) -> None:
-    """The router doesn't see these paths, and the handlers look at no method (`handler_apis.go`)."""
+    """Check every method.
+
+    The router does not see these paths, and the handlers ignore the method (`handler_apis.go`).
+    """
     response = await client.request(method, path)
     assert response.status_code == 200
     assert response.json() == (await client.get(path)).json()

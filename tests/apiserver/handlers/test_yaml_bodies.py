@@ -1,4 +1,4 @@
-"""YAML that would stop the server: it is refused with kube-apiserver's words, wherever YAML is read."""
+"""Test that YAML that would stop the server is rejected with kube-apiserver's texts, wherever YAML is read."""
 
 import asyncio
 from typing import Any

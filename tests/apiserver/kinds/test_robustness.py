@@ -1,4 +1,4 @@
-"""No body brings the API server down: whatever is in it, the answer is a Status."""
+"""Test that every body, whatever it contains, is answered with a Status."""
 
 import copy
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ Change = tuple[int, bool, Any]
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every (container, key) in a JSON value but those that say what kind it is."""
+    """Yield every (container, key) in a JSON value except the apiVersion and kind."""
     items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, item in items:
         if key not in ("apiVersion", "kind"):

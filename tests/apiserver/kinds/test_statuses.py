@@ -1,4 +1,4 @@
-"""Statuses that controllers and kubelets write, as kube-apiserver 1.36.2 judges them."""
+"""Test the validation of statuses that controllers and kubelets write against kube-apiserver 1.36.2."""
 
 import copy
 from typing import Any
@@ -26,7 +26,7 @@ def workload() -> Json:
 
 
 class Kind:
-    """An object, and the errors for each of its statuses."""
+    """An object, with methods that write its status."""
 
     def __init__(self, client: httpx.AsyncClient, url: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""What an update may do without."""
+"""Test which fields an update may leave out."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -174,7 +174,7 @@ _SAMPLES: list[tuple[str, str, Json]] = [
 
 
 def _add_empty(node: Node, value: Any, skipped: Sequence[str] = ()) -> int:
-    """Add an empty value for each absent list and map that is no pointer. Return their number."""
+    """Add an empty value for each absent list and map that is not a pointer, and return their number."""
     if isinstance(node, ListNode):
         return sum(_add_empty(node.item, one) for one in value)
     if isinstance(node, MapNode):
@@ -209,7 +209,7 @@ async def _create(client: httpx.AsyncClient, kind: Kind, name: str, body: Json) 
 
 
 def _empties(kind: Kind, version: str, obj: Json) -> int:
-    """Add empty values wherever a request may have them. Return their number."""
+    """Add empty values wherever a request may have them, and return their number."""
     added = _add_empty(object_type(kind, version), obj, ("metadata", "status"))
     if kind.plural == "resourceslices":
         # Upstream refuses even an empty list of one beside the other.

@@ -1,4 +1,4 @@
-"""metrics.k8s.io as metrics-server serves it, with kubelets that answer what a test sets."""
+"""Test metrics.k8s.io against metrics-server, with kubelets whose answers the test sets."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,7 +23,7 @@ def config(tmp_path: Path) -> Config:
 
 
 class _Kubelet:
-    """Nodes whose counters go on by half a core, and their pods by a quarter."""
+    """Nodes whose counters grow by half a core, with pods whose counters grow by a quarter."""
 
     def __init__(self) -> None:
         self.seconds = 0
@@ -208,7 +208,7 @@ _PROTOBUF = "application/vnd.kubernetes.protobuf"
 async def test_metrics_in_protobuf(
     client: httpx.AsyncClient, kubelet: _Kubelet, path: str, kind: str
 ) -> None:
-    """As metrics-server, whose clients ask for it."""
+    """Check that the responses have the protobuf form, which clients of metrics-server ask for."""
     expected = await _json(client, f"{_BASE}/{path}")
     answer = await client.get(f"{_BASE}/{path}", headers={"Accept": f"{_PROTOBUF},application/json"})
     assert (answer.status_code, answer.headers["content-type"]) == (200, _PROTOBUF)

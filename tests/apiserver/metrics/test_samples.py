@@ -1,4 +1,4 @@
-"""The usage that two samples of a kubelet make."""
+"""Test the usage between two samples of a kubelet."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,7 @@ from dra_apiserver.kinds.metrics.samples import Point, Sample, Use, node_use, pa
 
 
 def _sample(at: float, node: float, **containers: float) -> Sample:
-    """CPU seconds of the node and of the containers of pod ns/pod; those that end with _new start at 95."""
+    """Return CPU seconds of the node and of the containers of pod ns/pod. Those named ``*_new`` start at 95."""
     stamp = round(at * 1000)
     lines = [f"node_cpu_usage_seconds_total {node} {stamp}", f"node_memory_working_set_bytes 3e+08 {stamp}"]
     for name, used in containers.items():

@@ -1,4 +1,4 @@
-"""When kubelets are asked, and which samples are compared."""
+"""Test when kubelets are asked, and which samples are compared."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""OpenAPI documents against recorded ones of 1.36.2."""
+"""Compare OpenAPI documents with recorded ones of 1.36.2."""
 
 import gzip
 import json
@@ -50,7 +50,7 @@ def _describes(key: str, value: Any) -> bool:
 
 
 def _as_recorded(value: Any) -> Any:
-    """What was recorded has neither descriptions nor enumerations."""
+    """Return a recorded document, which has no descriptions or enumerations."""
     if isinstance(value, dict):
         shown = {key: one for key, one in value.items() if key != "enum" and not _describes(key, one)}
         return {key: _as_recorded(one) for key, one in shown.items()}

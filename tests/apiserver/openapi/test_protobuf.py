@@ -1,4 +1,4 @@
-"""Documents of OpenAPI in protocol buffers, read back by its field numbers."""
+"""Test OpenAPI documents in protobuf by reading them with OpenAPI's field numbers."""
 
 import json
 import struct

@@ -1,4 +1,4 @@
-"""Clients keep the documents of OpenAPI by their tags, and by the hashes in their addresses."""
+"""Test that clients can cache OpenAPI documents by their tags, and by the hashes in their addresses."""
 
 from __future__ import annotations
 

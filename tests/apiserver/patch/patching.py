@@ -1,4 +1,4 @@
-"""One patch, from the body of a request to the object that it makes."""
+"""Apply one patch, from the body of a request to the resulting object."""
 
 from typing import Any
 

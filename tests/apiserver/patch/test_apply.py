@@ -1,4 +1,4 @@
-"""Server-side apply: ownership, conflicts, removal, keyed lists, sets, atomics."""
+"""Test server-side apply: ownership, conflicts, removal, keyed lists, sets and atomic values."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Changed fields as people read them."""
+"""Test the list of changed fields for people."""
 
 from typing import Any
 

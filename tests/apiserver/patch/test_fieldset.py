@@ -1,4 +1,4 @@
-"""Sets of fields behave as sets of paths."""
+"""Test that sets of fields behave as sets of paths."""
 
 from dra_apiserver.patch.fieldset import (
     FieldSet,
@@ -6,8 +6,8 @@ from dra_apiserver.patch.fieldset import (
     intersection,
     key_step,
     members,
-    ordered,
     path_text,
+    sort_steps,
     union,
     value_step,
     without,
@@ -58,7 +58,7 @@ def test_removing_paths_removes_what_is_below(paths: set[Path], gone: set[Path])
 
 @given(PATHS)
 def test_order_changes_nothing(paths: set[Path]) -> None:
-    assert ordered(tree(paths)) == tree(paths)
+    assert sort_steps(tree(paths)) == tree(paths)
 
 
 def test_paths_read_as_upstream_writes_them() -> None:

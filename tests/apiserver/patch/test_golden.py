@@ -1,4 +1,4 @@
-"""Recorded conversations: what patches make of an object, and whose its fields are afterwards."""
+"""Test recorded patches: the resulting objects, and the owners of their fields."""
 
 import copy
 import json
@@ -32,7 +32,7 @@ Object = dict[str, Any]
 
 
 def steps() -> Iterator[Any]:
-    """Each successful write with the object as it was before."""
+    """Yield each successful write with the object before it."""
     for name in CONVERSATIONS:
         known: dict[str, Object] = {}
         recorded = reference_path("golden", "http", f"{name}.json").read_text()

@@ -1,4 +1,4 @@
-"""JSON patches with the freedoms of Kubernetes' library."""
+"""Test JSON patches, with the leniency of Kubernetes' library."""
 
 import copy
 from typing import Any

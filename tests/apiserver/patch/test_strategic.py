@@ -1,4 +1,4 @@
-"""Strategic merge patches: merge keys and directives."""
+"""Test strategic merge patches: merge keys and directives."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""The table of kinds."""
+"""Test the registry of kinds."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Every way to write an object goes through one pipeline, and meets the same admission chain."""
+"""Test that every way to write an object passes the same pipeline and admission chain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ JsonObject = dict[str, Any]
 
 @dataclass
 class _Recorder:
-    """Dynamic admission that notes what it is asked."""
+    """Dynamic admission that records its calls."""
 
     asked: list[str] = field(default_factory=list)
     loops: bool = False

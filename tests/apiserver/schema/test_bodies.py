@@ -1,4 +1,4 @@
-"""What is read in one step is what the reader would have read."""
+"""Test that reading a body in one step has the same result as reading it field by field."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Bodies to objects: messages, field validation, types, defaults."""
+"""Test the decoding of bodies: messages, field validation, types and defaults."""
 
 import json
 from typing import Any

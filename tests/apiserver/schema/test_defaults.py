@@ -1,4 +1,4 @@
-"""Defaults that types state, of structs that Go has whether they are written or not."""
+"""Test defaults that types state, in structs that Go has even if they are not written."""
 
 from typing import Any
 

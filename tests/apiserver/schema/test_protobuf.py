@@ -1,4 +1,4 @@
-"""Requests in protobuf say the same as in JSON."""
+"""Test that requests in protobuf mean the same as in JSON."""
 
 import contextlib
 import struct

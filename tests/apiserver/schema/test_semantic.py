@@ -1,4 +1,4 @@
-"""When two values are the same, as apimachinery's `equality.Semantic` has it."""
+"""Test equality as defined by apimachinery's `equality.Semantic`."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Times as Go's `time.Parse` reads them."""
+"""Test that times are read as Go's `time.Parse` does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_times_are_kept_in_utc(text: str, kept: str) -> None:
 )
 @pytest.mark.parametrize("scalar", [Scalar.TIME, Scalar.MICRO_TIME])
 def test_what_is_no_time(scalar: Scalar, text: str, problem: str) -> None:
-    """In Go's words, and no internal error."""
+    """Check that the error has Go's words and is not an internal error."""
     with pytest.raises(Malformed) as caught:
         READERS[scalar](text)
     assert str(caught.value) == f'parsing time "{text}": {problem}'

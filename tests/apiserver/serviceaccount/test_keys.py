@@ -1,4 +1,4 @@
-"""The keys of service accounts' tokens."""
+"""Test the keys of service accounts' tokens."""
 
 import base64
 import hashlib
@@ -35,7 +35,7 @@ def test_a_token_is_signed_as_upstream_signs_it(
     named = base64.urlsafe_b64encode(hashlib.sha256(der).digest()).decode().rstrip("=")
     signed = keys.sign(b'{"sub":"x"}')
     assert jwt.get_unverified_header(signed) == {"alg": algorithm, "kid": named}
-    [published] = [public.jwk() for public in keys.published]
+    [published] = [public.jwk() for public in keys.public_keys]
     assert (published["use"], published["kty"], published["kid"], published["alg"]) == (
         "sig",
         kind,
@@ -61,7 +61,7 @@ def test_a_key_that_was_made_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "service-account.key"
     Keys(KeyOptions(path)).sign(b"{}")
     kept = path.read_bytes()
-    assert Keys(KeyOptions(path)).published[0].id == Keys(KeyOptions(path)).published[0].id
+    assert Keys(KeyOptions(path)).public_keys[0].id == Keys(KeyOptions(path)).public_keys[0].id
     assert path.read_bytes() == kept
 
 
@@ -75,9 +75,9 @@ def test_keys_rotate(tmp_path: Path) -> None:
     )
     before = Keys(KeyOptions(tmp_path / "unused", _private(tmp_path / "old.key", old)))
     after = Keys(KeyOptions(tmp_path / "unused", _private(tmp_path / "new.key", new), (public,)))
-    assert [key.id for key in after.published] == [
-        before.published[0].id,
-        after.by_id[after.published[1].id].id,
+    assert [key.id for key in after.public_keys] == [
+        before.public_keys[0].id,
+        after.by_id[after.public_keys[1].id].id,
     ]
     assert jwt.get_unverified_header(before.sign(b"{}"))["kid"] in after.by_id
 
@@ -97,7 +97,7 @@ def test_what_is_no_key_is_refused_in_upstreams_words(tmp_path: Path) -> None:
 
 def test_a_published_key_has_upstreams_fields_in_their_order(tmp_path: Path) -> None:
     keys = Keys(KeyOptions(tmp_path / "unused", _private(tmp_path / "sa.key", _CURVE)))
-    assert list(json.loads(json.dumps(keys.published[0].jwk()))) == [
+    assert list(json.loads(json.dumps(keys.public_keys[0].jwk()))) == [
         "use",
         "kty",
         "kid",

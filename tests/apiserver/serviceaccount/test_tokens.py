@@ -1,4 +1,4 @@
-"""Service accounts' tokens, asked for and shown to a server."""
+"""Test requests for service accounts' tokens, and requests with them."""
 
 import json
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Revisions that Kubernetes' window has lost are in the archive, on every database."""
+"""Test that the archive has the revisions before Kubernetes' window, on every database."""
 
 import asyncio
 import random
@@ -33,7 +33,7 @@ Objects = dict[str, bytes]
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A segment is full after some revisions, and a keyframe is due after a few segments."""
+    """Make segments and the distance between keyframes small."""
     monkeypatch.setattr(keeper, "_LEAST", 20)
     monkeypatch.setattr(keeper, "_MOST", 30)
     monkeypatch.setattr(keeper, "_RAW", 4000)
@@ -61,7 +61,7 @@ def open_store(
 
 
 class Life:
-    """Objects come, change and go at random; what was there at each revision is remembered."""
+    """Creates, changes and deletes objects at random, and remembers the state at each revision."""
 
     def __init__(self, store: Store, clock: FakeClock, seed: int = 1, every: float = 1) -> None:
         self.store = store
@@ -93,7 +93,7 @@ class Life:
         self.seen[record.revision] = self._now
 
     async def archive(self) -> None:
-        """Have all that can go into the archive go there."""
+        """Archive everything that can be archived."""
         self.store.compact(self.store.revision)
         done = Keeper(self.store.engine, self.store.retention or ALL)
         compacted, now = self.store.compacted, int(self._clock.now().timestamp() * 1000)
@@ -118,7 +118,7 @@ async def life(open_store: Any, clock: FakeClock) -> AsyncIterator[Life]:
 
 
 async def test_what_is_before_a_new_event_stays_though_it_was_to_go(life: Life) -> None:
-    """The rows that can go are looked up in another thread, while the writer goes on."""
+    """Check that a later event keeps the row. Rows to move are found in another thread while the writer goes on."""
     store = life.store
     archive = Keeper(store.engine, ALL)
     store.compact(store.revision)

@@ -1,4 +1,4 @@
-"""A database is chosen by its URL, and a storage engine is one entry."""
+"""Test that the URL selects the database, and that a storage engine is one entry."""
 
 import subprocess
 import sys

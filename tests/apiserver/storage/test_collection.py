@@ -1,4 +1,4 @@
-"""The objects of a resource in memory."""
+"""Test the objects of a resource in memory."""
 
 import pytest
 from dra_apiserver.storage import collection as module

@@ -1,4 +1,4 @@
-"""What the store asks of every engine: each entry of the catalog does it."""
+"""Test each engine of the catalogue against the store's requirements."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Open = Callable[[], Engine]
 
 @pytest.fixture(params=sorted(ENGINES))
 def opened(request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]) -> Iterator[Open]:
-    """Opens the database; what was open before is closed."""
+    """Return a function that opens the database, and closes what it opened before."""
     running: list[Engine] = []
     url = databases.url(request.param, postgres)
 
@@ -38,7 +38,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[]
 
 @pytest.fixture
 def written(opened: Open) -> Engine:
-    """Two pods come, one changes, the other goes; and there is a node."""
+    """Create two pods and a node, change one pod, and delete the other."""
     made = opened()
     assert made.open() == Revisions(0, 0)
     first, second = _record("ns/a", 2), _record("ns/b", 3)

@@ -1,4 +1,4 @@
-"""Databases that take another one's place, and what they lack."""
+"""Test databases that take the place of another one and lack its last writes."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -30,7 +30,7 @@ def put(name: str) -> Callable[[Record | None], Put]:
 
 
 async def _written(store: SharedStore, name: str) -> Record:
-    """Write as soon as that works."""
+    """Write as soon as the database accepts it."""
     written: list[Record] = []
 
     async def works() -> bool:

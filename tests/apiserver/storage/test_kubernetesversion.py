@@ -1,4 +1,4 @@
-"""A data directory and the versions of Kubernetes that use it, one after the other."""
+"""Test a data directory that several versions of Kubernetes use one after the other."""
 
 from pathlib import Path
 from typing import Any

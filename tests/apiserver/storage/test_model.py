@@ -1,4 +1,4 @@
-"""List and watch against a simple reference, with a pause wherever they wait, in the order of a seeded schedule."""
+"""Compare list and watch with a simple reference. A seeded schedule decides the order wherever they wait."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ State = dict[str, JsonObject]
 
 
 class Query(NamedTuple):
-    """What a client selects, and how the reference decides the same."""
+    """A client's selector, with a reference implementation of it."""
 
     namespace: str
     labels: str
@@ -73,7 +73,7 @@ class Reference:
         )
 
     def state(self, revision: int, query: Query) -> list[JsonObject]:
-        """What a list at that revision has, in order."""
+        """Return the keys of a list at that revision, in order."""
         state: State = {}
         for at, key, obj in self._changes:
             if at <= revision:
@@ -83,7 +83,7 @@ class Reference:
         return [state[key] for key in sorted(state) if query.matches(state[key]["metadata"])]
 
     def events(self, after: int, query: Query) -> list[tuple[str, str, int]]:
-        """Type, key and revision of what a watch after that revision gets."""
+        """Return the type, key and revision of the events of a watch after that revision."""
         state: State = {}
         found = []
         for at, key, obj in self._changes:
@@ -98,7 +98,7 @@ class Reference:
 
 
 class Pauses:
-    """A task that waits here goes on when the schedule lets it."""
+    """A pause that ends when the schedule lets it."""
 
     def __init__(self) -> None:
         self._waiting: list[asyncio.Future[None]] = []
@@ -123,7 +123,7 @@ class Pauses:
                 one.set_result(None)
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Stands in for `asyncio.to_thread`: the call happens at some moment, and its result comes at a later one."""
+        """Replace `asyncio.to_thread`: the schedule decides when the call happens and when its result arrives."""
         await self.pause()
         result = function(*arguments)
         await self.pause()
@@ -131,7 +131,7 @@ class Pauses:
 
 
 class HeldEngine(SqliteEngine):
-    """Each job of the writer's thread waits for a permit; the disk is full for those that find it so."""
+    """An engine whose writes wait for a permit, and that can find the disk full."""
 
     def __init__(self, path: Path, reference: Reference) -> None:
         super().__init__(path, relaxed=True)
@@ -160,7 +160,7 @@ class HeldEngine(SqliteEngine):
 
 
 class Client:
-    """Watches, and resumes where it was; each of its sends may block."""
+    """A client that watches and resumes. Each of its sends may block."""
 
     def __init__(self, world: World, query: Query, start: int | None) -> None:
         self._world = world
@@ -229,7 +229,7 @@ class Client:
                 self.initial.append(obj)
 
     def check(self, complete: bool = False) -> None:
-        """Each event once and in order, up to some moment; with `complete`, all of them."""
+        """Check that each event came once and in order, up to some revision. With `complete`, up to the last."""
         expected = self._world.reference.events(self.start, self._query)
         assert self.received == (expected if complete else expected[: len(self.received)])
 
@@ -330,7 +330,7 @@ class World:
             await self.store.write(RESOURCE, key, change)
 
     async def _job(self) -> None:
-        """Let the writer's thread do its next job, and wait for what it did."""
+        """Let the writer's thread do its next job, and wait for the effect."""
         store, engine = self.store, self._engine
         if not self._compactions and not store.queued:
             return
@@ -346,7 +346,7 @@ class World:
             await asyncio.sleep(0)
 
     async def _let_go(self) -> None:
-        """Hold nothing any more, and wait until everything is written."""
+        """End all pauses, and wait until everything is written."""
         self.pauses.release()
         self._engine.permits.release(10_000)
         while self.store.queued:  # noqa: ASYNC110 - as above

@@ -1,4 +1,4 @@
-"""PostgreSQL's tables, and databases that are of no use."""
+"""Test PostgreSQL's tables, and databases that cannot be used."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -98,7 +98,7 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
 
 
 def _database(url: str, encoding: str) -> str:
-    """The URL of a new database of the same server."""
+    """Return the URL of a new database of the same server."""
     name = f"{url.rpartition('%3D')[2]}_{encoding.lower()}"
     with _connect(url) as connection:
         connection.execution_options(isolation_level="AUTOCOMMIT").exec_driver_sql(
@@ -178,7 +178,7 @@ def test_settings_of_a_role_change_no_write(postgres: Callable[[], str]) -> None
 
 
 class Pooled(PostgresqlEngine):
-    """As behind a pooler that gives each transaction the first session that is free."""
+    """Check that the store works behind a pooler that gives each transaction any free session."""
 
     _session: Connection | None = None
 

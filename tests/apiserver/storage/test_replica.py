@@ -1,4 +1,4 @@
-"""A reader's store: it begins with all objects, follows the writer's log, and goes on where it was."""
+"""Test a reader's store: it starts with all objects, follows the writer's log, and resumes where it was."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager

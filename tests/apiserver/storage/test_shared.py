@@ -1,4 +1,4 @@
-"""Several stores on one database: one order, no lost write, no hole."""
+"""Test several stores on one database: they have one order, and no write or event is lost."""
 
 import asyncio
 import threading
@@ -64,7 +64,7 @@ async def test_no_increment_of_64_writers_is_lost(pair: tuple[SharedStore, Share
 
 
 def _fifth(store: SharedStore, made: Callable[[], str]) -> Callable[[Record | None], Put | None]:
-    """A pod, if there are not five of them yet."""
+    """Return a change that puts a pod if there are fewer than five."""
 
     def change(current: Record | None) -> Put | None:
         if len(store.newest_in(PODS, "ns/")) >= 5:
@@ -215,7 +215,7 @@ async def test_what_another_server_compacts_is_refused(pair: tuple[SharedStore, 
 
 
 class Deaf(PostgresqlEngine):
-    """Hears nothing of the others until it may."""
+    """An engine that notices no writes of others until it may."""
 
     may = threading.Event()
 
@@ -276,7 +276,7 @@ async def test_a_server_far_behind_follows_before_it_writes(
 
 
 class Silent(PostgresqlEngine):
-    """Does not answer while it may not."""
+    """An engine that does not answer while it may not."""
 
     may = threading.Event()
 

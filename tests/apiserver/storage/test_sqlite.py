@@ -1,4 +1,4 @@
-"""The SQLite engine's files and migrations."""
+"""Test the SQLite engine's files and migrations."""
 
 import contextlib
 import os
@@ -200,7 +200,7 @@ def test_a_database_that_is_of_no_use_is_named_with_the_reason(
 
 
 def with_a_log(tmp_path: Path) -> Path:
-    """A database as a server that was killed leaves it: ten writes, all in the log."""
+    """Return a database of a server that was killed: ten writes, all in the log."""
     engine = SqliteEngine(tmp_path / "written" / "a.sqlite3")
     engine.open()
     for revision in range(2, 12):

@@ -1,4 +1,4 @@
-"""What the store must hold on every database; another one adds itself to `tests/support/databases.py`."""
+"""Test the store's guarantees on every database. A new database is added in `tests/support/databases.py`."""
 
 import asyncio
 import sqlite3
@@ -247,7 +247,7 @@ async def test_history_and_versions_come_in_steps_of_bytes(open_store: Callable[
 
 
 class Failing(SqliteEngine):
-    """An engine whose disk is full on demand, and that can be held in the middle of a write."""
+    """An engine whose disk can be full, and whose writes can be paused."""
 
     full = False
 

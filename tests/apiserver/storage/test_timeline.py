@@ -1,4 +1,4 @@
-"""Moments and changes, on every database."""
+"""Test moments and changes, on every database."""
 
 from collections.abc import Callable
 from datetime import timedelta

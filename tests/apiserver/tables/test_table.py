@@ -1,4 +1,4 @@
-"""Tables against recorded ones, and the cells of kinds that clients look at most."""
+"""Compare tables with recorded ones, and check the cells of kinds that clients show most."""
 
 import json
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What a change means to a watch with a selector."""
+"""Test which event a watch with a selector sends for a change."""
 
 from typing import Any
 

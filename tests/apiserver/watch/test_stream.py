@@ -1,4 +1,4 @@
-"""How a stream's events leave: at once where the client keeps up, else when it can take them."""
+"""Test when a stream sends events: at once, or later if the client is slow."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ CONFIG_MAPS = ("", "configmaps")
 
 
 class Client:
-    """Notes each part of the stream, and in which of two ways it came."""
+    """Records each part of the stream, and in which of two ways it came."""
 
     def __init__(self) -> None:
         self.parts: list[tuple[str, list[str]]] = []

@@ -1,4 +1,4 @@
-"""What differed from cel-go once: each with the answer and the costs that the real environment gives."""
+"""Test cases that once differed from cel-go, with the results and costs of the real environment."""
 
 import pytest
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity

@@ -1,4 +1,4 @@
-"""What a person sees of a whole claim: which devices each request matches, and what its constraints choose from."""
+"""Test the report about a claim: which devices each request matches, and which constraints they satisfy."""
 
 from dra_shared.api.resource import (
     CELDeviceSelector,

@@ -1,4 +1,4 @@
-"""What does not compile, and what is known of what does."""
+"""Test the errors of compilation and the properties of compiled expressions."""
 
 import pytest
 from dra_shared.cel import CelDevice, CompileError, ErrorKind, compile_expression, program

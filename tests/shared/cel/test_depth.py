@@ -1,4 +1,4 @@
-"""How deep an expression may be: as deep as cel-go takes it, and not deeper."""
+"""Test that expressions may be as deep as in cel-go, and not deeper."""
 
 import sys
 

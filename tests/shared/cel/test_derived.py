@@ -1,4 +1,4 @@
-"""Values of derived attributes, as the real code of 1.37 answers."""
+"""Test the values of derived attributes against those of upstream's code in 1.37."""
 
 import pytest
 from dra_shared.api.resource import DeviceAttribute

@@ -1,4 +1,4 @@
-"""The environment collects the topics of the library."""
+"""Test that the environment has every topic of the library."""
 
 import importlib
 import pkgutil

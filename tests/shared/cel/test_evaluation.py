@@ -1,4 +1,4 @@
-"""What expressions mean, over all the libraries of the environment."""
+"""Test the results of expressions with all the libraries of the environment."""
 
 import pytest
 from dra_shared.api.resource import DeviceAttribute, DeviceCapacity

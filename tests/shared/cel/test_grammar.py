@@ -1,4 +1,4 @@
-"""The parser's tables, which come with the package so that a service need not compute them when it starts."""
+"""Test the parser's tables, which are part of the package so that a service need not compute them at its start."""
 
 import json
 

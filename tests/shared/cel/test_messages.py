@@ -1,4 +1,4 @@
-"""Messages made by name, with the answers that the real environment gives."""
+"""Test messages created by type name against the answers of the real environment."""
 
 import pytest
 from dra_shared.api.resource import DeviceAttribute

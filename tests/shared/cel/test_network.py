@@ -1,4 +1,4 @@
-"""Addresses and networks: what is refused, in Go's words."""
+"""Test which addresses and networks are rejected, with Go's error texts."""
 
 import pytest
 from dra_shared.cel.network import AddressError, Cidr, Ip, parse_address

@@ -1,4 +1,4 @@
-"""Standard CEL against Google's C++ implementation: values, and whether there is an error at all."""
+"""Compare standard CEL with Google's C++ implementation: the values, and whether there is an error at all."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Patterns are Go's, where C++ reads them otherwise."""
+"""Test patterns that Go reads differently from C++."""
 
 import pytest
 from dra_shared.cel.library.patterns import RegexError, compile_regex

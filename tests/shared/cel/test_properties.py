@@ -1,4 +1,4 @@
-"""Properties that hold for every expression: both ways of running agree, and the estimate is an upper bound."""
+"""Test properties of every expression: both evaluators agree, and the estimated cost is an upper bound."""
 
 import contextlib
 

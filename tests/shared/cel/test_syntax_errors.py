@@ -1,4 +1,4 @@
-"""Syntax errors: every finding, its place and words, as cel-go's parser reports them."""
+"""Test that syntax errors have the places and texts of cel-go's parser."""
 
 import pytest
 from dra_shared.cel import CompileError, compile_expression

@@ -1,4 +1,4 @@
-"""URLs: what is refused, in Go's words, and what is read of the others."""
+"""Test which URLs are rejected, with Go's error texts, and the parts of the others."""
 
 import pytest
 from dra_shared.cel.url import Url, UrlError

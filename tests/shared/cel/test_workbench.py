@@ -1,4 +1,4 @@
-"""What a person sees of a selector: which devices match, and which clause turned the others away."""
+"""Test the report about a selector: which devices match, and which clause excludes the others."""
 
 import pytest
 from dra_shared.api.resource import (

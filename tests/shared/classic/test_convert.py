@@ -1,4 +1,4 @@
-"""Manifests of every older form of DRA, as today's."""
+"""Test the conversion of manifests of every older form of DRA to today's."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Extended resources of device plugins, as claims."""
+"""Test the conversion of device plugins' extended resources to claims."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""PodGroups and Workloads of Kubernetes 1.35 and 1.36 as those of 1.37."""
+"""Test the conversion of PodGroups and Workloads of Kubernetes 1.35 and 1.36 to those of 1.37."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What the expressions that come out of old selectors choose."""
+"""Test which devices the converted expressions of old selectors match."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from dra_shared.classic.selectors import conditions
 
 
 def _gpu(memory: str, **attributes: str) -> CelDevice:
-    """A GPU, or a slice of one where it has a profile."""
+    """Return a GPU, or a slice of one if it has a profile."""
     values = {"type": "mig" if "profile" in attributes else "gpu", "architecture": "Ampere", **attributes}
     return CelDevice(
         "gpu.nvidia.com",

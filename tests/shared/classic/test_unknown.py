@@ -1,4 +1,4 @@
-"""Parameters of drivers that are not known, and manifests with mistakes."""
+"""Test the conversion of parameters of unknown drivers, and of manifests with mistakes."""
 
 import copy
 from collections.abc import Iterator

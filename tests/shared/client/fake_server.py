@@ -1,4 +1,4 @@
-"""A scripted server for client tests: real sockets, canned bytes."""
+"""A server for client tests that sends scripted bytes through real sockets."""
 
 import asyncio
 import ssl
@@ -10,7 +10,7 @@ Handler = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
 
 @asynccontextmanager
 async def serving(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
-    """Serve ``handle(request, writer)`` for each request; gives the URL."""
+    """Serve ``handle(request, writer)`` for each request, and return the URL."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -35,12 +35,12 @@ async def serving(handle: Handler, tls: ssl.SSLContext | None = None) -> AsyncIt
 
 
 def reply(body: bytes, status: str = "200 OK", headers: str = "") -> bytes:
-    """A whole response."""
+    """Return a whole response."""
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n{headers}\r\n".encode() + body
 
 
 def chunk(data: bytes) -> bytes:
-    """One chunk of a chunked response."""
+    """Return one chunk of a chunked response."""
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 

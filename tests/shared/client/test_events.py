@@ -1,4 +1,4 @@
-"""What a recorder writes."""
+"""Test the events that a recorder writes."""
 
 import asyncio
 import json
@@ -87,7 +87,7 @@ async def test_a_series_is_about_one_revision_of_its_object() -> None:
 
 
 class _Slow(_Sink):
-    """Answers when the test releases it."""
+    """A transport that answers when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -101,7 +101,10 @@ class _Slow(_Sink):
 
 @pytest.mark.parametrize(("series", "at_once"), [(False, 1), (True, 2)])
 async def test_the_events_of_a_series_do_not_wait_for_others(series: bool, at_once: int) -> None:
-    """The scheduler's events lagged behind its pods by minutes: each waited for the answer to the one before."""
+    """Check that an event of a series is sent without waiting for the answers to others.
+
+    The scheduler's events once lagged minutes behind its pods for this reason.
+    """
     sink = _Slow()
     async with Client("http://test", transport=sink) as client:
         recorder = Recorder(client, "c", clock=FakeClock(), rng=random.Random(1), series=series)
@@ -149,7 +152,7 @@ async def test_events_of_a_namespace_that_goes_are_dropped_quietly(
 
 
 async def _speak(*messages: str, gap: float = 1.0) -> list[tuple[str, dict[str, object]]]:
-    """What a recorder writes given these messages of one reason, so many seconds apart."""
+    """Return what a recorder writes for these messages of one reason, ``gap`` seconds apart."""
     sink, clock = _Sink(), FakeClock()
     async with Client("http://test", transport=sink) as client:
         recorder = Recorder(client, "c", host="h", clock=clock, rng=random.Random(1))

@@ -27,7 +27,7 @@ def _event(kind: str, obj: dict[str, Any]) -> bytes:
 
 
 class _Script:
-    """Answers list requests from ``lists`` and watch requests from ``watches``, and notes what was asked."""
+    """Answers list requests from ``lists`` and watch requests from ``watches``, and records the requests."""
 
     def __init__(self, lists: list[bytes], watches: list[bytes]) -> None:
         self.lists, self.watches = lists, watches
@@ -118,7 +118,7 @@ async def test_an_object_made_again_is_deleted_and_added() -> None:
 
 
 async def test_the_end_of_an_object_that_was_made_again_unseen() -> None:
-    """Handlers that know the first are notified that it is gone."""
+    """Check that handlers are notified of the deletion of the first object."""
     script = _Script(
         [_list(5, _object("a", 3, uid="first"))], [_event("DELETED", _object("a", 9, uid="second"))]
     )

@@ -1,4 +1,4 @@
-"""Kubeconfig files: whom they name, and that requests get there over TLS."""
+"""Test the users and servers that kubeconfig files name, and requests to them over TLS."""
 
 import asyncio
 import base64

@@ -1,4 +1,4 @@
-"""Competing for a Lease, with time in the test's hand."""
+"""Test the competition for a Lease, with time that the test controls."""
 
 import asyncio
 import contextlib
@@ -21,7 +21,7 @@ class _World:
             self.renew(**spec)
 
     def renew(self, annotations: dict[str, str] | None = None, **spec: Any) -> None:
-        """Another holder's state of the lease."""
+        """Write the lease as another holder does."""
         self.api.add(
             {
                 "apiVersion": "coordination.k8s.io/v1",
@@ -117,7 +117,7 @@ async def test_only_a_renewal_keeps_the_holder() -> None:
 
 
 class _Stalling(httpx.AsyncBaseTransport):
-    """Answers nothing any more once it is ``stalled``."""
+    """A transport that gives no answers while it is ``stalled``."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Requests that are sent again because the server says when (client-go's rest/with_retry.go)."""
+"""Test requests that are sent again because the server says when (client-go's rest/with_retry.go)."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ _OBJECT = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namesp
 
 @pytest.fixture
 def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The waits, which take no time."""
+    """Record waits instead of waiting."""
     waits: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -33,7 +33,7 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 
 
 class _Server:
-    """Refuses so many requests, and notes all of them."""
+    """Refuses the first requests, and records all of them."""
 
     def __init__(self, refusals: int) -> None:
         self.requests: list[bytes] = []

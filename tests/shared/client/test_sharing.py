@@ -1,4 +1,4 @@
-"""What thousands of equal nodes have in common is kept once."""
+"""Test that equal parts of thousands of nodes are stored once."""
 
 from dra_shared.api.codec import convert
 from dra_shared.api.node import Node

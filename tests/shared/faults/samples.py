@@ -1,4 +1,4 @@
-"""Objects of a cluster, and samples of them, as faults are judged by."""
+"""Objects of a cluster, and samples of them, for tests of the verdicts about faults."""
 
 from typing import Any
 

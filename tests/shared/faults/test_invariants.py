@@ -1,4 +1,4 @@
-"""What is broken in a cluster at rest is found, and nothing else."""
+"""Test that each broken invariant of a cluster at rest is found, and nothing else."""
 
 from pathlib import Path
 from typing import Any

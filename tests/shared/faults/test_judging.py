@@ -1,4 +1,4 @@
-"""A fault is watched from before it begins until the cluster is at rest."""
+"""Test that a fault is observed from before it begins until the cluster is at rest."""
 
 import asyncio
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from tests.shared.faults.samples import claim, node, pod, sample, slices_of
 
 
 class _Cluster:
-    """Shows what a clock's time says; ``after`` lists seconds and what is there from then on."""
+    """A cluster whose state depends on a clock. ``after`` lists seconds and the state from then on."""
 
     def __init__(self, clock: FakeClock, first: Sample, *after: tuple[float, Sample | None]) -> None:
         self._clock = clock

@@ -1,4 +1,4 @@
-"""Whether a fault's own promise was kept, from what was seen of the cluster."""
+"""Test the verdict whether a fault kept its promises, based on samples of the cluster."""
 
 import msgspec
 import pytest

@@ -83,7 +83,9 @@ def _stored(resource: Resource[Any], document: Document) -> Json:
     if document.version != resource.version:
         from dra_apiserver import offline
 
-        value = offline.converted(document.group, document.version, document.kind, value, resource.version)
+        value = offline.convert_with_defaults(
+            document.group, document.version, document.kind, value, resource.version
+        )
     return {**value, "apiVersion": resource.api_version, "kind": resource.kind}
 
 

@@ -6,7 +6,7 @@ Two API servers' judgements are compared (``dra_apiserver.verdict``), so that wh
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from dra_apiserver.verdict import Judge, Place, Verdict, known_to_any
+from dra_apiserver.verdict import Judge, Place, Verdict, is_known_to_any
 from dra_shared.features import FeatureGates
 from dra_shared.version import Version, release
 
@@ -52,7 +52,7 @@ class Checker:
         now, then = self._now.place(api_version, kind), self._then.place(api_version, kind)
         stored = bool((obj.get("metadata") or {}).get("uid"))
         anywhere = now.known or then.known or then.elsewhere
-        if not anywhere and (stored or not known_to_any(api_version, kind)):
+        if not anywhere and (stored or not is_known_to_any(api_version, kind)):
             advice = older.replaced(obj, where)
             if advice:
                 text = _no_match(api_version, kind)
@@ -77,8 +77,8 @@ class Checker:
             yield Finding(WARNED, "object", subject, then.deprecated, advice, where)
 
     def _lost(self, api_version: str, kind: str) -> str:
-        written = self._now.stored_as(api_version, kind)
-        if not written or self._then.readable(written, kind):
+        written = self._now.storage_version(api_version, kind)
+        if not written or self._then.can_read(written, kind):
             return ""
         return f"it is stored as {written}, which {self.against} cannot read"
 

@@ -12,7 +12,7 @@ from dra_shared.names import path_segment_name
 from dra_shared.selectors import SelectorError
 
 from dra_apiserver.access.impersonation import Impersonation
-from dra_apiserver.authentication import impersonated
+from dra_apiserver.authentication import add_implied_groups
 from dra_apiserver.authorization.attributes import Attributes, refusal
 from dra_apiserver.authorization.authorizer import Authorizer
 from dra_apiserver.http import Request
@@ -50,13 +50,13 @@ class RequestAuthorizer:
         """
         action = attributes_of(request)
         if wanted is not None:
-            request.user = impersonated(self._impersonation.check(action, wanted))
+            request.user = add_implied_groups(self._impersonation.check(action, wanted))
             action = replace(action, user=request.user)
         if action.path in _ALWAYS_ALLOWED:
             return
         decision = self._authorizer.authorize(action)
         if request.audit is not None:
-            request.audit.authorized(decision)
+            request.audit.record_decision(decision)
         if not decision.allowed:
             raise refusal(action, decision.reason)
 
@@ -80,7 +80,7 @@ def attributes_of(request: Request) -> Attributes:
     subresource = rest[2] if len(rest) > 2 and verb != "proxy" else ""
     fields: tuple[tuple[str, str], ...] = ()
     if not name and verb in ("get", "delete"):
-        fields = _selected(request.query.get("fieldSelector", ""))
+        fields = _selected_fields(request.query.get("fieldSelector", ""))
         if verb == "delete":
             verb = "deletecollection"
         else:
@@ -90,7 +90,7 @@ def attributes_of(request: Request) -> Attributes:
     return Attributes(request.user, verb, group, rest[0], subresource, namespace, name, fields=fields)
 
 
-def _selected(selector: str) -> tuple[tuple[str, str], ...]:
+def _selected_fields(selector: str) -> tuple[tuple[str, str], ...]:
     """Return the fields for which a field selector allows one value."""
     if not selector:
         return ()

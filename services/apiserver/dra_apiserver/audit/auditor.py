@@ -14,10 +14,10 @@ from dra_shared.names import label_key
 
 from dra_apiserver.access.requests import attributes_of
 from dra_apiserver.audit.log import AuditLog
-from dra_apiserver.audit.objects import as_decoded, delete_options, logged, may_be_status
+from dra_apiserver.audit.objects import as_decoded, decode_body, delete_options, may_be_status
 from dra_apiserver.audit.policy import Decided, Level, Policy
 from dra_apiserver.authorization.attributes import Attributes
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.user import UserInfo
@@ -95,7 +95,7 @@ class _Entry:
         self._deprecated = ""
         self._panic = ""
 
-    def authorized(self, decision: Decision) -> None:
+    def record_decision(self, decision: Decision) -> None:
         """Record the authorizer's decision."""
         self._annotations[f"{_PREFIX}/decision"] = "allow" if decision.allowed else "forbid"
         self._annotations[f"{_PREFIX}/reason"] = decision.reason
@@ -114,27 +114,27 @@ class _Entry:
         elif self._annotations.setdefault(key, value) != value:
             _log.warning("audit annotation is already set", key=key, value=value)
 
-    def asked(self, body: bytes, content_type: str) -> None:
+    def record_body(self, body: bytes, content_type: str) -> None:
         """Record the request's body if it is a patch or the options of a delete.
 
         Objects are recorded after decoding.
         """
         if self._decided.level < Level.REQUEST or self._request.method not in ("PATCH", "DELETE"):
             return
-        obj = logged(body, content_type)
+        obj = decode_body(body, content_type)
         self._asked = delete_options(obj) if self._request.method == "DELETE" else obj
 
-    def decoded(self, kind: Kind, version: str, obj: JsonObject) -> None:
+    def record_decoded(self, kind: Kind, version: str, obj: JsonObject) -> None:
         """Record the object of the request, of a served kind."""
         self._names(obj)
         if self._decided.level >= Level.REQUEST:
             self._asked = as_decoded(kind, version, obj, self._received)
 
-    def brought(self, obj: JsonObject) -> None:
+    def record_object(self, obj: JsonObject) -> None:
         """Record the object of the request, of a type that is not a served kind."""
         self._names(obj)
         if self._decided.level >= Level.REQUEST:
-            self._asked = copied(obj)
+            self._asked = copy_object(obj)
 
     def _names(self, obj: JsonObject) -> None:
         meta = obj.get("metadata")
@@ -144,29 +144,29 @@ class _Entry:
             if meta.get(field):
                 self._object.setdefault(field, meta[field])
 
-    def deprecated(self, warning: str) -> None:
+    def record_deprecation(self, warning: str) -> None:
         """Record that the requested API is deprecated."""
         self._deprecated = warning
 
-    def answered(self, body: bytes, media_type: str) -> None:
+    def record_response(self, body: bytes, media_type: str) -> None:
         """Record the response body."""
         whole = self._decided.level >= Level.REQUEST_RESPONSE
-        obj = logged(body, media_type) if whole or may_be_status(body, media_type) else None
+        obj = decode_body(body, media_type) if whole or may_be_status(body, media_type) else None
         if isinstance(obj, dict) and obj.get("kind") == "Status":
             self._status = {field: obj[field] for field in _STATUS if obj.get(field)}
         if whole:
             self._answer = obj
 
-    def started(self) -> None:
+    def start_response(self) -> None:
         """Emit the start of a response if it is a long one."""
         if self._lasting:
             self.emit("ResponseStarted")
 
-    def failed(self, error: Exception) -> None:
+    def record_failure(self, error: Exception) -> None:
         """Record an unexpected exception, which is a panic in upstream's server."""
         self._panic = f"APIServer panic'd: {error}"
 
-    def completed(self) -> None:
+    def complete(self) -> None:
         """Emit the last event. Upstream logs a response to invalid credentials as a started one."""
         if self._deprecated:
             self._annotations["k8s.io/deprecated"] = "true"
@@ -193,10 +193,10 @@ class _Entry:
             "stage": stage,
             "requestURI": _uri(request),
             "verb": self._verb,
-            "user": {} if self._rejected else _shown(self._user),
+            "user": {} if self._rejected else _user_fields(self._user),
         }
         if request.user is not self._user and not self._rejected:
-            event["impersonatedUser"] = _shown(request.user)
+            event["impersonatedUser"] = _user_fields(request.user)
         event["sourceIPs"] = _sources(request)
         if agent := request.header(b"user-agent"):
             event["userAgent"] = (
@@ -249,7 +249,7 @@ def _reference(request: Request, wanted: Attributes) -> JsonObject | None:
     return {field: value for field, value in fields.items() if value}
 
 
-def _shown(user: UserInfo) -> JsonObject:
+def _user_fields(user: UserInfo) -> JsonObject:
     fields = {
         "username": user.name,
         "uid": user.uid,

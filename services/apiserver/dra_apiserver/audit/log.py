@@ -24,10 +24,10 @@ def ensure_log_file(path: str) -> None:
         OSError: the file cannot be created or written.
     """
     if path != _STANDARD_OUTPUT:
-        os.close(_opened(Path(path)))
+        os.close(_open(Path(path)))
 
 
-def _opened(path: Path) -> int:
+def _open(path: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
@@ -81,7 +81,7 @@ class AuditLog:
             self._file = None
 
     def _open(self, path: Path) -> None:
-        self._file = os.fdopen(_opened(path), "wb", buffering=0)
+        self._file = os.fdopen(_open(path), "wb", buffering=0)
         self._size = self._file.tell() or path.stat().st_size
 
     def _rotate(self, path: Path) -> None:

@@ -9,7 +9,7 @@ from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
 
 from dra_apiserver import cbor
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.protobuf import MEDIA_TYPE, META
 from dra_apiserver.schema import default
@@ -26,7 +26,7 @@ _META_GROUP = "meta.k8s.io"
 _META_KINDS = frozenset({"DeleteOptions", "Status"})
 
 
-def logged(body: bytes, media_type: str) -> Any:
+def decode_body(body: bytes, media_type: str) -> Any:
     """Return the object in a body, or None if it has none."""
     try:
         if "yaml" in media_type:
@@ -34,7 +34,7 @@ def logged(body: bytes, media_type: str) -> Any:
         if "cbor" in media_type:
             return cbor.decode(body)
         if MEDIA_TYPE in media_type:
-            return _unpacked(body)
+            return _decode_protobuf(body)
         return orjson.loads(body) if "json" in media_type or not media_type else None
     except (
         orjson.JSONDecodeError,
@@ -53,13 +53,13 @@ def as_decoded(kind: Kind, version: str, obj: JsonObject, now: str) -> JsonObjec
 
     Upstream calls ``LogRequestObject`` at that point in the handlers for create and update.
     """
-    made = copied(obj)
+    made = copy_object(obj)
     default(kind, version, made, now)
     if not kind.unstructured:
         node = object_type(kind, version)
         complete(node, made)
         strip(node, made)
-    return {"kind": kind.kind, "apiVersion": kind.api_version(version), **_untyped(made)}
+    return {"kind": kind.kind, "apiVersion": kind.api_version(version), **_without_type(made)}
 
 
 def delete_options(obj: Any) -> Any:
@@ -67,10 +67,10 @@ def delete_options(obj: Any) -> Any:
     if not isinstance(obj, dict):
         return obj
     api_version = obj.get("apiVersion") or f"{_META_GROUP}/v1"
-    return {"kind": "DeleteOptions", "apiVersion": api_version, **_untyped(obj)}
+    return {"kind": "DeleteOptions", "apiVersion": api_version, **_without_type(obj)}
 
 
-def _untyped(obj: JsonObject) -> JsonObject:
+def _without_type(obj: JsonObject) -> JsonObject:
     return {name: value for name, value in obj.items() if name not in ("kind", "apiVersion")}
 
 
@@ -79,7 +79,7 @@ def may_be_status(body: bytes, media_type: str) -> bool:
     return b"Status" in body[:_HEAD] or "yaml" in media_type
 
 
-def _unpacked(body: bytes) -> JsonObject:
+def _decode_protobuf(body: bytes) -> JsonObject:
     """Decode a protobuf object, without fields that Go's messages have and its JSON leaves out."""
     api_version, kind, raw = envelope(body)
     group, _, version = api_version.rpartition("/")

@@ -89,7 +89,7 @@ def _has(group: Mapping[str, Any], wanted: Attributes) -> bool:
         return True
     if names and wanted.name not in names:
         return False
-    known = {wanted.combined, "*", f"{wanted.resource}/*"}
+    known = {wanted.combined_resource, "*", f"{wanted.resource}/*"}
     if wanted.subresource:
         known.add(f"*/{wanted.subresource}")
     return not known.isdisjoint(resources)

@@ -12,7 +12,7 @@ from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
 
 from dra_apiserver.audit.policy import LEVELS, Policy
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 
 _STAGES = ("RequestReceived", "ResponseStarted", "ResponseComplete", "Panic")
 _VERSION = "audit.k8s.io/v1"
@@ -58,14 +58,14 @@ def _policy(document: Any) -> Policy:
         "Policy",
     ):
         raise ValueError(f"this is no Policy of {_VERSION}")
-    unknown = [*_decoded(document, _POLICY, "")]
+    unknown = [*_check_fields(document, _POLICY, "")]
     rules = document.get("rules") or []
     errors = _check_stages(document.get("omitStages") or (), "omitStages")
     for number, rule in enumerate(rules):
         at = f"rules[{number}]"
-        unknown += _decoded(rule, _RULE, f"{at}.")
+        unknown += _check_fields(rule, _RULE, f"{at}.")
         for index, one in enumerate(rule.get("resources") or ()):
-            unknown += _decoded(one, _RESOURCES, f"{at}.resources[{index}].")
+            unknown += _check_fields(one, _RESOURCES, f"{at}.resources[{index}].")
         errors += _check(rule, at)
     if errors:
         texts = list(dict.fromkeys(map(str, errors)))
@@ -76,7 +76,7 @@ def _policy(document: Any) -> Policy:
     return Policy(rules, omitted, bool(document.get("omitManagedFields")), tuple(unknown))
 
 
-def _decoded(obj: Mapping[str, Any], fields: Mapping[str, str], at: str) -> Iterator[str]:
+def _check_fields(obj: Mapping[str, Any], fields: Mapping[str, str], at: str) -> Iterator[str]:
     """Yield the unknown fields. Raises ValueError if a field has a value of a wrong type."""
     for name, value in obj.items():
         if name not in fields:
@@ -101,7 +101,7 @@ def _check(rule: Mapping[str, Any], at: str) -> list[FieldError]:
     errors: list[FieldError] = []
     level, urls = rule.get("level") or "", rule.get("nonResourceURLs") or []
     if not level:
-        errors.append(required(f"{at}.level"))
+        errors.append(missing_field(f"{at}.level"))
     elif level not in LEVELS:
         errors.append(not_supported(f"{at}.level", level, LEVELS))
     for index, url in enumerate(urls):

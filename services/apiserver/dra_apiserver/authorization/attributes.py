@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dra_apiserver.errors import GroupResource, StatusError, forbidden, quote
+from dra_apiserver.errors import GroupResource, StatusError, forbidden_error, quote
 from dra_apiserver.user import UserInfo
 
 # Upstream escapes its messages so that they never look like HTML.
@@ -27,7 +27,7 @@ class Attributes:
     """The fields with a single value in the field selector of a list, a watch or a deletecollection."""
 
     @property
-    def combined(self) -> str:
+    def combined_resource(self) -> str:
         """The resource with its subresource, as in rules."""
         return f"{self.resource}/{self.subresource}" if self.subresource else self.resource
 
@@ -38,9 +38,9 @@ def refusal(wanted: Attributes, reason: str) -> StatusError:
     if wanted.path is not None:
         text += f"path {quote(wanted.path)}"
     else:
-        text += f"resource {quote(wanted.combined)} in API group {quote(wanted.group)} "
+        text += f"resource {quote(wanted.combined_resource)} in API group {quote(wanted.group)} "
         text += f"in the namespace {quote(wanted.namespace)}" if wanted.namespace else "at the cluster scope"
     text = text.translate(_HTML)
-    return forbidden(
+    return forbidden_error(
         GroupResource(wanted.group, wanted.resource), wanted.name, f"{text}: {reason}" if reason else text
     )

@@ -28,7 +28,7 @@ class Authorizer(Protocol):
         bound to it.
         """
 
-    def unlisted(self, user: UserInfo) -> str:
+    def explain_unlisted(self, user: UserInfo) -> str:
         """Return why the user may do more than its rules say; "" if they are complete."""
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:

@@ -45,14 +45,14 @@ def _has(rule: Rule, field: str, value: str) -> bool:
 
 def _is_of(resource: str, wanted: Attributes) -> bool:
     any_of_it = f"*/{wanted.subresource}" if wanted.subresource else "*"
-    return resource in ("*", wanted.combined, any_of_it)
+    return resource in ("*", wanted.combined_resource, any_of_it)
 
 
 def _leads_to(url: str, path: str) -> bool:
     return url in ("*", path) or (url.endswith("*") and path.startswith(url.rstrip("*")))
 
 
-def missing(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
+def find_uncovered(owned: Sequence[Rule], given: Iterable[Rule]) -> list[Rule]:
     """Return the parts of the rules ``given`` that no rule ``owned`` covers. Parts of one resource are joined."""
     uncovered = [
         part for rule in given for part in _parts(rule) if not any(_covers(owner, part) for owner in owned)
@@ -101,7 +101,7 @@ def _covers(owner: Rule, part: Rule) -> bool:
     )
 
 
-def shown(rule: Rule) -> str:
+def format_rule(rule: Rule) -> str:
     """Format the rule for a message, as upstream does."""
     parts = (
         f"{name}:[{' '.join(map(quote, rule[field]))}]" for field, name in _SHOWN.items() if rule.get(field)

@@ -44,9 +44,9 @@ class Union:
             missing += absent
         return rules, missing
 
-    def unlisted(self, user: UserInfo) -> str:
+    def explain_unlisted(self, user: UserInfo) -> str:
         """Return why the user may do more than its rules say, from the first authorizer with a reason."""
-        return next(filter(None, (one.unlisted(user) for one in self._authorizers)), "")
+        return next(filter(None, (one.explain_unlisted(user) for one in self._authorizers)), "")
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
         """Return the rules of a role, from the authorizer that has roles."""

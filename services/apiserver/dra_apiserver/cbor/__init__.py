@@ -5,7 +5,7 @@ Requires the gate ``CBORServingAndStorage``. The storage format is still JSON.
 
 from dra_apiserver.cbor.encoder import SELF_DESCRIBED, encode, event
 from dra_apiserver.cbor.errors import CborError, IllFormed
-from dra_apiserver.cbor.marks import marked
+from dra_apiserver.cbor.marks import mark
 from dra_apiserver.cbor.reader import decode
 
 GATE = "CBORServingAndStorage"
@@ -22,5 +22,5 @@ __all__ = [
     "decode",
     "encode",
     "event",
-    "marked",
+    "mark",
 ]

@@ -25,7 +25,7 @@ class _Mark(NamedTuple):
     kind: str
 
 
-def marked(message: str, obj: JsonObject) -> JsonObject:
+def mark(message: str, obj: JsonObject) -> JsonObject:
     """Convert the fields of an object that are bytes or floats in its protobuf message ("" for none).
 
     The object is changed in place.
@@ -48,7 +48,7 @@ def _apply(mark: _Mark, value: Any) -> Any:
 def _one(kind: str, value: Any) -> Any:
     convert = _MARKED.get(kind)
     if convert is None:
-        return marked(kind, value)
+        return mark(kind, value)
     return None if value is None else convert(value)
 
 

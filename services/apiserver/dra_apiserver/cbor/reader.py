@@ -104,7 +104,7 @@ class _Reader:
         if major == _ARRAY:
             return self._array(argument, depth + 1)
         if major == _TAG:
-            return self._tagged(argument, depth)
+            return self._read_tagged(argument, depth)
         return self._primitive(info, argument) if major == _PRIMITIVE else self._integer(major, argument)
 
     def _number(self, size: int) -> int:
@@ -122,7 +122,7 @@ class _Reader:
         if self.problem is None:
             self.problem = CborError(message, outermost=outermost)
 
-    def _ends(self) -> bool:
+    def _skip_break(self) -> bool:
         """True if the next byte ends an indefinite-length container. It is consumed then."""
         if self._data[self.position] != _BREAK:
             return False
@@ -133,7 +133,7 @@ class _Reader:
         if size >= 0:
             return self._take(size)
         chunks = []
-        while not self._ends():
+        while not self._skip_break():
             start = self._data[self.position]
             if start >> 5 != major:
                 wrong, kind = _TYPES[start >> 5], _TYPES[major]
@@ -166,7 +166,7 @@ class _Reader:
     def _array(self, size: int, depth: int) -> list[Any]:
         self._count(_ARRAY, size)
         items: list[Any] = []
-        while len(items) < size if size >= 0 else not self._ends():
+        while len(items) < size if size >= 0 else not self._skip_break():
             items.append(self.item(depth))
         return items
 
@@ -174,7 +174,7 @@ class _Reader:
         self._count(_MAP, size)
         made: dict[str, Any] = {}
         index = 0
-        while index < size if size >= 0 else not self._ends():
+        while index < size if size >= 0 else not self._skip_break():
             key_at = self.position
             key = self.item(depth)
             if size < 0 and self._data[self.position] == _BREAK:
@@ -216,7 +216,7 @@ class _Reader:
             return None
         return _SIMPLE[argument]
 
-    def _tagged(self, tag: int, depth: int) -> Any:
+    def _read_tagged(self, tag: int, depth: int) -> Any:
         if tag in _BIGNUMS:
             raise IllFormed(f"{_NOT_ACCEPTED.format(_TYPES[_TAG])}bignum")
         start = self._data[self.position]

@@ -1,1 +1,1 @@
-"""What the rooms have in common: metadata, names, lists, conditions, gates, cells of tables."""
+"""Common code for kinds: metadata, names, lists, conditions, gates, table cells."""

@@ -1,4 +1,6 @@
-"""IP addresses and ranges in fields (apimachinery's ``util/validation/ip.go``, as the built-in kinds use it)."""
+"""Validate IP addresses and ranges in fields (apimachinery's ``util/validation/ip.go``, as used by built-in
+kinds).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ _NO_RANGE = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 # The addresses of a node are in the status of each of its pods.
 @functools.lru_cache(maxsize=4096)
 def parse_address(value: str) -> Address | None:
-    """The address, in which leading zeros are taken for decimal; None where there is none."""
+    """Parse an address. Leading zeros are treated as decimal. Return None if it is invalid."""
     plain = value
     if ":" not in value:
         parts = value.split(".")
@@ -32,7 +34,7 @@ def parse_address(value: str) -> Address | None:
 
 
 def check_legacy_address(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
-    """An address; one that the old object has is not looked at again."""
+    """Validate an address. One that the old object has is not validated again."""
     if value in known:
         return []
     found = parse_address(value)
@@ -45,7 +47,7 @@ def check_legacy_address(value: str, path: str, known: Set[str] = frozenset()) -
 
 
 def check_legacy_range(value: str, path: str, known: Set[str] = frozenset()) -> list[FieldError]:
-    """A range of addresses; one that the old object has is not looked at again."""
+    """Validate a range of addresses. One that the old object has is not validated again."""
     if value in known:
         return []
     address, slash, length = value.partition("/")
@@ -64,7 +66,7 @@ def check_legacy_range(value: str, path: str, known: Set[str] = frozenset()) -> 
 
 
 def check_endpoint_address(value: str, path: str) -> list[FieldError]:
-    """An address that traffic may be sent to (ValidateEndpointIP)."""
+    """Validate an address to which traffic may be sent (ValidateEndpointIP)."""
     found = parse_address(value)
     if found is None:
         return [invalid(path, value, "must be a valid IP address")]

@@ -1,4 +1,4 @@
-"""Addresses and ranges that are written in an unusual form (apimachinery's ``util/validation/ip.go``)."""
+"""Warn about addresses and ranges in an unusual form (apimachinery's ``util/validation/ip.go``)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_apiserver.common.addresses import parse_address
 
 
 def address_warnings(path: str, value: str) -> Iterator[str]:
-    """Leading zeros, IPv4 in IPv6, and IPv6 that is longer than it needs to be."""
+    """Warn about leading zeros, IPv4 in IPv6, and IPv6 that is not in its shortest form."""
     found = parse_address(value)
     if found is None:
         return
@@ -23,7 +23,7 @@ def address_warnings(path: str, value: str) -> Iterator[str]:
 
 
 def range_warnings(path: str, value: str) -> Iterator[str]:
-    """As of an address; or bits are set after the prefix."""
+    """Warn about a range: the warnings of its address, and bits that are set after the prefix."""
     address, _, length = value.partition("/")
     found = parse_address(address)
     if found is None or not is_digits(length):

@@ -1,4 +1,4 @@
-"""Declares a built-in kind: its names are the schema data's, its behaviour is its room's."""
+"""Declare a built-in kind: its names come from the schema data, its behaviour from its package."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def builtin(
     field_label_error: FieldLabelError | None = None,
     selects_by_labels: bool = False,
 ) -> Kind:
-    """Return a kind of the schema data with the given behaviour. What is left out is upstream's default.
+    """Return a kind of the schema data with the given behaviour. Defaults are upstream's usual behaviour.
 
     All kinds have the quota plugin. The ``reset_fields`` of ``writes`` need only name the subresources that differ
     from the usual: a write of the object resets its status, one of its status resets the spec. With

@@ -1,4 +1,4 @@
-"""How table cells show things."""
+"""Format values for table cells."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +12,7 @@ _MOST_LISTED = 3
 
 
 def human_duration(seconds: float) -> str:
-    """A duration to about two significant units: ``5s``, ``3m20s``, ``7d``, as ``kubectl`` shows ages."""
+    """Format a duration with about two significant units: ``5s``, ``3m20s``, ``7d``, like ages in ``kubectl``."""
     whole = int(seconds)
     if whole < -1:
         return "<invalid>"
@@ -44,7 +44,7 @@ def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def moment(text: Any) -> datetime | None:
-    """A time of an object; None where it has none that can be read."""
+    """Parse a time of an object. Return None if it is missing or invalid."""
     if not isinstance(text, str) or not text:
         return None
     text = re.sub(r"(\.\d{6})\d+", r"\1", text.replace("Z", "+00:00"))
@@ -56,18 +56,18 @@ def moment(text: Any) -> datetime | None:
 
 
 def since(text: Any, now: datetime) -> str:
-    """The age of a time."""
+    """Format the age of a time."""
     start = moment(text)
     return UNKNOWN if start is None else human_duration((now - start).total_seconds())
 
 
 def labels_text(labels: Mapping[str, Any] | None) -> str:
-    """Labels as ``a=1,b=2``."""
+    """Format labels as ``a=1,b=2``."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) if labels else NONE
 
 
 def selector_text(selector: Mapping[str, Any] | None) -> str:
-    """A label selector in the form that ``-l`` takes."""
+    """Format a label selector for ``-l``."""
     if selector is None:
         return NONE
     parts = [f"{key}={value}" for key, value in (selector.get("matchLabels") or {}).items()]
@@ -86,7 +86,7 @@ def selector_text(selector: Mapping[str, Any] | None) -> str:
 
 
 def shortened(items: Iterable[str], empty: str = UNSET) -> str:
-    """The first three of a list, and how many more there are."""
+    """Format the first three items of a list, and the number of the others."""
     every = list(items)
     shown = ",".join(every[:_MOST_LISTED])
     if len(every) > _MOST_LISTED:
@@ -95,5 +95,5 @@ def shortened(items: Iterable[str], empty: str = UNSET) -> str:
 
 
 def boolean(value: Any, absent: str = UNSET) -> str:
-    """A yes or no that may be absent."""
+    """Format a boolean that may be absent."""
     return absent if value is None else "True" if value else "False"

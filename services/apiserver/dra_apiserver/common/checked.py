@@ -1,4 +1,4 @@
-"""The strategies of kinds, or statuses, of which one function says what is wrong."""
+"""Strategies of kinds, or statuses, that are validated by a single function."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]
 
 
 class CheckedStrategy(GenericStrategy):
-    """As any kind, with a check of new and changed objects."""
+    """The generic strategy, with a function that validates new and changed objects."""
 
     def __init__(self, check: Check, gated: tuple[GatedFields, ...] = ()) -> None:
         self.check = check
         self.gated = gated
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata, then the kind's own."""
+        """Validate metadata, then the kind's own rules."""
         return super().validate_create(obj, ctx) + self.check(obj, None)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata, then the kind's own."""
+        """Validate metadata, then the kind's own rules."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource else errors + self.check(obj, old)
 
 
 class StatusStrategy(GenericStrategy):
-    """As any status, with a check of the new one against the old one.
+    """The generic strategy of a status, with a function that validates the new against the old one.
 
-    A kind that `keeps_metadata` lets its status change nothing else; one that `keeps_all` of it not even looks at it.
+    `keeps_metadata`: a status write only changes those parts of metadata that upstream allows. `keeps_all`:
+    it changes no metadata.
     """
 
     def __init__(self, check: StatusCheck, keeps_metadata: bool = False, keeps_all: bool = False) -> None:
@@ -44,7 +45,7 @@ class StatusStrategy(GenericStrategy):
         self._keeps_all = keeps_all
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Everything but the status, and perhaps the metadata, stays."""
+        """Keep everything but the status, and the metadata if the kind keeps it."""
         super().prepare_for_update(obj, old, ctx)
         if self._keeps_metadata:
             reset_for_status(obj["metadata"], old["metadata"])
@@ -52,7 +53,7 @@ class StatusStrategy(GenericStrategy):
             keep_metadata(obj["metadata"], old["metadata"])
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata, then those of the status."""
+        """Validate metadata, then the status."""
         return super().validate_update(obj, old, ctx) + self._check(obj, old)
 
 

@@ -1,4 +1,4 @@
-"""What admission plugins that know of default classes have in common."""
+"""Common parts of admission plugins for default classes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ PODS = GroupResource("", "pods")
 
 
 def is_new(ctx: Context, group: str, plural: str, operation: str) -> bool:
-    """Whether the request creates an object of the kind."""
+    """True if the request creates an object of the kind."""
     return (
         operation == "CREATE" and not ctx.subresource and (ctx.kind.group, ctx.kind.plural) == (group, plural)
     )
 
 
 def all_of(ctx: Context, group: str, plural: str) -> list[JsonObject]:
-    """Every object of a kind that has no namespace."""
+    """Return all objects of a cluster-scoped kind."""
     return [orjson.loads(data) for data in ctx.listing(group, plural, "")]
 
 
 def name_of(obj: JsonObject) -> str:
-    """The object's name; "" where it has none yet."""
+    """Return the object's name; "" if it has none yet."""
     name: str = obj["metadata"].get("name", "")
     return name
 
 
 def default_class(found: list[JsonObject], annotations: tuple[str, ...]) -> JsonObject | None:
-    """The class that is marked as default: of several the youngest, then the first by name."""
+    """Return the default class. Of several, the newest, and then the first by name."""
 
     def marked(one: JsonObject) -> bool:
         marks = one["metadata"].get("annotations") or {}

@@ -1,4 +1,4 @@
-"""Status conditions (apimachinery's `ValidateConditions`)."""
+"""Validate status conditions (apimachinery's `ValidateConditions`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required, too_long
+from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported, too_long
 
 JsonObject = dict[str, Any]
 _STATUSES = ("False", "True", "Unknown")
@@ -17,7 +17,7 @@ _MESSAGE_LENGTH = 32 * 1024
 
 
 def check_conditions(conditions: list[JsonObject] | None, path: str) -> list[FieldError]:
-    """Each type once, each condition complete."""
+    """Validate conditions: each type once, and each complete."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate(conditions or ()):
@@ -39,9 +39,9 @@ def _check_condition(condition: JsonObject, path: str) -> list[FieldError]:
         text = "must be greater than or equal to zero"
         errors.append(invalid(f"{path}.observedGeneration", condition["observedGeneration"], text))
     if condition.get("lastTransitionTime") in _NO_TIMES:
-        errors.append(required(f"{path}.lastTransitionTime"))
+        errors.append(missing_field(f"{path}.lastTransitionTime"))
     if not reason:
-        errors.append(required(f"{path}.reason"))
+        errors.append(missing_field(f"{path}.reason"))
     else:
         if not re.fullmatch(_REASON, reason):
             text = (

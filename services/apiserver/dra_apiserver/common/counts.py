@@ -1,4 +1,4 @@
-"""Numbers that may be percentages."""
+"""Validate numbers and percentages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ JsonObject = dict[str, Any]
 
 
 def check_count_or_percent(value: Any, path: str, *, limited: bool = True) -> list[FieldError]:
-    """A number of zero or more, or a percentage; of at most a hundred where it is `limited`."""
+    """Check a number that is not negative, or a percentage. If `limited`, the percentage is at most a hundred."""
     if isinstance(value, str):
         if not re.fullmatch("[0-9]+%", value):
             text = "a valid percent string must be a numeric string followed by an ending '%'"
@@ -25,7 +25,7 @@ def check_count_or_percent(value: Any, path: str, *, limited: bool = True) -> li
 
 
 def check_not_negative(value: int, path: str) -> list[FieldError]:
-    """Zero or more."""
+    """Check that a number is not negative."""
     return [] if value >= 0 else [invalid(path, value, "must be greater than or equal to 0")]
 
 
@@ -33,7 +33,7 @@ NEGATIVE = "must be greater than or equal to 0"
 
 
 def check_counts(holder: JsonObject, names: Sequence[str], path: str) -> list[FieldError]:
-    """None of these fields is negative."""
+    """Check that none of these fields is negative."""
     return [
         invalid(f"{path}.{name}", holder[name], NEGATIVE) for name in names if (holder.get(name) or 0) < 0
     ]

@@ -1,6 +1,6 @@
 """Fields behind feature gates: dropped while the gate is off, unless the object already uses the feature.
 
-A path names keys from the object's root; `*` stands for every entry of a list or map.
+A path has keys from the object's root. `*` represents every entry of a list or map.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True)
 class GatedFields:
-    """The fields of one feature: on when every one of `gates` is; kept when any of `in_use` was set before.
+    """The fields of one feature. It is on if all `gates` are on, and in use if any of `in_use` was set before.
 
-    Versions from `since` on and before `until` drop them, others leave them alone.
+    Versions from `since` on and before `until` drop the fields. Other versions do not change them.
     """
 
     gates: tuple[str, ...]
@@ -30,11 +30,11 @@ class GatedFields:
     until: Version | None = None
 
     def is_of(self, kubernetes: Version) -> bool:
-        """Whether the version drops the fields at all."""
+        """True if the version drops the fields."""
         return self.since <= kubernetes and (self.until is None or kubernetes < self.until)
 
     def drop(self, obj: JsonObject, old: JsonObject | None) -> None:
-        """Take the fields out of `obj` unless `old` uses the feature, which is off."""
+        """Remove the fields from `obj`, unless `old` uses the feature."""
         if old is not None and any(_holds(old, path) for path in self._in_use):
             return
         for parents, names in self._droppable:
@@ -44,7 +44,7 @@ class GatedFields:
                         parent.pop(name, None)
 
     def below(self, path: str) -> GatedFields:
-        """The same fields of what lies at `path`."""
+        """Return the same fields of the object at `path`."""
         fields, also = (
             tuple(f"{path}.{name}" for name in names) for names in (self.fields, self.also_in_use)
         )
@@ -56,7 +56,7 @@ class GatedFields:
 
     @functools.cached_property
     def _droppable(self) -> Sequence[tuple[Sequence[str], Sequence[str]]]:
-        """The fields by where they are, so that an object is walked through once for all that are there."""
+        """The fields grouped by their parent, so that an object is walked once for each group."""
         found: dict[tuple[str, ...], list[str]] = {}
         for path in self._in_use[: len(self.fields)]:
             found.setdefault(tuple(path[:-1]), []).append(path[-1])
@@ -68,7 +68,7 @@ def drop_disabled(
 ) -> None:
     """Drop the fields of every feature that is off and was not in use.
 
-    A version that does not have a gate has no such fields either: decoding has dropped them.
+    A version without the gate does not have the fields either: decoding has dropped them.
     """
     for rule in rules:
         if not features.all_enabled(rule.gates) and features.has(rule.gates) and rule.is_of(features.version):

@@ -17,7 +17,7 @@ from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import equal, object_type
 
 JsonObject = dict[str, Any]
-# In characters: what becomes of a long warning among many, and twice what an answer's headers hold of them.
+# In characters: the length to which a long warning is shortened, and twice the limit of a response's headers.
 _CUT, _HELD = 256, 8192
 
 
@@ -26,7 +26,10 @@ def _kube_finalizers(obj: JsonObject, ctx: Context) -> list[FieldError]:
 
 
 def _changes(obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
-    """True if more than metadata and status differ. Custom resources have no types: an empty list differs from none."""
+    """True if more than metadata and status differ.
+
+    Custom resources have no Go types, so an empty list differs from an absent one.
+    """
     new, before = _payload(obj), _payload(old)
     if ctx.kind.unstructured:
         return differs(new, before)
@@ -40,15 +43,15 @@ def _payload(obj: JsonObject) -> JsonObject:
 
 
 class GenericStrategy:
-    """Names and metadata as upstream has them; a status only through its subresource; generations counted.
+    """Names and metadata as upstream; the status only changes through its subresource; the generation counts changes.
 
-    Of the `gated` fields those are dropped that are disabled and were not in use.
+    Those `gated` fields are dropped that are disabled and were not in use.
     """
 
     gated: tuple[GatedFields, ...] = ()
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """A new object has no status where the kind has a status subresource, unless the kind keeps it."""
+        """Remove the status of a new object if the kind has a status subresource, unless the kind keeps it."""
         if ctx.kind.has_status and "status" in obj and not ctx.kind.writes.keeps_status_on_create:
             obj["status"] = {}
         if ctx.kind.writes.counts_generation:
@@ -56,22 +59,22 @@ class GenericStrategy:
         drop_disabled(self.gated, obj, None, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors."""
+        """Validate metadata."""
         if ctx.metadata_good:
             return _kube_finalizers(obj, ctx)
         errors = validate_metadata(obj["metadata"], ctx.kind.namespaced, ctx.kind.validation.name_rule)
         return errors + _kube_finalizers(obj, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """What it asks for that will not be as hoped."""
+        """Return warnings about fields without the intended effect."""
         return _warnings(obj, None, ctx)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Keep what this request can't change, and count the generation."""
+        """Keep what this request can't change, and update the generation."""
         if ctx.subresource == "status":
             self._keep_all_but_status(obj, old)
             return
-        # First: what is dropped is no change that the generation counts.
+        # Dropped first, so that dropped fields do not count as a change of the generation.
         drop_disabled(self.gated, obj, old, ctx.features)
         if ctx.kind.has_status:
             if "status" in old:
@@ -82,7 +85,7 @@ class GenericStrategy:
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
 
     def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
-        """True if the generation of a changed object is one higher."""
+        """True if an update increments the generation."""
         return _changes(obj, old, ctx)
 
     def _keep_all_but_status(self, obj: JsonObject, old: JsonObject) -> None:
@@ -93,13 +96,13 @@ class GenericStrategy:
                 obj[key] = value
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors."""
+        """Validate metadata."""
         if ctx.metadata_good:
             return _kube_finalizers(obj, ctx)
         return validate_metadata_update(obj["metadata"], old["metadata"]) + _kube_finalizers(obj, ctx)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """What it asks for that will not be as hoped."""
+        """Return warnings about fields without the intended effect."""
         return _warnings(obj, old, ctx)
 
 
@@ -109,7 +112,7 @@ def _warnings(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[str
 
 
 def _shown(warnings: Iterable[str]) -> list[str]:
-    """The first of the warnings, each once: as many as an answer's headers may hold, and then some."""
+    """Return the first distinct warnings, up to somewhat more than the limit of a response's headers."""
     shown: dict[str, None] = {}
     written = 0
     for text in warnings:

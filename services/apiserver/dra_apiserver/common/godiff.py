@@ -1,8 +1,8 @@
-"""Differences as messages show them: a unified diff of what Go's encoder makes of upstream's internal types.
+"""Differences in messages: a unified diff of upstream's internal types as encoded by Go.
 
-Mirrors apimachinery's `util/diff`. Internal types have no JSON tags, so every field is there, under its Go name; what
-is a pointer, a list or a map is null where it is absent. Fields stand in the order of the Go source, which is that of
-their numbers in protobuf but for the types listed here.
+Mirrors apimachinery's `util/diff`. Internal types have no JSON tags, so every field is present under its Go
+name. Absent pointers, lists and maps are null. Fields have the order of the Go source, which is that of their
+protobuf numbers except for the types listed here.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ JsonObject = dict[str, Any]
 CORE = "io.k8s.api.core.v1"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 _ZERO: dict[str, Any] = {"string": "", "int": 0, "bool": False, "quantity": "0", "either": 0, "bytes": None}
-# Of the pod: upstream's internal type has them in the security context.
+# Fields of the pod that upstream's internal type has in the security context.
 _OF_SECURITY = ("hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace", "hostUsers")
 _ORDER = {
     "PodSpec": "volumes initContainers containers ephemeralContainers restartPolicy "
@@ -52,7 +52,7 @@ _ORDER = {
 }
 _ORDER["EphemeralContainer"] = f"{_ORDER['Container']} targetContainerName"
 _DROPPED = frozenset({("PodSpec", name) for name in (*_OF_SECURITY, "serviceAccount")})
-# Go names that are not the API's with an upper-case letter in front.
+# Go names that differ from the API's name in more than the first letter.
 _SPELLED = (
     "TTY OS NFS ISCSI RBD FC CSI GRPC HTTPGet TCPSocket HTTPHeaders DNSPolicy DNSConfig FSType FSGroup "
     "FSGroupChangePolicy SELinuxOptions SELinuxChangePolicy APIVersion APIGroup UID IP PDName "
@@ -74,9 +74,9 @@ class _Field(NamedTuple):
 
 
 def godiff(old: JsonObject, new: JsonObject, kind: str) -> str:
-    """What changes from one struct to another, of a `kind` of the core group; "" where nothing does."""
+    """Return the diff between two structs of a `kind` of the core group; "" if they are equal."""
     before, after = (_lines(_internal(value, kind), kind) for value in (old, new))
-    # Without names of files, Go leaves the head out.
+    # Go omits the header because there are no file names.
     return "".join(list(difflib.unified_diff(before, after, n=3))[2:])
 
 
@@ -96,7 +96,7 @@ def _internal(value: JsonObject, kind: str) -> JsonObject:
 
 def _struct(value: JsonObject, package: str, kind: str) -> JsonObject:
     if package == _META:
-        # Their JSON tags are kept: empty fields are left out.
+        # These types have JSON tags: empty fields are omitted.
         present = [field for field in _fields(package, kind) if value.get(field.name)]
         return {field.name: _value(value[field.name], field) for field in present}
     return {_go_name(field.name): _value(value.get(field.name), field) for field in _fields(package, kind)}
@@ -141,7 +141,7 @@ def _fields(package: str, kind: str) -> tuple[_Field, ...]:
 
 
 def _numbered(package: str, kind: str) -> list[tuple[str, Any]]:
-    """Names and types by number; those of embedded structs in their place."""
+    """Return names and types sorted by number, with the fields of embedded structs in their place."""
     found: list[tuple[str, Any]] = []
     for _, (name, type_) in sorted(_messages()[package].get(kind, {}).items(), key=lambda one: int(one[0])):
         if name:

@@ -1,7 +1,7 @@
-"""Bad values as Go shows them: upstream prints whole structs with the Go names of their internal types.
+"""Format bad values like Go: upstream prints whole structs with the Go names of their internal types.
 
-Each table lists a struct's fields in Go's order: the Go name, the API's name and what the field holds. A nested
-table is a struct, `[table]` a list of structs, `None` anything that looks in Go as it does in JSON.
+Each table lists a struct's fields in Go's order: the Go name, the API's name and the content of the field. A
+nested table is a struct, `[table]` a list of structs, `None` a value whose Go format equals its JSON.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from dra_apiserver.errors import Verbatim
 
-# A zero value is what Go shows for a field that is absent: null for pointers, lists and maps.
+# Go prints the zero value of an absent field: null for pointers, lists and maps.
 _ZERO: dict[str, Any] = {"": "", "0": 0, "false": False, "null": None}
 
 Shape = list[tuple[str, str, Any, str]]
-"""Fields: Go name, API name, shape of the value, its zero."""
+"""Fields: Go name, API name, shape of the value, its zero value."""
 
 MAP = "map"
 """The shape of a map, which Go's encoder sorts."""
@@ -31,7 +31,7 @@ NODE_SELECTOR_TERM: Shape = [
 
 
 def show(value: Any, shape: Any = None) -> Verbatim:
-    """`value` as an error message shows it: a struct of `shape`, or a list of them for `[shape]`."""
+    """Return `value` for an error message: a struct of `shape`, or a list of them for `[shape]`."""
     text = json.dumps(_shaped(value, shape), separators=(",", ":"), ensure_ascii=False)
     return Verbatim(text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e"))
 

@@ -1,4 +1,4 @@
-"""Label selectors as objects have them (`ValidateLabelSelector`)."""
+"""Validate label selectors in objects (`ValidateLabelSelector`)."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from typing import Any
 
 from dra_apiserver.common import names
 from dra_apiserver.common.objectmeta import validate_labels
-from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field
 
 JsonObject = dict[str, Any]
 
 
 def check_label_selector(selector: JsonObject | None, path: str) -> list[FieldError]:
-    """Well-formed labels and requirements."""
+    """Validate labels and requirements."""
     if selector is None:
         return []
     errors = validate_labels(selector.get("matchLabels") or {}, f"{path}.matchLabels")
@@ -22,12 +22,14 @@ def check_label_selector(selector: JsonObject | None, path: str) -> list[FieldEr
 
 
 def check_requirement(requirement: JsonObject, path: str, *, any_operator: bool = False) -> list[FieldError]:
-    """One requirement; `any_operator`: of an operator that is not known nothing is asked."""
+    """Validate one requirement. With `any_operator`, requirements with unknown operators are accepted."""
     errors: list[FieldError] = []
     operator, values = requirement.get("operator", ""), requirement.get("values") or []
     if operator in ("In", "NotIn"):
         if not values:
-            errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+            errors.append(
+                missing_field(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'")
+            )
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -41,7 +43,7 @@ def check_requirement(requirement: JsonObject, path: str, *, any_operator: bool 
 
 
 def shown_selector(selector: JsonObject | None) -> Any:
-    """A selector as messages show it: in Go's order, without what is empty."""
+    """Return a selector for a message: in Go's order, without empty parts."""
     if selector is None:
         return Verbatim("null")
     shown: JsonObject = {}

@@ -1,4 +1,4 @@
-"""Lists, sets and maps: their size first, then each entry, then what occurs twice."""
+"""Validate lists, sets and maps: first their size, then each entry, then duplicates."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Check = Callable[[T, str], Iterable[FieldError]]
 
 
 def repeated(items: Iterable[Any]) -> set[int]:
-    """The places of those items that are equal to an earlier one."""
+    """Return the positions of those items that are equal to an earlier one."""
     seen, places = set(), set()
     for index, item in enumerate(items):
         mark = item if isinstance(item, str | int) else orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
@@ -27,7 +27,10 @@ def repeated(items: Iterable[Any]) -> set[int]:
 def check_list(
     items: Sequence[T] | None, limit: int | None, check: Check[T], path: str, *, thorough: bool = False
 ) -> list[FieldError]:
-    """The errors of each entry, or that there are more than `limit`: just that, unless the check is `thorough`."""
+    """Return the errors of each entry.
+
+    If there are more than `limit`, only report that, unless the check is `thorough`.
+    """
     items = items or ()
     errors: list[FieldError] = []
     if limit is not None and len(items) > limit:
@@ -49,9 +52,11 @@ def check_set(
     thorough: bool = False,
     member: str = "",
 ) -> list[FieldError]:
-    """As `check_list`, and every key once. A key may be a pair of what is compared and what is shown.
+    """Validate like `check_list`, and check that keys are unique.
 
-    A key that occurs again is reported at its entry, or at the entry's `member`.
+    A key may be a pair of the compared and the printed value.
+
+    A duplicate key is reported at its entry, or at the entry's `member`.
     """
     items = items or ()
     errors = check_list(items, limit, check, path, thorough=thorough)
@@ -79,7 +84,10 @@ def check_map(
     thorough: bool = False,
     keyed: bool = False,
 ) -> list[FieldError]:
-    """The errors of each key (at the map's own path, unless `keyed`) and value; long keys are shortened in paths."""
+    """Return the errors of each key (at the map's own path, unless `keyed`) and value.
+
+    Long keys are shortened in paths.
+    """
     entries = entries or {}
     errors: list[FieldError] = []
     if limit is not None and len(entries) > limit:

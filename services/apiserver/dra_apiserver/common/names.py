@@ -1,4 +1,4 @@
-"""Names in resource.k8s.io objects: drivers, pools, devices, requests, attributes."""
+"""Validate names in resource.k8s.io objects: drivers, pools, devices, requests, attributes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import uuid
 from dra_shared.names import dns_label, dns_subdomain, label_key, label_value, regex_message
 from dra_shared.version import DEFAULT, V1_35, V1_37, Version
 
-from dra_apiserver.errors import FieldError, invalid, required, too_long
+from dra_apiserver.errors import FieldError, invalid, missing_field, too_long
 
 DOMAIN_LENGTH = 63
 ID_LENGTH = 32
@@ -20,23 +20,23 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def label(value: str, path: str) -> list[FieldError]:
-    """A DNS label: devices, requests, counters."""
+    """Check a DNS label: the name of a device, request or counter."""
     return [invalid(path, value, text) for text in dns_label(value)]
 
 
 def subdomain(value: str, path: str) -> list[FieldError]:
-    """A DNS subdomain: classes, nodes."""
+    """Check a DNS subdomain: the name of a class or node."""
     return [invalid(path, value, text) for text in dns_subdomain(value)]
 
 
 def class_name(value: str, path: str) -> list[FieldError]:
-    """The name of a DeviceClass, which must be given."""
-    return subdomain(value, path) if value else [required(path)]
+    """Check the name of a DeviceClass, which is required."""
+    return subdomain(value, path) if value else [missing_field(path)]
 
 
 def driver_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
-    """A driver's name: at most 63 bytes, a DNS subdomain whatever its case (as CSI drivers have it)."""
-    errors = [] if value else [required(path)]
+    """Check a driver's name: at most 63 bytes, a DNS subdomain in any case (like names of CSI drivers)."""
+    errors = [] if value else [missing_field(path)]
     if errors and kubernetes >= V1_35:
         return errors
     if len(value.encode()) > DOMAIN_LENGTH:
@@ -46,9 +46,9 @@ def driver_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[Fi
 
 
 def pool_name(value: str, path: str) -> list[FieldError]:
-    """A pool's name: DNS subdomains with slashes between them."""
+    """Check a pool's name: DNS subdomains separated by slashes."""
     if not value:
-        return [required(path)]
+        return [missing_field(path)]
     errors = []
     if len(value.encode()) > _POOL_LENGTH:
         errors.append(too_long(path, _POOL_LENGTH))
@@ -58,7 +58,7 @@ def pool_name(value: str, path: str) -> list[FieldError]:
 
 
 def c_identifier(value: str, path: str) -> list[FieldError]:
-    """The name of an attribute or capacity within its domain."""
+    """Check the name of an attribute or capacity within its domain."""
     errors = []
     if len(value.encode()) > ID_LENGTH:
         errors.append(too_long(path, ID_LENGTH))
@@ -76,9 +76,12 @@ def c_identifier(value: str, path: str) -> list[FieldError]:
 
 
 def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
-    """An attribute's or capacity's name, with or without its domain. Before 1.37 more than one slash is let through."""
+    """Check an attribute's or capacity's name, with or without its domain.
+
+    Before 1.37, several slashes are allowed.
+    """
     if kubernetes < V1_35 and not value:
-        return [required(path, "name required")]
+        return [missing_field(path, "name required")]
     parts = value.split("/")
     if len(parts) == 1:
         return c_identifier(value, path)
@@ -91,11 +94,11 @@ def qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list
 
 def _empty(path: str, part: str, kubernetes: Version) -> FieldError:
     text = f"the {part} must not be empty"
-    return invalid(path, "", text) if kubernetes >= V1_35 else required(path, text)
+    return invalid(path, "", text) if kubernetes >= V1_35 else missing_field(path, text)
 
 
 def fully_qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -> list[FieldError]:
-    """An attribute's name with its domain."""
+    """Check an attribute's name with its domain."""
     errors = qualified_name(value, path, kubernetes)
     if "/" in value or (kubernetes < V1_35 and not value):
         return errors
@@ -104,17 +107,17 @@ def fully_qualified_name(value: str, path: str, kubernetes: Version = DEFAULT) -
 
 
 def label_name(value: str, path: str) -> list[FieldError]:
-    """A label's key: taints, conditions."""
+    """Check a label's key, as in taints and conditions."""
     return [invalid(path, value, text) for text in label_key(value)]
 
 
 def label_text(value: str, path: str) -> list[FieldError]:
-    """A label's value."""
+    """Check a label's value."""
     return [invalid(path, value, text) for text in label_value(value)]
 
 
 def uid(value: str, path: str) -> list[FieldError]:
-    """A UUID in lower case, with dashes."""
+    """Check a UUID in lower case, with dashes."""
     problem = _uuid_problem(value)
     if problem:
         return [invalid(path, value, f"error validating uid: {problem}")]
@@ -128,7 +131,7 @@ def uid(value: str, path: str) -> list[FieldError]:
 
 
 def _uuid_problem(value: str) -> str:
-    """What google/uuid has against `value`, which may be plain, in braces, a URN or without dashes."""
+    """Return google/uuid's error for `value`, which may be plain, in braces, a URN or without dashes."""
     size = len(value.encode())
     digits = value
     if size == 45:

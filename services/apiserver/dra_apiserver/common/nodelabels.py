@@ -1,4 +1,4 @@
-"""Labels of nodes that are no longer set (upstream's ``pkg/api/node``)."""
+"""Warn about deprecated labels of nodes (upstream's ``pkg/api/node``)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ DEPRECATED: Mapping[str, str] = {
 
 
 def term_warnings(term: JsonObject, path: str, *, values: bool = False) -> Iterator[str]:
-    """Of a node selector's term; a preferred one's ``values`` are not validated, so they are looked at here."""
+    """Yield the warnings of a node selector's term.
+
+    A preferred term's ``values`` are checked here, because they are not validated.
+    """
     for index, expression in enumerate(term.get("matchExpressions") or ()):
         at = f"{path}.matchExpressions[{index}]"
         key = expression.get("key", "")
@@ -35,7 +38,7 @@ def term_warnings(term: JsonObject, path: str, *, values: bool = False) -> Itera
 
 
 def selector_warnings(selector: JsonObject | None, path: str) -> Iterator[str]:
-    """Of a label selector for nodes."""
+    """Yield the warnings of a label selector for nodes."""
     if selector is None:
         return
     yield from term_warnings(selector, path)

@@ -1,4 +1,4 @@
-"""Cells that tables of many kinds have: name, age, a selector, an amount."""
+"""Table cells that many kinds have: name, age, a selector, an amount."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ Object = Mapping[str, Any]
 
 
 def part(obj: Object, name: str) -> Object:
-    """A member that is an object, or an empty one."""
+    """Return a member that is an object, or an empty one."""
     found: Object = obj.get(name) or {}
     return found
 
 
 def name(obj: Object) -> str:
-    """The object's name."""
+    """Return the object's name."""
     return str(part(obj, "metadata").get("name", ""))
 
 
 def age(obj: Object, now: datetime) -> str:
-    """How long ago the object was created."""
+    """Return the object's age."""
     return since(part(obj, "metadata").get("creationTimestamp"), now)
 
 
 def quantity_text(value: Any) -> str:
-    """A quantity in its canonical form."""
+    """Return a quantity in its canonical form."""
     try:
         return str(Quantity.parse(str(value)))
     except QuantityError:
@@ -40,5 +40,5 @@ def quantity_text(value: Any) -> str:
 
 
 def named(obj: Object, now: datetime) -> list[Any]:
-    """Name and age only."""
+    """Return the cells for name and age only."""
     return [name(obj), age(obj, now)]

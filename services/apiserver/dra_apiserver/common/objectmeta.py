@@ -1,4 +1,4 @@
-"""Checks of `metadata` that hold for every kind (apimachinery's `api/validation/objectmeta.go`)."""
+"""Validate `metadata` of any kind (apimachinery's `api/validation/objectmeta.go`)."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dra_apiserver.errors import (
     Verbatim,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
     quote,
-    required,
     too_long,
 )
 
@@ -23,19 +23,19 @@ JsonObject = dict[str, Any]
 IMMUTABLE = "field is immutable"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _FIELD_MANAGER_LIMIT = 128
-# In the bytes that count.
+# The most bytes of a character.
 _LONGEST_CHARACTER = 4
 _SURELY_SHORT = _FIELD_MANAGER_LIMIT // _LONGEST_CHARACTER
 _SUBRESOURCE_LIMIT = 256
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 
 
-# What a status update of a kind that guards its metadata leaves as it is (`ResetObjectMetaForStatus`).
+# Fields that a status update keeps, for a kind that protects its metadata (`ResetObjectMetaForStatus`).
 _NOT_STATUS = ("labels", "annotations", "finalizers", "ownerReferences", "generation")
 
 
 def keep_metadata(meta: JsonObject, old: JsonObject) -> None:
-    """Put the old metadata in place of the new but for who manages what."""
+    """Replace the new metadata by the old, except for managedFields."""
     managed = {"managedFields": meta["managedFields"]} if "managedFields" in meta else {}
     kept = {key: value for key, value in old.items() if key != "managedFields"}
     meta.clear()
@@ -43,7 +43,7 @@ def keep_metadata(meta: JsonObject, old: JsonObject) -> None:
 
 
 def reset_for_status(meta: JsonObject, old: JsonObject) -> None:
-    """Take back what a status update changed in the metadata."""
+    """Revert changes of the metadata by a status update."""
     for field in _NOT_STATUS:
         if field in old:
             meta[field] = old[field]
@@ -52,7 +52,7 @@ def reset_for_status(meta: JsonObject, old: JsonObject) -> None:
 
 
 def validate_labels(labels: JsonObject, path: str) -> list[FieldError]:
-    """Each key a qualified name, each value a label value."""
+    """Validate labels: each key is a qualified name, each value a label value."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         if found := label_key(key):
@@ -63,7 +63,7 @@ def validate_labels(labels: JsonObject, path: str) -> list[FieldError]:
 
 
 def validate_annotations(annotations: JsonObject, path: str) -> list[FieldError]:
-    """Each key a qualified name whatever its case; all together at most 256 KiB."""
+    """Validate annotations: each key is a qualified name in any case, and all together have at most 256 KiB."""
     errors = []
     characters = 0
     for key, value in annotations.items():
@@ -92,13 +92,13 @@ def _validate_owner(owner: JsonObject, path: str) -> list[FieldError]:
 
 
 def _shown_owner(owner: JsonObject) -> JsonObject:
-    """An owner reference as Go encodes it."""
+    """Return an owner reference as encoded by Go."""
     always = {key: owner.get(key, "") for key in ("apiVersion", "kind", "name", "uid")}
     return always | {key: owner[key] for key in ("controller", "blockOwnerDeletion") if key in owner}
 
 
 def validate_owner_references(owners: list[JsonObject], path: str) -> list[FieldError]:
-    """Each reference complete, at most one of them the controller."""
+    """Validate owner references: each is complete, and at most one is the controller."""
     errors: list[FieldError] = []
     controller = ""
     shown: list[JsonObject] = []
@@ -111,7 +111,7 @@ def validate_owner_references(owners: list[JsonObject], path: str) -> list[Field
                     "Only one reference can have Controller set to true. "
                     f'Found "true" in references for {controller} and {this}'
                 )
-                # Each error shows all references: the list is the same for all of them.
+                # Each error shows all references, so the list is shared by all of them.
                 shown = shown or [_shown_owner(one) for one in owners]
                 errors.append(invalid(path, shown, detail))
             else:
@@ -127,7 +127,7 @@ def _validate_finalizers(finalizers: list[str], path: str) -> list[FieldError]:
 
 
 def validate_kube_finalizers(meta: JsonObject, path: str = "metadata") -> list[FieldError]:
-    """Kubernetes' own kinds want every finalizer that is no standard one qualified (core validation)."""
+    """Check that finalizers are standard or qualified, as Kubernetes' own kinds require (core validation)."""
     text = "name is neither a standard finalizer name nor is it fully qualified"
     return [
         invalid(f"{path}.finalizers[{index}]", name, text)
@@ -137,7 +137,7 @@ def validate_kube_finalizers(meta: JsonObject, path: str = "metadata") -> list[F
 
 
 def validate_field_manager(manager: str, path: str) -> list[FieldError]:
-    """At most 128 printable characters."""
+    """Check a manager's name: at most 128 printable characters."""
     if manager.isprintable() and len(manager) <= _SURELY_SHORT:
         return []
     errors: list[FieldError] = []
@@ -165,7 +165,7 @@ def _manager_errors(entry: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     operation = entry.get("operation", "")
     if not operation:
-        errors.append(required(f"{path}.operation", "must not be empty"))
+        errors.append(missing_field(f"{path}.operation", "must not be empty"))
     elif operation not in {"Apply", "Update"}:
         errors.append(not_supported(f"{path}.operation", operation, ("Apply", "Update")))
     if entry.get("fieldsType", "FieldsV1") not in {"", "FieldsV1"}:
@@ -176,13 +176,13 @@ def _manager_errors(entry: JsonObject, path: str) -> list[FieldError]:
     return errors
 
 
-# All that is checked of an entry.
+# The parts of an entry that are validated.
 _MANAGER_FIELDS = ("operation", "fieldsType", "manager", "subresource")
 
 
 @functools.lru_cache(maxsize=1024)
 def _good_manager(values: tuple[Any, ...]) -> bool:
-    """Whether an entry with these values has no errors; most have those of another one."""
+    """True if an entry with these values has no errors. Most entries have the same values as another one."""
     entry = {name: value for name, value in zip(_MANAGER_FIELDS, values, strict=True) if value is not None}
     return not _manager_errors(entry, "")
 
@@ -197,13 +197,16 @@ def validate_metadata(
     path: str = "metadata",
     stored: Mapping[str, Any] = _NOTHING,
 ) -> list[FieldError]:
-    """The errors of a new object's metadata (ValidateObjectMeta); what is as in `stored` has none."""
+    """Return the errors of a new object's metadata (ValidateObjectMeta).
+
+    Parts that are equal to `stored` have none.
+    """
     errors: list[FieldError] = []
     generate, name = meta.get("generateName", ""), meta.get("name", "")
     if generate and (found := name_rule(generate, True)):
         errors += [invalid(f"{path}.generateName", generate, text) for text in found]
     if not name:
-        errors.append(required(f"{path}.name", "name or generateName is required"))
+        errors.append(missing_field(f"{path}.name", "name or generateName is required"))
     else:
         if found := name_rule(name, False):
             errors += [invalid(f"{path}.name", name, text) for text in found]
@@ -212,7 +215,7 @@ def validate_metadata(
         if namespace:
             errors.append(forbidden_field(f"{path}.namespace", "not allowed on this type"))
     elif not namespace:
-        errors.append(required(f"{path}.namespace"))
+        errors.append(missing_field(f"{path}.namespace"))
     else:
         if found := dns_label(namespace):
             errors += [invalid(f"{path}.namespace", namespace, text) for text in found]
@@ -224,9 +227,9 @@ def validate_metadata(
 def validate_metadata_update(
     new: JsonObject, old: JsonObject, path: str = "metadata", members_good: bool = False
 ) -> list[FieldError]:
-    """The errors of a changed object's metadata (ValidateObjectMetaUpdate).
+    """Return the errors of a changed object's metadata (ValidateObjectMetaUpdate).
 
-    With `members_good`, `validate_metadata` found nothing wrong with its labels, owners and so on.
+    `members_good`: `validate_metadata` found no errors in its labels, owners and so on.
     """
     errors: list[FieldError] = []
     if old.get("deletionTimestamp"):

@@ -1,4 +1,4 @@
-"""Declares the columns of a kind's table."""
+"""Declare the columns of a kind's table."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ def printer(
     sort_key: Callable[[Object], Any] | None = None,
     row_conditions: Callable[[Object], list[Object] | None] | None = None,
 ) -> Printer:
-    """A printer whose columns are written ``Name|Replicas#|Age``.
+    """Return a printer with columns like ``Name|Replicas#|Age``.
 
-    ``Name#`` counts, ``Name?`` is yes or no, and ``*`` at the end means that only wide output shows the column.
+    ``Name#`` is a number, ``Name?`` a boolean, and a trailing ``*`` means that only wide output shows the
+    column.
     """
     return Printer(tuple(map(_column, columns.split("|"))), cells, sort_key, row_conditions)
 

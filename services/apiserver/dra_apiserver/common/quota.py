@@ -1,8 +1,9 @@
-"""The ResourceQuota admission plugin: what would use more than a namespace may is refused.
+"""The ResourceQuota admission plugin: reject writes that would exceed the quotas of a namespace.
 
-Upstream compares with what the quota's status says and writes the sum back first. Here a process decides about its
-writes one after the other, so what is there is counted itself: no quota is ever exceeded, whether its status is up to
-date or not. What servers of one database count at the same moment, `rest/counted.py` has decided again.
+Upstream compares with the quota's status and writes the new sum first. Here, one process decides about its
+writes one after the other, so it counts the stored objects itself. No quota is ever exceeded, even if its
+status is outdated. If several servers of one database count at the same time, `rest/counted.py` lets them
+decide again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.behaviour import Plugin
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.storage import Resource
@@ -30,12 +31,12 @@ _LEGACY = {
 }
 # The fields of a volume claim's status that count.
 _VOLUME_STATUS = ("allocatedResources", "currentVolumeAttributesClassName", "modifyVolumeStatus")
-# The fields that say for which pod a claim was created.
+# The fields that name the pod for which a claim was created.
 _OWNERSHIP = ("annotations", "ownerReferences")
 
 
 def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Refuse a write that would exceed a quota of its namespace.
+    """Reject a write that would exceed a quota of its namespace.
 
     Raises:
         StatusError: 403, a quota would be exceeded, or it limits a resource that the pod does not name.
@@ -78,8 +79,9 @@ def resource_quota(obj: JsonObject | None, old: JsonObject | None, ctx: Context,
 def may_use_more(obj: JsonObject, old: JsonObject | None, ctx: Context, operation: str) -> bool:
     """True if the write may count for more than before (the `Handles` of upstream's evaluators).
 
-    An update of a pod matters if it is resized or gets into other scopes. That of a claim matters if it may no longer
-    be the one that a pod counts already. Services change their type, and volume claims their size.
+    An update of a pod matters if it is resized or gets into other scopes. That of a claim matters if it may
+    no longer be the one that a pod already counts. Services may change their type, and volume claims their
+    size.
     """
     if operation == "CREATE":
         return not ctx.subresource
@@ -105,7 +107,7 @@ def _terminates(pod: JsonObject) -> bool:
 
 
 def quotas_of(ctx: Context) -> list[bytes]:
-    """Return the quotas of the namespace, as they are stored."""
+    """Return the quotas of the namespace in their stored form."""
     return ctx.listing("", "resourcequotas", ctx.namespace)
 
 
@@ -199,8 +201,8 @@ def _check_count(quota: ResourceQuota, obj: JsonObject, ctx: Context) -> None:
 
 def _refuse(ctx: Context, name: str, why: str) -> None:
     if why:
-        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), name, why)
+        raise forbidden_error(GroupResource(ctx.kind.group, ctx.kind.plural), name, why)
 
 
 QUOTA: Sequence[Plugin] = (("ResourceQuota", resource_quota),)
-"""The plugin, for every kind: how many objects there are of it can be limited, too."""
+"""The plugin, for every kind, because the number of its objects can be limited."""

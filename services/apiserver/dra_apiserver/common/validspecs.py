@@ -1,4 +1,4 @@
-"""Remembers values in which nothing was wrong: most pods and claims are made from templates, and equal."""
+"""Remember valid values: most pods and claims are created from templates, and are equal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LONGEST = 8 << 10
 
 
 class KnownGood:
-    """The latest values that had no errors, at most 512 of up to 8 KiB."""
+    """The latest values without errors, at most 512 of up to 8 KiB."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[Hashable, bytes], None] = {}
@@ -23,9 +23,9 @@ class KnownGood:
     def check(
         self, value: JsonObject, look: Callable[[], list[FieldError]], under: Hashable = None
     ) -> list[FieldError]:
-        """The errors that `look` finds; it is not asked where an equal value had none.
+        """Return the errors that `look` finds. It is not called if an equal value had none.
 
-        `look` may depend on nothing but `value` and what `under` stands for.
+        `look` may only depend on `value` and on what `under` identifies.
         """
         key = (under, dumps(value))
         if key in self._known:

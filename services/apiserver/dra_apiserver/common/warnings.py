@@ -1,4 +1,4 @@
-"""What warnings of several kinds are made of."""
+"""Common parts of warnings."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ class Discovery:
         self._registry = registry
         self._made: dict[tuple[str, ...], tuple[int, Document | None]] = {}
 
-    def _cached(self, *key: str) -> tuple[bool, Document | None]:
+    def _get_cached(self, *key: str) -> tuple[bool, Document | None]:
         found = self._made.get(key)
         if found is None or found[0] != self._registry.generation:
             return False, None
@@ -43,7 +43,7 @@ class Discovery:
 
     def groups(self) -> Document:
         """Return ``/apis``: every named group."""
-        hit, document = self._cached("groups")
+        hit, document = self._get_cached("groups")
         if not hit or document is None:
             groups = [self._group(name) for name in self._registry.groups() if name]
             document = {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
@@ -65,7 +65,7 @@ class Discovery:
 
     def resources(self, group: str, version: str) -> Document | None:
         """Return ``/api/<version>`` or ``/apis/<group>/<version>``, or None if it is not served."""
-        hit, document = self._cached("resources", group, version)
+        hit, document = self._get_cached("resources", group, version)
         if hit:
             return document
         if version not in self._registry.versions(group):
@@ -83,10 +83,10 @@ class Discovery:
             document["apiVersion"] = "v1"
         return self._keep(document, "resources", group, version)
 
-    def aggregated(self, *, core: bool) -> Document:
+    def build_aggregated(self, *, core: bool) -> Document:
         """Return all of discovery in one document: the core group at ``/api``, all others at ``/apis``."""
         key = "core" if core else "all"
-        hit, document = self._cached("aggregated", key)
+        hit, document = self._get_cached("aggregated", key)
         if not hit or document is None:
             names = [name for name in self._registry.groups() if bool(name) is not core]
             document = {
@@ -100,9 +100,9 @@ class Discovery:
 
     def tag(self, *, core: bool) -> str:
         """Return a tag that changes with the aggregated document (`aggregated/etag.go`)."""
-        document = self.aggregated(core=core)
+        document = self.build_aggregated(core=core)
         key = ("tag", "core" if core else "all")
-        hit, kept = self._cached(*key)
+        hit, kept = self._get_cached(*key)
         if not hit or kept is None:
             kept = {"tag": hashlib.sha512(orjson.dumps(document)).hexdigest().upper()}
             self._keep(kept, *key)
@@ -112,7 +112,9 @@ class Discovery:
     def _aggregated_group(self, name: str) -> Document:
         versions = []
         for version in self._registry.versions(name):
-            resources = [_aggregated(info, version) for info in self._registry.kinds_in(name, version)]
+            resources = [
+                _aggregated_resource(info, version) for info in self._registry.kinds_in(name, version)
+            ]
             versions.append({"version": version, "resources": resources, "freshness": "Current"})
         return {"metadata": {"name": name} if name else {}, "versions": versions}
 
@@ -157,7 +159,7 @@ def _subresource(info: Kind, sub: Subresource, version: str) -> Document:
     return made
 
 
-def _aggregated(info: Kind, version: str) -> Document:
+def _aggregated_resource(info: Kind, version: str) -> Document:
     made: Document = {
         "resource": info.plural,
         "responseKind": {"group": "", "version": "", "kind": info.kind},

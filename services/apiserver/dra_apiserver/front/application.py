@@ -22,7 +22,7 @@ from dra_apiserver.front.models import StoreReport
 from dra_apiserver.front.paths import MOUNTED
 from dra_apiserver.front.scheduler import scheduler
 from dra_apiserver.health import Health
-from dra_apiserver.manifests import Around, all_admitted
+from dra_apiserver.manifests import Around, admit_all
 
 _PAGE = ["GET", "HEAD"]
 _UNHEALTHY: dict[int | str, dict[str, Any]] = {500: {"description": "a check failed"}}
@@ -59,7 +59,7 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
 
     async def complete(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
         # Checking thousands of pods would block the event loop for too long.
-        admit = functools.partial(all_admitted, api.registry, objects, around, api.config.features)
+        admit = functools.partial(admit_all, api.registry, objects, around, api.config.features)
         return await api.offload.run(admit)
 
     app.include_router(insight.router(scheduler(api.config), complete))
@@ -73,10 +73,10 @@ def build(api: Api, health: Health, kubernetes: Any) -> FastAPI:
     app.include_router(console.router(console.Settings()))
     app.include_router(packed.router())
 
-    async def mounted(scope: Any, receive: Any, send: Any) -> None:
+    async def serve_mounted(scope: Any, receive: Any, send: Any) -> None:
         await kubernetes({**scope, MOUNTED: True}, receive, send)
 
-    app.mount("/", mounted, name="kubernetes")
+    app.mount("/", serve_mounted, name="kubernetes")
     return app
 
 

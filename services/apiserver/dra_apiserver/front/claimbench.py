@@ -125,7 +125,7 @@ def router(devices: Devices, classes: Classes, features: Features) -> APIRouter:
         return answer
 
     @made.get("/classes")
-    async def selections() -> ClassesAnswer:
+    async def select_devices() -> ClassesAnswer:
         """Return the devices that each device class selects."""
         candidates, known, gates = await devices(), await classes(), await features()
         report = await asyncio.to_thread(select_by_class, known, candidates, gates)

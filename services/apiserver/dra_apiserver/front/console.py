@@ -82,7 +82,7 @@ def router(settings: Settings) -> APIRouter:
         return RedirectResponse("/console/", status_code=308)
 
     @made.get("/console/settings.json")
-    async def shown() -> Settings:
+    async def read_settings() -> Settings:
         return settings
 
     @made.api_route("/console/{name:path}", methods=_READ)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def stored_devices(api: Api) -> Devices:
     """Return the devices of the stored slices. They are decoded again only if a slice has changed."""
-    return _kept(api, RESOURCE_SLICES, candidates)
+    return _cache(api, RESOURCE_SLICES, candidates)
 
 
 def stored_classes(api: Api) -> Classes:
@@ -26,10 +26,10 @@ def stored_classes(api: Api) -> Classes:
     def by_name(found: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
         return {one.metadata.name: one for one in found}
 
-    return _kept(api, DEVICE_CLASSES, by_name)
+    return _cache(api, DEVICE_CLASSES, by_name)
 
 
-def _kept(
+def _cache(
     api: Api, resource: Resource[Any], made: Callable[[Iterable[Any]], T]
 ) -> Callable[[], Awaitable[T]]:
     """Return a cache of the result of ``made`` for all objects of the resource. It is recomputed after a change."""

@@ -30,12 +30,12 @@ class StrictJsonRoute(APIRoute):
             try:
                 return await handle(_Request(request.scope, request.receive))
             except RequestValidationError as error:
-                raise RequestValidationError([_shown(one) for one in error.errors()]) from error
+                raise RequestValidationError([_make_encodable(one) for one in error.errors()]) from error
 
         return answer
 
 
-def _shown(error: dict[str, Any]) -> dict[str, Any]:
+def _make_encodable(error: dict[str, Any]) -> dict[str, Any]:
     """Return an error that can be encoded. The body of another content type is bytes."""
     found = error.get("input")
     return error | {"input": found.decode(errors="replace")} if isinstance(found, bytes) else error

@@ -33,7 +33,9 @@ async def write_body(request: Request, target: Target) -> bytes:
     return body if rewrite is None else rewrite(body)
 
 
-def decoded(api: Api, request: Request, target: Target, options: WriteOptions, body: bytes) -> JsonObject:
+def decode_object(
+    api: Api, request: Request, target: Target, options: WriteOptions, body: bytes
+) -> JsonObject:
     """Decode the object in a body, in the request's version.
 
     Raises:
@@ -53,7 +55,7 @@ def decoded(api: Api, request: Request, target: Target, options: WriteOptions, b
     if not isinstance(obj.get("metadata"), dict):
         obj["metadata"] = {}
     if request.audit is not None:
-        request.audit.decoded(target.kind, target.version, obj)
+        request.audit.record_decoded(target.kind, target.version, obj)
     return obj
 
 
@@ -84,7 +86,7 @@ async def read_body(
             raise bad_request(f"{kind}: {field} must be an object")
     obj["metadata"] = obj.get("metadata") or {}
     if request.audit is not None:
-        request.audit.brought({"kind": kind, "apiVersion": api_version_of(group, version), **obj})
+        request.audit.record_object({"kind": kind, "apiVersion": api_version_of(group, version), **obj})
     return obj
 
 
@@ -95,7 +97,7 @@ async def reply(request: Request, code: int, document: JsonObject) -> None:
     if kind != "Status":
         name = f"{package_name(*split_api_version(api_version))}.{kind}"
     accept = request.header(b"accept")
-    accepted = negotiate(accept, protobuf=protobuf.known(name), with_cbor=request.cbor)
+    accepted = negotiate(accept, protobuf=protobuf.is_known(name), with_cbor=request.cbor)
     if accepted.protobuf:
         body = protobuf.envelope(api_version, kind, protobuf.message(name, document))
     else:

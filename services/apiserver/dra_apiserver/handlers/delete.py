@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import StatusError, forbidden
+from dra_apiserver.errors import StatusError, forbidden_error
 from dra_apiserver.handlers.deleteoptions import delete_options
 from dra_apiserver.handlers.get import select
 from dra_apiserver.handlers.options import list_options
@@ -30,15 +30,17 @@ async def delete(api: Api, request: Request, target: Target) -> None:
     presenter = api.presenter(target, request)
     options = await delete_options(request)
     if target.name in target.kind.deletion.undeletable:
-        raise forbidden(target.qualified, target.name, target.kind.deletion.undeletable[target.name])
+        raise forbidden_error(
+            target.qualified_resource, target.name, target.kind.deletion.undeletable[target.name]
+        )
     _warn_of_orphans(request, target, options)
-    chain = api.chain(request, target, options.shown)
+    chain = api.chain(request, target, options.as_object)
     record, gone = await remove(api, request, target, options, chain)
     await _answer(api, request, target, presenter, record, gone)
 
 
 def _warn_of_orphans(request: Request, target: Target, options: DeleteOptions) -> None:
-    if target.kind.deletion.orphans_warning and options.unpropagated:
+    if target.kind.deletion.orphans_warning and options.has_default_propagation:
         request.warn([target.kind.deletion.orphans_warning])
 
 
@@ -73,7 +75,7 @@ async def delete_collection(api: Api, request: Request, target: Target) -> None:
         item = Target(target.kind, target.version, namespace, name)
         try:
             # The request is for many objects, so it has no name.
-            chain = api.chain(request, item, options.shown, named=False)
+            chain = api.chain(request, item, options.as_object, named=False)
             await remove(api, request, item, options, chain)
         except StatusError as error:
             if error.code != 404:

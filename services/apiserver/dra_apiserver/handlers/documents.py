@@ -1,4 +1,4 @@
-"""Documents about the API itself: discovery, OpenAPI and the version."""
+"""Serve documents about the API itself: discovery, OpenAPI and the version."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dra_apiserver.errors import method_not_allowed, no_such_resource
 from dra_apiserver.http import Request
 from dra_apiserver.negotiation import (
     Accepted,
-    answered,
     check_produced,
     encode,
     negotiate_conversion,
     negotiate_document,
+    response_types,
 )
 from dra_apiserver.serviceaccount import openid
 
@@ -32,7 +32,7 @@ _AGGREGATED_PACKAGE = "io.k8s.api.apidiscovery.v2"
 
 
 class Documents:
-    """Serves what `discovery` and `openapi` make; each document is made when first asked for."""
+    """Serves the documents of `discovery` and `openapi`. Each is created on first use."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -49,10 +49,10 @@ class Documents:
             self._generation = self._api.registry.generation
 
     async def answer(self, request: Request, parts: list[str]) -> bool:
-        """Answer if the path is one of these; whether it was.
+        """Respond if the path is one of these documents. Return whether it was.
 
         Raises:
-            StatusError: 405, it is asked to do something else than show it.
+            StatusError: 405, the method is not a read.
         """
         if parts[0] not in _ROOTS:
             return False
@@ -71,7 +71,7 @@ class Documents:
             check_produced(request.header(b"accept"), _VERSION)
             from dra_apiserver.discovery import version_info
 
-            # Upstream lays this one out for people, for every client.
+            # Upstream indents this document for every client.
             body = orjson.dumps(version_info(self._api.registry.kubernetes), option=orjson.OPT_INDENT_2)
             await request.respond(200, body, "application/json")
             return True
@@ -88,18 +88,18 @@ class Documents:
         accept, with_cbor = request.header(b"accept"), self._api.cbor
         if self._is_routed(parts):
             _check_read(request)
-            check_produced(accept, answered(with_cbor), protobuf=True)
+            check_produced(accept, response_types(with_cbor), protobuf=True)
         if len(parts) == 1:
             wish = negotiate_conversion(accept, _AGGREGATED, with_cbor)
             if wish is not None:
                 await self._answer_aggregated(request, wish, core=parts[0] == "api")
                 return True
         accepted = negotiate_document(accept, with_cbor)
-        await request.respond(200, _encoded(document, accepted, protobuf.META), accepted.media_type)
+        await request.respond(200, _encode(document, accepted, protobuf.META), accepted.media_type)
         return True
 
     def _document(self, request: Request, parts: list[str]) -> JsonObject | None:
-        """The discovery document at a path; None where there is none."""
+        """Return the discovery document at a path, or None."""
         discovery = self._discovery
         match parts:
             case ["api"]:
@@ -118,9 +118,12 @@ class Documents:
         return document
 
     def _is_routed(self, parts: list[str]) -> bool:
-        """Whether upstream's router looks at the request first: not at what the aggregator or definitions serve.
+        """True if upstream's router checks the request's method first.
 
-        The aggregator's handlers look at no method (kube-aggregator's `handler_apis.go`); its own group is routed.
+        It does not do so for the aggregator and for custom resources.
+
+        The aggregator's handlers ignore the method (kube-aggregator's `handler_apis.go`), but its own group
+        is routed.
         """
         if parts[0] == "api" or parts == _AGGREGATOR:
             return True
@@ -129,14 +132,14 @@ class Documents:
         )
 
     async def _answer_aggregated(self, request: Request, accepted: Accepted, *, core: bool) -> None:
-        """All in one document, which clients keep for as long as its tag stays (`aggregated/etag.go`)."""
-        document = self._discovery.aggregated(core=core)
+        """Respond with the aggregated document, which clients cache by its tag (`aggregated/etag.go`)."""
+        document = self._discovery.build_aggregated(core=core)
         tag = f'"{self._discovery.tag(core=core)}"'
         headers = {"etag": tag, "vary": "Accept", "cache-control": "public"}
         if request.header(b"if-none-match") == tag:
             await request.respond_unmodified(headers)
             return
-        body = _encoded(document, accepted, _AGGREGATED_PACKAGE)
+        body = _encode(document, accepted, _AGGREGATED_PACKAGE)
         parameters = ";".join(f"{name}={value}" for name, value in _AGGREGATED.items())
         await request.respond(200, body, f"{accepted.media_type};{parameters}", headers)
 
@@ -153,7 +156,7 @@ class Documents:
         await request.respond(200, body, media_type, {"cache-control": "public, max-age=3600"})
 
     def paths(self) -> list[str]:
-        """What the root lists."""
+        """Return the paths that the root lists."""
         registry = self._api.registry
         found = ["/api", "/api/v1", "/apis"]
         for group in registry.groups():
@@ -175,7 +178,7 @@ class Documents:
         return sorted(found)
 
 
-def _encoded(document: JsonObject, accepted: Accepted, package: str) -> bytes:
+def _encode(document: JsonObject, accepted: Accepted, package: str) -> bytes:
     if not accepted.protobuf:
         return encode(document, accepted)
     kind = document["kind"]
@@ -184,6 +187,6 @@ def _encoded(document: JsonObject, accepted: Accepted, package: str) -> bytes:
 
 
 def _check_read(request: Request) -> None:
-    # Upstream's router knows the method; OpenAPI, health and metrics are served without it, by any.
+    # Upstream's router checks the method. OpenAPI, health and metrics bypass it and accept every method.
     if request.method not in _READS:
         raise method_not_allowed()

@@ -1,4 +1,4 @@
-"""Faults of nodes: asked of the node's agent, at the address and port that the Node names."""
+"""Faults of nodes, executed by the node's agent at the address and port of its Node."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ _TIMEOUT = 30.0
 
 
 async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> tuple[str, int]:
-    """Let the node's agent begin a fault; gives where the agent is, and the fault's number there.
+    """Begin a fault at the node's agent. Return the agent's address and the fault's number there.
 
-    The Node may be gone when the fault ends.
+    The Node may be deleted before the fault ends.
 
     Raises:
-        StatusError: 404, there is no such node; 400, it has no such fault or device; 500, its agent does not answer.
+        StatusError: 404, the node does not exist; 400, it has no such fault or device; 500, its agent does
+            not respond.
     """
     agent = _agent(api, node)
     begun = await _ask(api, agent, "POST", body=msgspec.json.encode(fault))
@@ -30,7 +31,9 @@ async def strike_node(api: Api, node: str, fault: Mapping[str, Any]) -> tuple[st
 
 
 async def count_of_node(api: Api, agent: str, number: int) -> int | None:
-    """How many calls or writes a fault of an agent has met; None where that is not counted, or it does not answer."""
+    """Return the number of calls or writes that an agent's fault affected; None if unknown, or if the agent does
+    not respond.
+    """
     try:
         return (await _ask(api, agent, "GET", f"/{number}")).met
     except StatusError:
@@ -38,26 +41,26 @@ async def count_of_node(api: Api, agent: str, number: int) -> int | None:
 
 
 async def end_of_node(api: Api, agent: str, number: int) -> None:
-    """Let an agent end one of its faults.
+    """End a fault at its agent.
 
     Raises:
-        StatusError: it does not answer.
+        StatusError: the agent does not respond.
     """
     await _ask(api, agent, "DELETE", f"/{number}")
 
 
 async def clear_nodes(api: Api, agents: Iterable[str]) -> None:
-    """Let agents end all faults of their nodes.
+    """End all faults at these agents.
 
     Raises:
-        StatusError: one does not answer.
+        StatusError: an agent does not respond.
     """
     for agent in sorted(agents):
         await _ask(api, agent, "DELETE")
 
 
 class _Answer(msgspec.Struct):
-    """An agent's answer, with the fields of all its answers."""
+    """The response of an agent, with the fields of all of its responses."""
 
     id: int = 0
     met: int | None = None
@@ -93,10 +96,10 @@ async def _ask(api: Api, agent: str, method: str, path: str = "", body: bytes = 
 
 
 def _agent(api: Api, node: str) -> str:
-    """Where the node's agent listens.
+    """Return the address of the node's agent.
 
     Raises:
-        StatusError: 404, there is no such node; 500, its address leads nowhere.
+        StatusError: 404, the node does not exist; 500, its address is invalid.
     """
     record = api.store.get(_NODES, node)
     if record is None:

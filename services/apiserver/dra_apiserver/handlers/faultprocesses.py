@@ -1,4 +1,4 @@
-"""Faults of the services' processes: asked of their supervisor, which starts and stops them."""
+"""Faults of the services' processes, executed by the supervisor that starts and stops them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = "it strikes a service's process, and no supervisor is known: --superviso
 
 
 class Supervisor:
-    """The one at ``supervisor_url``; without it there are no faults of processes."""
+    """The supervisor at ``supervisor_url``. Without a URL, processes have no faults."""
 
     def __init__(self, config: Config) -> None:
         self._url = config.supervisor_url
@@ -25,27 +25,28 @@ class Supervisor:
         self._numbers = itertools.count(1)
 
     async def number(self) -> int:
-        """The next fault's number, of the supervisor's count where there is one."""
+        """Return the next fault's number, from the supervisor if there is one."""
         if not self._url:
             return next(self._numbers)
         number: int = (await self._ask("POST", "/numbers"))["number"]
         return number
 
     async def prepare(self, body: bytes) -> Entry:
-        """Let the supervisor check a fault, and see the cluster before it.
+        """Let the supervisor check a fault, and read the cluster before it.
 
         Raises:
-            StatusError: 400, there is no such process, or no supervisor; 500, it does not answer.
+            StatusError: 400, there is no such process, or no supervisor; 500, the supervisor does not
+                respond.
         """
         if not self._url:
             raise bad_request(_NONE)
         return msgspec.convert(await self._ask("POST", "?held=true", body), Entry)
 
     async def begin(self, number: int) -> None:
-        """Let a fault happen that was prepared, unless it was ended meanwhile.
+        """Begin a prepared fault, unless it was ended meanwhile.
 
         Raises:
-            StatusError: the supervisor does not answer.
+            StatusError: the supervisor does not respond.
         """
         try:
             await self._ask("POST", f"/{number}")
@@ -53,14 +54,14 @@ class Supervisor:
             if error.code != 404:
                 raise
 
-    async def working(self) -> list[Entry]:
-        """Its faults that are at work."""
+    async def list_active(self) -> list[Entry]:
+        """Return its active faults."""
         if not self._url:
             return []
         return msgspec.convert((await self._ask("GET"))["items"], list[Entry])
 
     async def get(self, number: int) -> Entry | None:
-        """One of its faults; None where it is not known."""
+        """Return one of its faults; None if it is unknown."""
         if not self._url:
             return None
         try:
@@ -71,10 +72,10 @@ class Supervisor:
             return None
 
     async def end(self, number: int) -> Entry | None:
-        """End one of its faults; None where it is not known.
+        """End one of its faults, and return it; None if it is unknown.
 
         Raises:
-            StatusError: it does not answer.
+            StatusError: the supervisor does not respond.
         """
         if await self.get(number) is None:
             return None
@@ -84,7 +85,7 @@ class Supervisor:
         """End all of its faults.
 
         Raises:
-            StatusError: it does not answer.
+            StatusError: the supervisor does not respond.
         """
         if self._url:
             await self._ask("DELETE")

@@ -1,7 +1,7 @@
-"""The faults that were asked of ``/faults``: begun where they strike, listed, and judged.
+"""The faults that ``/faults`` requests: begin, list and judge them.
 
-Faults of requests are the server's own; those of nodes go to the agent of the node, those of processes to the
-supervisor of the services. The supervisor judges its own: this server may be what it kills.
+Faults of requests are the server's own, those of nodes are the agent's, and those of processes the
+supervisor's. The supervisor judges its own faults, because it may kill this server.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ class Register:
         self._faults = faults
         self._cases = Cases(Samples(api.store).look, api.clock, api.silent)
         self._supervisor = Supervisor(api.config)
-        # The agents that have faults, and their numbers there. A Node may be gone when its fault ends.
+        # The agents with faults, and the faults' numbers there. A Node may be deleted before its fault ends.
         self._agents: dict[int, tuple[str, int]] = {}
         # The numbers of faults of requests.
         self._begun: dict[int, int] = {}
         self._held: set[int] = set()
 
     async def begin(self, body: bytes) -> Entry:
-        """Let a fault happen from now on, and watch what becomes of its promise unless ``check`` is false.
+        """Begin a fault, and check its promise unless ``check`` is false.
 
-        A fault of processes begins with :meth:`answered`.
+        A fault of processes begins with :meth:`begin_held`.
 
         Raises:
-            StatusError: 400, the body is no fault; what the node's agent or the supervisor answers.
+            StatusError: 400, the body is not a fault; or the error of the node's agent or the supervisor.
         """
         try:
             order = read(body)
@@ -56,7 +56,7 @@ class Register:
             entry = await self._supervisor.prepare(body)
             self._held.add(entry.id)
             return entry
-        # One count for all: a client asks for a fault by its number alone.
+        # All faults share one sequence of numbers, because clients identify a fault only by its number.
         number = await self._cases.prepare(order, await self._supervisor.number())
         try:
             met = await self._strike(order, number)
@@ -65,10 +65,11 @@ class Register:
             raise
         return await self._cases.begin(number, met)
 
-    async def answered(self, number: int) -> None:
-        """Begin a fault of processes after its client was answered: it may strike the process that answers.
+    async def begin_held(self, number: int) -> None:
+        """Begin a fault of processes after the response was sent, because it may kill this process.
 
-        A fault that cannot begin any more, because its process has just ended, is over. It is too late to refuse it.
+        If the fault's process has just ended, the fault can no longer begin. It ends then, because it is too
+        late to reject it.
         """
         if number not in self._held:
             return
@@ -80,20 +81,20 @@ class Register:
             with suppress(StatusError):
                 await self._supervisor.end(number)
 
-    async def working(self) -> list[Entry]:
-        """What is at work, oldest first."""
-        found = [*await self._cases.list_active(), *await self._supervisor.working()]
+    async def list_active(self) -> list[Entry]:
+        """Return the active faults, oldest first."""
+        found = [*await self._cases.list_active(), *await self._supervisor.list_active()]
         return sorted(found, key=lambda one: one.id)
 
     async def get(self, number: int) -> Entry | None:
-        """One fault, at work or over; None where it is not known."""
+        """Return one fault, active or ended; None if it is unknown."""
         return await self._cases.get(number) or await self._supervisor.get(number)
 
     async def end(self, number: int) -> Entry | None:
-        """End one of them now, if it is at work; None where it is not known.
+        """End one fault if it is active, and return it; None if it is unknown.
 
         Raises:
-            StatusError: the node's agent, or the supervisor, does not answer.
+            StatusError: the node's agent, or the supervisor, does not respond.
         """
         if await self._cases.get(number) is None:
             return await self._supervisor.end(number)
@@ -105,10 +106,10 @@ class Register:
         return await self._cases.get(number)
 
     async def clear(self) -> None:
-        """End all of them now.
+        """End all faults.
 
         Raises:
-            StatusError: a node's agent, or the supervisor, does not answer.
+            StatusError: a node's agent, or the supervisor, does not respond.
         """
         self._faults.clear()
         ended = self._cases.end()
@@ -131,10 +132,10 @@ class Register:
         begun = self._begun[number] = self._faults.begin(fault).id
         count = self._faults.count(begun)
 
-        async def met() -> int | None:
+        async def count_met() -> int | None:
             return count()
 
-        return met
+        return count_met
 
 
 def _names(kind: Kind) -> tuple[str, str]:

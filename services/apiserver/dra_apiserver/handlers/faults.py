@@ -1,4 +1,4 @@
-"""``/faults``: begins faults, lists those at work, and clears them. No counterpart upstream."""
+"""``/faults``: begin faults, list the active ones, and end them. Not part of upstream."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from dra_apiserver.http import Request
 
 
 async def answer(register: Register, request: Request) -> None:
-    """POST a fault (201), GET those at work or one by its number, DELETE all or one.
+    """POST a fault (201), GET the active faults or one by its number, DELETE all or one.
 
     Raises:
-        StatusError: 400, the body is no fault; 404, there is none of that number; 405, another method.
+        StatusError: 400, the body is not a fault; 404, there is no fault of that number; 405, another method.
     """
     number = request.path.removeprefix(PATH).strip("/")
     match request.method, bool(number):
         case "POST", False:
             begun = await register.begin(await request.body())
             await request.respond(201, msgspec.json.encode(begun))
-            await register.answered(begun.id)
+            await register.begin_held(begun.id)
         case "GET", False:
-            await request.respond(200, msgspec.json.encode({"items": await register.working()}))
+            await request.respond(200, msgspec.json.encode({"items": await register.list_active()}))
         case "GET", True:
             await request.respond(200, msgspec.json.encode(await _one(register.get, number)))
         case "DELETE", True:

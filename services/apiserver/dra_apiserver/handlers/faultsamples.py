@@ -1,4 +1,4 @@
-"""The cluster as it is now, from the server's own store: what faults are judged by."""
+"""Samples of the cluster from the server's own store, to judge faults by."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dra_apiserver.storage import Store
 
 
 class Samples:
-    """Reads what a sample has. An object is decoded once for each of its revisions."""
+    """Reads samples. Each revision of an object is decoded once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._known: dict[str, dict[str, tuple[int, Any]]] = {}
 
     async def look(self) -> Sample:
-        """The cluster now."""
+        """Return the current state of the cluster."""
         return Sample(
             pods=self._of(PODS),
             claims=self._of(RESOURCE_CLAIMS),

@@ -17,9 +17,9 @@ from dra_apiserver.api import Api
 from dra_apiserver.errors import (
     StatusError,
     bad_request,
-    expired,
+    expired_error,
     not_found,
-    reinitializing,
+    storage_initializing,
     too_large_resource_version,
 )
 from dra_apiserver.handlers.options import ListOptions, list_options
@@ -39,13 +39,13 @@ _TOKEN_VERSION = "meta.k8s.io/v1"
 _TOKEN_MEMBERS = (("v", str, "string"), ("rv", int, "int64"), ("start", str, "string"))
 _FRESH_TIMEOUT = 3.0
 _PAGES_KEPT = 4
-# Objects: what is done with so many takes some ten milliseconds.
+# A number of objects whose processing takes about ten milliseconds.
 _MANY = 1000
 _PAGE_KEPT_BYTES = 8 << 20
 
 
 async def get(api: Api, request: Request, target: Target) -> None:
-    """One object. A resourceVersion asks for one at least that new."""
+    """Respond with one object. A resourceVersion requests one that is at least as new."""
     presenter = api.presenter(target, request)
     wanted = request.query.get("resourceVersion")
     if wanted:
@@ -56,17 +56,17 @@ async def get(api: Api, request: Request, target: Target) -> None:
         await wait_until_fresh(api, revision)
     record = api.store.get(target.resource, target.key)
     if record is None:
-        raise not_found(target.qualified, target.name)
-    # What is stored byte for byte needs no waiting for.
+        raise not_found(target.qualified_resource, target.name)
+    # Objects that are sent as stored need no wait.
     body = record.data if presenter.quick else await api.one(presenter, record)
     await request.respond(200, body, presenter.accepted.media_type)
 
 
 async def wait_until_fresh(api: Api, revision: int) -> None:
-    """Wait, three seconds as upstream, for a revision that is not there yet.
+    """Wait for a future revision, for three seconds as upstream.
 
     Raises:
-        StatusError: 504, it did not come.
+        StatusError: 504, the revision was not reached.
     """
     store = api.store
     if revision <= store.revision:
@@ -74,14 +74,14 @@ async def wait_until_fresh(api: Api, revision: int) -> None:
     await store.fresh()
     deadline = api.clock.monotonic() + _FRESH_TIMEOUT
     while revision > store.revision:
-        # A revision that no write in progress can reach is not worth the wait.
+        # No write in progress can reach that revision, so waiting is pointless.
         if not store.queued or api.clock.monotonic() > deadline:
             raise too_large_resource_version(revision, store.revision)
         await api.clock.sleep(0.005)
 
 
 async def list_objects(api: Api, request: Request, target: Target) -> None:
-    """The objects of a kind, in a namespace or in all."""
+    """Respond with the objects of a kind, in one namespace or in all."""
     presenter = api.presenter(target, request)
     options = list_options(request, target.kind, watch=False, version=target.version)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
@@ -89,11 +89,11 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
     page = None
     collection = api.store.collection(target.resource)
     if presenter.plain and selection.everything and metadata["resourceVersion"] == str(api.store.revision):
-        # What didn't change since it was last listed needs no encoding.
+        # Lists that have not changed need not be encoded again.
         place = (selection.prefix, records[0].key if records else "", len(records))
         page = collection.encoded.get(place)
         if page is None:
-            page = await _apart(api, records, functools.partial(presenter.page, records))
+            page = await _run_apart(api, records, functools.partial(presenter.page, records))
             unchanged = metadata["resourceVersion"] == str(api.store.revision)
             if unchanged and len(collection.encoded) < _PAGES_KEPT and len(page) < _PAGE_KEPT_BYTES:
                 collection.encoded[place] = page
@@ -102,17 +102,17 @@ async def list_objects(api: Api, request: Request, target: Target) -> None:
     await request.respond(200, body, presenter.accepted.media_type)
 
 
-async def _apart(api: Api, records: Sequence[Record], work: Callable[[], T]) -> T:
-    """What is made of the records: in a thread, where they are many."""
+async def _run_apart(api: Api, records: Sequence[Record], work: Callable[[], T]) -> T:
+    """Return the result of work on the records. With many records, it runs in a thread."""
     return await api.offload.run(work) if len(records) > _MANY else work()
 
 
 async def select(
     api: Api, target: Target, options: ListOptions, selection: Selection, past: bool = False
 ) -> tuple[list[Record], JsonObject]:
-    """A page of the selected objects, all from one revision, and the list's metadata.
+    """Return a page of the selected objects, all from one revision, and the list's metadata.
 
-    Exact lists, and what looks into the `past`, also have revisions that are compacted and in the archive.
+    Exact lists, and requests about the `past`, also find compacted revisions in the archive.
     """
     store = api.store
     after, revision = "", 0
@@ -133,7 +133,7 @@ async def select(
             page, remaining = _newest(collection, selection, after, limit)
         else:
             records = [collection.records[key] for key in selection.keys(collection, after)]
-            page, remaining = await _apart(api, records, functools.partial(selection.filter, records)), 0
+            page, remaining = await _run_apart(api, records, functools.partial(selection.filter, records)), 0
     else:
         try:
             page, remaining = await (
@@ -154,7 +154,7 @@ async def select(
 
 
 def _newest(collection: Collection, selection: Selection, after: str, limit: int) -> tuple[list[Record], int]:
-    """A page of the objects as they are now, and how many are left; of some selected ones, whether there are any."""
+    """Return a page of the current objects, and how many are left. With a selector, the count is at most 1."""
     records = collection.records
     if selection.key is not None:
         only = records.get(selection.key)
@@ -164,7 +164,7 @@ def _newest(collection: Collection, selection: Selection, after: str, limit: int
     if not limit:
         return selection.filter([records[key] for key in keys]), 0
     if selection.everything:
-        # Of what is selected whole no more is touched than the page shows.
+        # Without a selector, only the objects of the page are read.
         return [records[key] for key in keys[:limit]], max(len(keys) - limit, 0)
     page: list[Record] = []
     step = max(limit, 100)
@@ -178,7 +178,7 @@ def _newest(collection: Collection, selection: Selection, after: str, limit: int
 async def _as_of(
     store: Store, resource: Resource, revision: int, selection: Selection, after: str, limit: int
 ) -> tuple[list[Record], int]:
-    """As `_newest`, of the objects at an earlier revision."""
+    """Return the same as `_newest` for an earlier revision."""
     store.check_revision(revision)
     snapshot = await store.snapshot(resource, revision, selection.prefix, after)
     keys = snapshot.keys
@@ -196,15 +196,15 @@ async def _as_of(
 async def _of_archive(
     api: Api, resource: Resource, revision: int, selection: Selection, after: str, limit: int
 ) -> tuple[list[Record], int]:
-    """As `_as_of`, where the revision is compacted."""
+    """Return the same as `_as_of` for a compacted revision."""
     found = await api.timeline.objects(resource, revision, selection.prefix)
     records = [record for key, record in found.items() if key > after]
-    page = await _apart(api, records, functools.partial(selection.filter, records))
+    page = await _run_apart(api, records, functools.partial(selection.filter, records))
     return (page[:limit], len(page) - limit) if 0 < limit < len(page) else (page, 0)
 
 
 def _token_expired(after: str) -> StatusError:
-    error = expired(
+    error = expired_error(
         "The provided continue parameter is too old to display a consistent list result. You can start a new "
         "list without the continue parameter, or use the continue token in this response to retrieve the "
         "remainder of the results. Continuing with the provided token results in an inconsistent list - objects "
@@ -254,23 +254,23 @@ def _decode_token(token: str) -> tuple[str, int]:
 
 
 async def watch(api: Api, request: Request, target: Target) -> None:
-    """A stream of events."""
+    """Stream the events of a watch."""
     presenter = api.presenter(target, request, streaming=True)
     options = list_options(request, target.kind, watch=True, version=target.version)
     fields = options.fields
     if target.name:
-        # An old path, /watch/… with a name; upstream looks at no other field then.
+        # An old path, /watch/… with a name. Upstream ignores other fields then.
         fields = parse_field_selector(f"metadata.name={target.name}")
     selection = Selection(target.kind, target.namespace, options.labels, fields)
     store = api.store
     if store.lost:
-        raise reinitializing()
+        raise storage_initializing()
     initial = options.send_initial_events
     from_now = not options.revision if initial is None else initial
     too_old: StatusError | None = None
     if not from_now and options.revision:
         if options.revision < store.compacted:
-            too_old = expired(f"too old resource version: {options.revision} ({store.compacted})")
+            too_old = expired_error(f"too old resource version: {options.revision} ({store.compacted})")
     elif initial and options.revision:
         await wait_until_fresh(api, options.revision)
     sink = outlet(request, presenter.accepted)
@@ -291,11 +291,11 @@ async def watch(api: Api, request: Request, target: Target) -> None:
     if not await sink.start():
         return
     if too_old is not None:
-        # The stream has begun when upstream finds out.
+        # Upstream only finds out after the stream has begun.
         await sink.send(presenter.error(too_old.status))
         await sink.end()
         return
-    gone = asyncio.ensure_future(sink.gone())
+    gone = asyncio.ensure_future(sink.wait_until_gone())
     gone.add_done_callback(lambda _: stream.stop())
     api.streams.add(stream)
     if api.stopping or store.lost:

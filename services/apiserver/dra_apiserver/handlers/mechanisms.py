@@ -1,4 +1,6 @@
-"""What the body of a PATCH makes of an object, one class a media type (apiserver's `endpoints/handlers/patch.go`)."""
+"""Apply the body of a PATCH to an object, one class for each media type (apiserver's
+`endpoints/handlers/patch.go`).
+"""
 
 from __future__ import annotations
 
@@ -44,25 +46,25 @@ class Patched:
 
 
 class Mechanism(Protocol):
-    """A way to patch; ``seen`` gives the object in the request's version, a new copy each time."""
+    """A kind of patch. ``seen`` returns the object in the request's version, a new copy for each call."""
 
     def patch(self, seen: Seen, now: str) -> Patched:
-        """The object as it is to be.
+        """Return the patched object.
 
         Raises:
-            DecodeError: it is no object of its kind any more.
-            PatchError: the patch can't be carried out.
+            DecodeError: the result is not an object of its kind.
+            PatchError: the patch can't be applied.
         """
 
 
 def mechanism(
     registry: Registry, target: Target, body: bytes, media_type: str, options: WriteOptions
 ) -> Mechanism:
-    """What carries a request's patch out.
+    """Return the mechanism for a request's patch.
 
     Raises:
         PatchError: the patch is malformed.
-        StatusError: it is for another kind of objects.
+        StatusError: it is not for this kind of objects.
     """
     try:
         if media_type == APPLY_PATCH:
@@ -75,7 +77,7 @@ def mechanism(
 
 
 class _Plain:
-    """A JSON patch or a merge patch: its result is read as a body is."""
+    """A JSON patch or a merge patch. Its result is decoded like a body."""
 
     def __init__(
         self, registry: Registry, target: Target, body: bytes, media_type: str, options: WriteOptions
@@ -115,7 +117,10 @@ class _Plain:
         return Patched(obj, warnings)
 
     def _internal(self, obj: JsonObject, shown: Callable[[], Any]) -> Patched:
-        """Without an apiVersion upstream reads an internal object, whose members have other names."""
+        """Patch an object without an apiVersion.
+
+        Upstream decodes it as an internal object, whose members have other names.
+        """
         unknown = [f'unknown field "{key}"' for key in obj if key not in {"apiVersion", "kind"}]
         problems = [*self._problems, *unknown]
         if self._validation == "Strict" and problems:
@@ -124,7 +129,7 @@ class _Plain:
 
 
 class _Strategic:
-    """A strategic merge patch: its result never was text."""
+    """A strategic merge patch. Its result is not decoded from text."""
 
     def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
         self._target, self._body = target, body
@@ -133,22 +138,22 @@ class _Strategic:
         self._problems = repeated_keys(body, patch) if self._validation != "Ignore" else []
 
     def patch(self, seen: Seen, now: str) -> Patched:
-        obj, left = self._merged(seen)
+        obj, left = self._merge(seen)
         kind, version = self._target.kind, self._target.version
         warnings = sanitize_patched(
-            kind, version, obj, left, lambda: self._merged(seen)[1], self._validation, self._problems
+            kind, version, obj, left, lambda: self._merge(seen)[1], self._validation, self._problems
         )
         return Patched(obj, warnings)
 
-    def _merged(self, seen: Seen) -> tuple[JsonObject, JsonObject]:
-        """The object after the patch, and what is left of the patch, of which the object has parts."""
+    def _merge(self, seen: Seen) -> tuple[JsonObject, JsonObject]:
+        """Return the patched object, and the rest of the patch, parts of which belong to the object."""
         patch = load_strategic(self._body)
         node = object_type(self._target.kind, self._target.version)
         return strategic_merge_patch(node, seen(), patch), patch
 
 
 class Apply:
-    """A server-side apply; :meth:`create` where there is no object yet."""
+    """A server-side apply. :meth:`create` is used if the object does not exist."""
 
     def __init__(self, target: Target, body: bytes, options: WriteOptions) -> None:
         self._target, self._options = target, options
@@ -166,13 +171,13 @@ class Apply:
             raise bad_request(f"invalid object type: {name}, Kind={found[1]}")
 
     def patch(self, seen: Seen, now: str) -> Patched:
-        return self._applied(seen(), now)
+        return self._apply(seen(), now)
 
     def create(self, now: str) -> Patched:
-        """A new object of what is applied."""
-        return self._applied(None, now)
+        """Create an object from the applied configuration."""
+        return self._apply(None, now)
 
-    def _applied(self, seen: JsonObject | None, now: str) -> Patched:
+    def _apply(self, seen: JsonObject | None, now: str) -> Patched:
         target, options = self._target, self._options
         obj = server_side_apply(
             target.kind,

@@ -1,4 +1,6 @@
-"""OpenAPI, with the tags that clients keep its documents by (kube-openapi's `pkg/handler` and `pkg/handler3`)."""
+"""Serve OpenAPI, with the tags by which clients cache its documents (kube-openapi's `pkg/handler` and
+`pkg/handler3`).
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dra_apiserver.negotiation import choose
 from dra_apiserver.openapi import OpenApi
 
 _PROTOBUF = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-# Clients ask for it with an @, which no media type may have.
+# Clients request it with an @, which is invalid in media types.
 _V2 = {
     JSON: JSON,
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf": _PROTOBUF,
@@ -30,14 +32,14 @@ _YEAR = timedelta(days=365)
 
 
 class OpenApiDocuments:
-    """Answers requests for OpenAPI of the kinds that are served now."""
+    """Serves OpenAPI of the kinds that are currently served."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
         self._openapi = OpenApi(api.registry, with_cbor=api.cbor)
 
     async def answer(self, request: Request, parts: list[str]) -> bool:
-        """Answer if there is a document at the path, whose parts after ``openapi`` these are; whether there is."""
+        """Respond if there is a document at the path below ``openapi``. Return whether there is."""
         if parts == ["v2"]:
             await self._answer_v2(request)
         elif parts == ["v3"]:
@@ -56,7 +58,7 @@ class OpenApiDocuments:
             return
         plain = self._openapi.v2()
         body = self._openapi.v2_protobuf() if media_type == _PROTOBUF else plain
-        # As upstream's, the tag is the same in all forms.
+        # As upstream's, the tag is the same in all formats.
         await _respond(request, body, _tag(plain), media_type, {"vary": "Accept"})
 
     async def _answer_v3(self, request: Request, path: str) -> bool:
@@ -74,7 +76,7 @@ class OpenApiDocuments:
             await request.respond(301, b"", headers=headers)
             return True
         if asked:
-            # What is asked for by its hash never changes.
+            # A document that is requested by its hash never changes.
             expires = format_datetime(self._api.clock.now() + _YEAR, usegmt=True)
             headers |= {"cache-control": "public, immutable", "expires": expires}
         packed = media_type == _PROTOBUF_V3

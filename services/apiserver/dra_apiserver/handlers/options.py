@@ -1,4 +1,4 @@
-"""The options in a request's query, checked as upstream checks them."""
+"""Parse the options in a request's query, with upstream's checks."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dra_apiserver.errors import (
     bad_request,
     forbidden_field,
     invalid_object,
+    missing_field,
     not_supported,
     quote,
-    required,
     server_error,
 )
 from dra_apiserver.http import Request
@@ -38,7 +38,7 @@ def _integer(request: Request, name: str) -> int:
 
 
 def parse_integer(text: str) -> int:
-    """A number in a query, as Go reads one of 64 bits.
+    """Parse a number in a query as Go parses 64-bit integers.
 
     Raises:
         StatusError: 400.
@@ -53,7 +53,7 @@ def parse_integer(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ListOptions:
-    """`metav1.ListOptions`; `revision` is the number of `resource_version`, 0 where it is open."""
+    """`metav1.ListOptions`. `revision` is the number of `resource_version`, or 0 if that is empty."""
 
     labels: LabelSelector
     fields: FieldSelector
@@ -69,7 +69,7 @@ class ListOptions:
 
 
 def list_options(request: Request, kind: Kind, watch: bool, version: str = "") -> ListOptions:
-    """The options of a list, a watch or a deletecollection of the kind in `version`.
+    """Return the options of a list, a watch or a deletecollection of the kind in `version`.
 
     Raises:
         StatusError: 400 or 422.
@@ -96,7 +96,8 @@ def list_options(request: Request, kind: Kind, watch: bool, version: str = "") -
         revision = parse_resource_version(resource_version)
     except ValueError as error:
         text = f"resourceVersion: Invalid value: {quote(resource_version)}: {error}"
-        # Upstream answers 500 to a watch: its storage finds out, not the request's check.
+        # Upstream responds with 500 to a watch, because its storage finds the error and not the request's
+        # check.
         raise server_error(text) if watch else bad_request(f"invalid resource version: {text}") from None
     timeout_seconds = float(timeout) if timeout > 0 else _MIN_WATCH_TIMEOUT * random.uniform(1.0, 2.0)
     return ListOptions(
@@ -115,7 +116,7 @@ def list_options(request: Request, kind: Kind, watch: bool, version: str = "") -
 
 
 def _unknown_field(kind: Kind, version: str, label: str) -> str:
-    """Why no selector can name the field; "" where one can."""
+    """Return the error of selecting by the field; "" if that is allowed."""
     if label in kind.field_selection.fields:
         return ""
     if kind.field_selection.label_error is not None:
@@ -170,7 +171,7 @@ def _match_errors(
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """What create, update and patch options have in common."""
+    """Common options of create, update and patch."""
 
     dry_run: bool
     manager: str
@@ -179,7 +180,7 @@ class WriteOptions:
 
 
 def check_dry_run(values: list[str]) -> list[FieldError]:
-    """Only "All" may be asked for."""
+    """Check that the only value is "All"."""
     if all(value == "All" for value in values):
         return []
     shown = "[" + ",".join(quote(value) for value in values) + "]"
@@ -187,7 +188,7 @@ def check_dry_run(values: list[str]) -> list[FieldError]:
 
 
 def write_options(request: Request, options_kind: str, apply: bool = False) -> WriteOptions:
-    """The options of a create, update or patch; `options_kind` is what errors call them.
+    """Return the options of a create, update or patch. Errors name them `options_kind`.
 
     Raises:
         StatusError: 422.
@@ -202,7 +203,7 @@ def write_options(request: Request, options_kind: str, apply: bool = False) -> W
     force = request.flag("force") if "force" in query else None
     errors: list[FieldError] = []
     if apply and not manager:
-        errors.append(required("fieldManager", "is required for apply patch"))
+        errors.append(missing_field("fieldManager", "is required for apply patch"))
     if options_kind == "PatchOptions" and not apply and force is not None:
         errors.append(forbidden_field("force", "may not be specified for non-apply patch"))
     errors += validate_field_manager(manager, "fieldManager")
@@ -221,6 +222,6 @@ def _plain_options(agent: str) -> WriteOptions:
 
 @functools.lru_cache(maxsize=256)
 def manager_of(agent: str) -> str:
-    """Upstream's default of a manager: the first part of the User-Agent, cut to what a manager's name may be."""
+    """Return upstream's default manager: the first part of the User-Agent, limited to a valid name."""
     name = agent.partition("/")[0]
     return "".join(char for char in name if char.isprintable())[:128] or "unknown"

@@ -1,7 +1,7 @@
-"""Where a watch's events go: an answer in parts, or a WebSocket with an event a message.
+"""Send a watch's events: as a chunked response, or through a WebSocket with one message for each event.
 
-Mirrors ``HandleHTTP`` and ``HandleWS`` of apiserver's ``endpoints/handlers/watch.go``; the handshake is that of
-``golang.org/x/net/websocket``, which wants to know a WebSocket's origin. Browsers open few connections to one server,
+Mirrors ``HandleHTTP`` and ``HandleWS`` of apiserver's ``endpoints/handlers/watch.go``. The handshake is that
+of ``golang.org/x/net/websocket``, which requires an origin. Browsers open few HTTP connections to one server,
 but hundreds of WebSockets.
 """
 
@@ -31,28 +31,28 @@ class Outlet(Protocol):
     """A stream of events to one client."""
 
     async def start(self) -> bool:
-        """Begin; False where the client was refused."""
+        """Begin the stream. Return False if the client was rejected."""
         ...
 
     async def send(self, chunk: bytes) -> None:
-        """Send whole lines; waits while the client's buffer is full."""
+        """Send whole lines. Wait while the client's buffer is full."""
         ...
 
     def write(self, chunk: bytes) -> bool:
-        """Send whole lines at once; False, with nothing sent, where that would have to wait."""
+        """Send whole lines at once. Return False, with nothing sent, if that would have to wait."""
         ...
 
     async def end(self) -> None:
         """End the stream."""
         ...
 
-    async def gone(self) -> None:
-        """Wait until the client leaves."""
+    async def wait_until_gone(self) -> None:
+        """Wait until the client disconnects."""
         ...
 
 
 def outlet(request: Request, accepted: Accepted) -> Outlet:
-    """The one that the request asks for, of what it accepts."""
+    """Return the outlet that the request asks for."""
     upgrades = request.header(b"upgrade").lower() == "websocket"
     if upgrades and _UPGRADE.match(request.header(b"connection")) and TAKE_OVER in request.scope:
         return _WebSocket(request)
@@ -69,7 +69,7 @@ class _Parts:
             self._media_type = cbor.SEQUENCE
         self.send = request.stream
         self.write = request.write
-        self.gone = request.disconnected
+        self.wait_until_gone = request.wait_until_gone
 
     async def start(self) -> bool:
         await self._request.start_stream(self._media_type)
@@ -93,7 +93,7 @@ class _WebSocket:
             await self._request.respond(code, text.encode(), "text/plain; charset=utf-8")
             return False
         take_over: TakeOver = self._request.scope[TAKE_OVER]
-        self._peer = take_over(self._received, self._gone.set)
+        self._peer = take_over(self._receive, self._gone.set)
         self._request.code = 101
         key = self._request.header(b"sec-websocket-key").strip().encode()
         accept = base64.b64encode(hashlib.sha1(key + _GUID).digest())
@@ -117,11 +117,11 @@ class _WebSocket:
             self._peer.write(frame(CLOSE, _NORMAL))
             self._peer.close()
 
-    async def gone(self) -> None:
+    async def wait_until_gone(self) -> None:
         await self._gone.wait()
 
-    def _received(self, data: bytes) -> None:
-        # A client has nothing to say here but whether it is still there.
+    def _receive(self, data: bytes) -> None:
+        # Only control frames of the client matter here.
         try:
             for one in self._frames.feed(data):
                 if one.opcode == PING and self._peer is not None:
@@ -133,7 +133,7 @@ class _WebSocket:
 
 
 def _refusal(request: Request) -> tuple[int, str]:
-    """Why there is no handshake, as status and text; 0 where there is one."""
+    """Return the status and text for rejecting the handshake; 0 if it is valid."""
     if request.header(b"sec-websocket-version") != _VERSION:
         return 400, "missing or bad WebSocket Version"
     try:
@@ -146,5 +146,5 @@ def _refusal(request: Request) -> tuple[int, str]:
 
 
 def _messages(chunk: bytes) -> bytes:
-    """A message for each line, as Go's encoder ends each event with one."""
+    """Return a message for each line, because Go's encoder ends each event with a newline."""
     return b"".join(frame(TEXT, line) for line in chunk.splitlines(keepends=True))

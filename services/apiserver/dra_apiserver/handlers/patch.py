@@ -23,10 +23,10 @@ JsonObject = dict[str, Any]
 
 
 def patch_type(request: Request, kind: Kind) -> str:
-    """The media type of a request's patch.
+    """Return the media type of a request's patch.
 
     Raises:
-        StatusError: 415, the kind does not take it.
+        StatusError: 415, the kind does not support it.
     """
     media_type = request.header(b"content-type").partition(";")[0].strip()
     accepted = patch_types(kind, with_cbor=request.cbor)
@@ -39,7 +39,7 @@ def patch_type(request: Request, kind: Kind) -> str:
 
 
 async def patch(api: Api, request: Request, target: Target) -> None:
-    """Change the stored object as the body says."""
+    """Patch the stored object."""
     media_type = patch_type(request, target.kind)
     presenter = api.presenter(target, request)
     body = await write_body(request, target)
@@ -55,7 +55,7 @@ async def patch(api: Api, request: Request, target: Target) -> None:
 
 
 class _Patch(NamedTuple):
-    """The patch of a PATCH. An apply keeps the managers up to date itself, and may create the object."""
+    """The patch of a PATCH. An apply updates the managers itself, and may create the object."""
 
     write: Write
     options: WriteOptions
@@ -72,24 +72,24 @@ class _Patch(NamedTuple):
         meta = obj.setdefault("metadata", {})
         if meta.get("uid"):
             text = f"uid mismatch: the provided object specified uid {meta['uid']}, and no existing object was found"
-            raise conflict(target.qualified, target.name, text)
+            raise conflict(target.qualified_resource, target.name, text)
         check_name(target, meta)
         meta.pop("resourceVersion", None)
         return obj
 
-    def updated(self, current: Record, old: JsonObject) -> JsonObject:
+    def update(self, current: Record, old: JsonObject) -> JsonObject:
         write, target = self.write, self.write.target
         how = mechanism(write.api.registry, target, self.body, self.media_type, self.options)
-        patched = how.patch(partial(_seen, write, current), write.ctx.now)
+        patched = how.patch(partial(_present, write, current), write.ctx.now)
         write.request.warn(patched.warnings)
         obj = patched.obj
         if obj.get("metadata") is None:
             obj["metadata"] = {}
         obj["kind"], obj["apiVersion"] = target.kind.kind, target.kind.api_version(target.version)
         check_name(target, obj["metadata"])
-        return store.defaulted(write, obj, old)
+        return store.default_updated(write, obj, old)
 
 
-def _seen(write: Write, current: Record) -> JsonObject:
-    """A stored object as the request's version shows it."""
+def _present(write: Write, current: Record) -> JsonObject:
+    """Return a stored object in the request's version."""
     return write.from_storage(current.object())

@@ -51,12 +51,12 @@ _VERBS = {
     "DELETE": "delete",
 }
 _NOT_OF_PARTS = frozenset({"", "create", "delete"})
-# Verbs that a namespaced resource takes only in one namespace.
+# Verbs that a namespaced resource only supports within one namespace.
 _OF_ONE_NAMESPACE = frozenset({"create", "deletecollection"})
 
 
 class NotResource(Exception):
-    """The path is none of the resource API's."""
+    """The path is not a path of the resource API."""
 
 
 def resolve(
@@ -67,8 +67,9 @@ def resolve(
     `routes` has the kinds with handlers of their own.
 
     Raises:
-        NotResource: the path belongs to no resources of a served group with others than custom ones.
-        StatusError: 404, no such resource; 405, it doesn't know this method; 400, it lacks a name.
+        NotResource: the path belongs to no resource of a served built-in group.
+        StatusError: 404, the resource does not exist; 405, it does not support the method; 400, the name is
+            missing.
     """
     group, version, namespace, rest, watch = _split(method, path)
     kind = registry.resource(group, version, rest[0])
@@ -78,12 +79,12 @@ def resolve(
         raise no_such_resource()
     own = routes.get((kind.group, kind.plural), USUAL_ROUTES)
     if len(rest) > 3 and rest[2] == "proxy" and "proxy" in kind.subresources:
-        # What follows is the other end's path.
+        # The rest is a path at the proxied server.
         rest = rest[:3]
     if kind.types.names_itself:
         if len(rest) > 3 or (namespace and not kind.namespaced):
             raise NotResource
-        return _of_custom(own, method, Target(kind, version, namespace, *rest[1:]), watching or watch)
+        return _resolve_custom(own, method, Target(kind, version, namespace, *rest[1:]), watching or watch)
     if len(rest) > 3 or (namespace and not kind.namespaced):
         raise no_such_resource()
     target = Target(kind, version, namespace, *rest[1:])
@@ -99,12 +100,13 @@ def resolve(
 
 
 def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
-    """A path's group, version, namespace, what follows from the resource on, and whether it has the old `/watch/`.
+    """Return a path's group, version, namespace, the parts from the resource on, and whether it has the old
+    `/watch/`.
 
     Raises:
-        NotResource: it is no resource's path.
+        NotResource: it is not a resource's path.
     """
-    # The first part is empty: paths start with a slash.
+    # The first part is empty, because paths start with a slash.
     parts = path.removesuffix("/").split("/")
     if len(parts) >= 4 and parts[1] == "api":
         group, version, rest = "", parts[2], parts[3:]
@@ -121,8 +123,10 @@ def _split(method: str, path: str) -> tuple[str, str, str, list[str], bool]:
     return group, version, "", rest, watch
 
 
-def _of_custom(own: Routes, method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
-    """What is to be done with a custom resource: upstream has no routes for those, and looks at verbs alone.
+def _resolve_custom(own: Routes, method: str, target: Target, watching: bool) -> tuple[str, Handler, Target]:
+    """Return the verb, handler and target for a custom resource.
+
+    Upstream has no routes for these, and only looks at verbs.
 
     Mirrors ``ServeHTTP`` of apiextensions' `pkg/apiserver/customresource_handler.go`.
     """
@@ -133,20 +137,20 @@ def _of_custom(own: Routes, method: str, target: Target, watching: bool) -> tupl
     if target.subresource:
         routes = _subresource_routes(own, kind, target.subresource)
         if routes is None or target.subresource not in kind.subresources_in(target.version):
-            raise not_found(target.qualified, target.name)
+            raise not_found(target.qualified_resource, target.name)
         found = routes.get("GET" if method == "HEAD" else method)
         if found is None or verb in _NOT_OF_PARTS:
-            raise method_not_supported(target.qualified, verb)
+            raise method_not_supported(target.qualified_resource, verb)
         return *found, target
     if verb == "create":
-        # A name in the path is passed over.
-        return "create", create.create, target.named("")
+        # A name in the path is ignored.
+        return "create", create.create, target.with_name("")
     if reads_many:
         return ("watch", get.watch, target) if watching else ("list", get.list_objects, target)
     if verb == "delete" and not target.name:
         return "deletecollection", deletion.delete_collection, target
     if not verb:
-        raise method_not_supported(target.qualified, verb)
+        raise method_not_supported(target.qualified_resource, verb)
     if not target.name:
         raise bad_request("name must be provided")
     return *_OBJECT["GET" if method == "HEAD" else method], target
@@ -184,7 +188,7 @@ def _of_subresource(own: Routes, method: str, target: Target) -> tuple[str, Hand
     kind, name = target.kind, target.subresource
     subresource = kind.subresources_in(target.version).get(name)
     if subresource is None and kind.unstructured:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     routes = _subresource_routes(own, kind, name)
     if subresource is None or routes is None:
         raise no_such_resource()

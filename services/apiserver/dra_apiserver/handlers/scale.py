@@ -1,7 +1,7 @@
-"""The scale subresource: a Scale in place of the object, with the numbers from where the kind has them.
+"""The scale subresource: a Scale represents the object's numbers of replicas.
 
-Upstream has a `ScaleREST` for each built-in kind, as in `pkg/registry/apps/deployment/storage/storage.go`, and
-one for custom resources.
+Upstream has a `ScaleREST` for each built-in kind, as in `pkg/registry/apps/deployment/storage/storage.go`,
+and one for custom resources.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.api import Api
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.errors import (
     GroupResource,
     bad_request,
@@ -94,15 +94,15 @@ def _scale_of(kind: Kind, obj: JsonObject) -> JsonObject:
 
 
 async def get_scale(api: Api, request: Request, target: Target) -> None:
-    """How many replicas the object wants and has."""
+    """Respond with the desired and actual number of the object's replicas."""
     record = api.store.get(target.resource, target.key)
     if record is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     await reply(request, 200, _scale_of(target.kind, record.object()))
 
 
-def _seen(kind: Kind, current: Record, steps: list[str]) -> JsonObject:
-    """The Scale as patches see it, with those who manage its replicas."""
+def _present(kind: Kind, current: Record, steps: list[str]) -> JsonObject:
+    """Return the Scale for patches, with the managers of its replicas."""
     obj = current.object()
     scale = _scale_of(kind, obj)
     if kind.unstructured and _at(obj, ".".join(steps)) is None:
@@ -114,7 +114,7 @@ def _seen(kind: Kind, current: Record, steps: list[str]) -> JsonObject:
 
 
 async def put_scale(api: Api, request: Request, target: Target) -> None:
-    """Set how many replicas the object wants, by an update or a patch of its Scale."""
+    """Set the desired number of the object's replicas, by an update or a patch of its Scale."""
     patching = request.method == "PATCH"
     media_type = patch_type(request, target.kind) if patching else ""
     applying = media_type == APPLY_PATCH
@@ -129,7 +129,7 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
         wanted = _Body(sent)
     main = target._replace(subresource="")
     ctx = api.context(main, request.user, options.dry_run)._replace(subresource="scale")
-    # Policies and webhooks are asked about the Scale; its managers become the object's.
+    # Policies and webhooks get the Scale. Its managers become the object's.
     write = Write(
         api, request, main, ctx, options.manager, api.runner(target), tracked=False, registered=False
     )
@@ -138,13 +138,13 @@ async def put_scale(api: Api, request: Request, target: Target) -> None:
 
 
 class _Wanted(Protocol):
-    """The Scale that a request wants, given the one that is there."""
+    """Computes the new Scale of a request from the current one."""
 
     def scale(self, seen: Callable[[], JsonObject], now: str) -> tuple[JsonObject, list[str]]:
-        """The Scale, and texts for Warning headers.
+        """Return the Scale, and texts for Warning headers.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
 
 
@@ -155,7 +155,7 @@ class _Body:
     sent: JsonObject
 
     def scale(self, seen: Callable[[], JsonObject], now: str) -> tuple[JsonObject, list[str]]:
-        scale = copied(self.sent)
+        scale = copy_object(self.sent)
         scale["metadata"].pop("managedFields", None)
         return scale, []
 
@@ -181,9 +181,9 @@ class _Patch:
 
 @dataclass(frozen=True, slots=True)
 class _ScaleUpdate:
-    """The object with the number of its new Scale (registry's `scaleUpdatedObjectInfo`).
+    """Updates the object with the number of its new Scale (registry's `scaleUpdatedObjectInfo`).
 
-    ``tracked`` is false where the Scale comes with its managers, as one that is applied does.
+    ``tracked`` is false if the Scale has its managers already, like an applied one.
     """
 
     write: Write
@@ -198,8 +198,8 @@ class _ScaleUpdate:
     def new(self) -> JsonObject | None:
         return None
 
-    def updated(self, current: Record, old: JsonObject) -> JsonObject:
-        seen = partial(_seen, self.target.kind, current, self._steps)
+    def update(self, current: Record, old: JsonObject) -> JsonObject:
+        seen = partial(_present, self.target.kind, current, self._steps)
         scale, warnings = self.wanted.scale(seen, self.write.ctx.now)
         self.write.request.warn(warnings)
         before = seen()
@@ -207,7 +207,7 @@ class _ScaleUpdate:
         self._admit(before, scale)
         replicas = self._replicas(scale)
         self._check_uid(scale["metadata"], old["metadata"])
-        return self._scaled(current.object(), scale["metadata"], replicas)
+        return self._set_replicas(current.object(), scale["metadata"], replicas)
 
     def _track(self, before: JsonObject, scale: JsonObject) -> None:
         if not self.tracked:
@@ -220,18 +220,18 @@ class _ScaleUpdate:
         )
 
     def _admit(self, before: JsonObject, scale: JsonObject) -> None:
-        """Have policies and webhooks judge the Scale, and perhaps change its number."""
+        """Run policies and webhooks for the Scale. They may change its number."""
         write = self.write
         shown = {**before["metadata"], **scale["metadata"]}
-        asked = copied({**before, "metadata": shown, "spec": scale.get("spec") or {}})
+        asked = copy_object({**before, "metadata": shown, "spec": scale.get("spec") or {}})
         write.api.judge(write.request, self.target, asked, before, write.ctx, "UPDATE")
         scale["spec"] = asked.get("spec") or {}
 
     def _replicas(self, scale: JsonObject) -> int:
-        """The number that the Scale wants.
+        """Return the number of the new Scale.
 
         Raises:
-            StatusError: 400 or 422, it is none.
+            StatusError: 400 or 422, it is invalid.
         """
         replicas: int = (scale.get("spec") or {}).get("replicas", 0)
         if self.target.kind.unstructured and replicas == _UNSET:
@@ -247,8 +247,8 @@ class _ScaleUpdate:
             text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
             raise conflict(GroupResource(kind.group, f"{kind.plural}/scale"), self.target.name, text)
 
-    def _scaled(self, obj: JsonObject, scale_meta: JsonObject, replicas: int) -> JsonObject:
-        """The object with that number, the Scale's version and the managers that follow from the Scale's."""
+    def _set_replicas(self, obj: JsonObject, scale_meta: JsonObject, replicas: int) -> JsonObject:
+        """Set the number and the Scale's version in the object, and update the managers from the Scale's."""
         kind, steps, meta = self.target.kind, self._steps, obj["metadata"]
         below = obj
         for step in steps[:-1]:
@@ -260,7 +260,7 @@ class _ScaleUpdate:
             meta["managedFields"] = managed
         else:
             meta.pop("managedFields", None)
-        # A custom resource's Scale need not say from which version it comes.
+        # A custom resource's Scale may omit the version that it is based on.
         unnamed = "" if not kind.unstructured else meta["resourceVersion"]
         meta["resourceVersion"] = scale_meta.get("resourceVersion") or unnamed
         return obj

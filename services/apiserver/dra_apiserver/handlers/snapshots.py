@@ -1,7 +1,7 @@
-"""``/snapshot``: the whole cluster as one List, and all objects as such a List has them. No counterpart upstream.
+"""``/snapshot``: the whole cluster as one List of objects. Not part of upstream.
 
-GET gives every object as it is stored, of a past moment below ``/at/MOMENT``; PUT makes the cluster so. As with etcd's
-backups, no rule of a kind is asked: who may PUT this path may do everything.
+GET returns every object as it is stored, or at a past moment below ``/at/MOMENT``. PUT replaces the cluster's
+objects. As with etcd's backups, no rule of a kind is checked: a user who may PUT this path may do everything.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dra_apiserver.handlers.options import manager_of
 from dra_apiserver.handlers.views import View, moment_of
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.kind import split_api_version
-from dra_apiserver.rest.rewind import Rewound, lasting, rewind, stored
+from dra_apiserver.rest.rewind import Rewound, exclude_staying, rewind, stored_objects
 from dra_apiserver.storage import Resource, object_key
 from dra_apiserver.storage.authors import Author, set_author
 
@@ -55,7 +55,7 @@ class _Head(msgspec.Struct, rename="camel"):
 
 
 class _About(msgspec.Struct):
-    """When a snapshot was taken, and of which Kubernetes."""
+    """The time of a snapshot, and its version of Kubernetes."""
 
     kubernetes: str
     revision: str
@@ -76,7 +76,8 @@ async def answer(api: Api, request: Request) -> None:
     """GET the snapshot, or PUT one.
 
     Raises:
-        StatusError: 400, it is none, or of another Kubernetes; 405, another method; 410 or 504, no such moment.
+        StatusError: 400, the body is not a snapshot, or of another version of Kubernetes; 405, another
+            method; 410 or 504, the moment does not exist.
     """
     view: View | None = request.view
     if view is not None and view.moment is None:
@@ -91,13 +92,15 @@ async def answer(api: Api, request: Request) -> None:
 
 async def _save(api: Api, request: Request, moment: str | None) -> None:
     if moment is None:
-        revision, time, objects = api.store.revision, api.now(), stored(api)
+        revision, time, objects = api.store.revision, api.now(), stored_objects(api)
     else:
         wanted = await moment_of(api, moment)
         kinds = {kind.storage for kind in api.registry if kind.stored} | set(api.store.resources())
         found = {kind: await api.timeline.objects(kind, wanted.revision, "") for kind in sorted(kinds)}
         revision, time = wanted.revision, api.now()
-        objects = lasting(api, {kind: {k: one.data for k, one in of.items()} for kind, of in found.items()})
+        objects = exclude_staying(
+            api, {kind: {k: one.data for k, one in of.items()} for kind, of in found.items()}
+        )
     about = _About(str(api.registry.kubernetes), str(revision), time)
     body = await api.offload.run(
         lambda: _list(about, [data for of in objects.values() for data in of.values()])
@@ -120,11 +123,11 @@ async def _restore(api: Api, request: Request) -> None:
         )
     agent = request.header(b"user-agent")
     set_author(Author(request.user.name, agent, manager_of(agent), "restore"))
-    done = await rewind(api, lasting(api, objects))
-    await request.respond(200, orjson.dumps(_shown(api, done)))
+    done = await rewind(api, exclude_staying(api, objects))
+    await request.respond(200, orjson.dumps(_report(api, done)))
 
 
-def _shown(api: Api, done: Rewound) -> dict[str, Any]:
+def _report(api: Api, done: Rewound) -> dict[str, Any]:
     return {
         "kind": "SnapshotRestored",
         "revision": str(api.store.revision),
@@ -139,7 +142,7 @@ def _read(api: Api, body: bytes) -> tuple[_About, dict[Resource, dict[str, bytes
     try:
         found = _decode(body)
         heads = [_head(item) for item in found.items]
-        kinds = dict(_defined(heads, found.items))
+        kinds = dict(_defined_kinds(heads, found.items))
     except msgspec.DecodeError as error:
         raise bad_request(f"this is no snapshot: {error}") from None
     objects: dict[Resource, dict[str, bytes]] = {}
@@ -165,10 +168,10 @@ def _resource(api: Api, defined: _Kinds, head: _Head) -> Resource:
     )
 
 
-def _defined(
+def _defined_kinds(
     heads: Iterable[_Head], items: Iterable[msgspec.Raw]
 ) -> Iterator[tuple[tuple[str, str], Resource]]:
-    """The kinds of the snapshot's own definitions."""
+    """Yield the kinds of the snapshot's own definitions."""
     for head, item in zip(heads, items, strict=True):
         if head.kind == _DEFINITIONS:
             spec = _definition(item).spec

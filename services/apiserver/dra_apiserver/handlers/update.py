@@ -6,8 +6,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from dra_apiserver.api import Api
-from dra_apiserver.equality import copied
-from dra_apiserver.handlers.bodies import answer, decoded, write_body
+from dra_apiserver.equality import copy_object
+from dra_apiserver.handlers.bodies import answer, decode_object, write_body
 from dra_apiserver.handlers.options import write_options
 from dra_apiserver.http import Request
 from dra_apiserver.longwrites import MUCH
@@ -22,12 +22,12 @@ JsonObject = dict[str, Any]
 
 
 async def update(api: Api, request: Request, target: Target) -> None:
-    """Put an object in place of the stored one."""
+    """Replace the stored object."""
     presenter = api.presenter(target, request)
     options = write_options(request, "UpdateOptions")
     body = await write_body(request, target)
     ctx = api.context(target, request.user, options.dry_run)
-    decoding = partial(decoded, api, request, target, options, body)
+    decoding = partial(decode_object, api, request, target, options, body)
     obj = await api.offload.run(decoding) if len(body) > MUCH else decoding()
     check_name(target, obj["metadata"])
     write = Write(api, request, target, ctx, options.manager, api.runner(target, len(body)))
@@ -36,16 +36,17 @@ async def update(api: Api, request: Request, target: Target) -> None:
 
 
 class _Replacement(NamedTuple):
-    """The object of a PUT, which takes the place of the stored one."""
+    """The object of a PUT, which replaces the stored one."""
 
     write: Write
     obj: JsonObject
 
     def _own(self) -> JsonObject:
-        # What takes long, calls webhooks, or is stored where other servers write may have to be done more than once:
-        # the object of the first attempt has the revision that it would have been, which may be another's by now.
+        # The change may be called more than once if it takes long, calls webhooks, or if other servers write
+        # to the same storage. The object of the first attempt has the revision that it would have got, which
+        # may be another object's by now.
         once = self.write.run is None and not self.write.api.store.follows
-        return self.obj if once else copied(self.obj)
+        return self.obj if once else copy_object(self.obj)
 
     def new(self) -> JsonObject | None:
         target = self.write.target
@@ -53,12 +54,12 @@ class _Replacement(NamedTuple):
             return None
         obj = self._own()
         meta = obj["metadata"]
-        # An object that was there once: a client that has it is to read it again.
+        # An object that existed once: its client has to read it again.
         check_uid(target, meta, {"uid": ""})
         meta.pop("resourceVersion", None)
         return obj
 
-    def updated(self, current: Record, old: JsonObject) -> JsonObject:
+    def update(self, current: Record, old: JsonObject) -> JsonObject:
         obj = self._own()
         check_uid(self.write.target, obj["metadata"], old["metadata"])
-        return store.defaulted(self.write, obj, old)
+        return store.default_updated(self.write, obj, old)

@@ -1,7 +1,9 @@
-"""The API as it was, below ``/at/MOMENT``, and who changed what, below ``/history``. No counterpart upstream.
+"""The past of the API below ``/at/MOMENT``, and the changes with their authors below ``/history``.
 
-Both prefixes stand before an API path, which says what is asked for and what the caller must be allowed to get or
-list. A client of a moment is one of a cluster that stands still: it reads, and its watches stay silent.
+Not part of upstream.
+
+Both are prefixes of an API path. The path selects the objects, and the caller must be allowed to get or list
+them. At a past moment, the cluster stands still: only reads are allowed, and watches have no events.
 """
 
 from __future__ import annotations
@@ -45,16 +47,16 @@ _PARTS = frozenset({"", "status"})
 
 
 class View(NamedTuple):
-    """What a prefix asks for: the changes, or the objects of a ``moment``."""
+    """The view that a prefix requests: the changes, or the objects at a ``moment``."""
 
     moment: str | None
 
 
 def enter(request: Request) -> None:
-    """Have the request be about the API path behind the prefix.
+    """Remove the prefix from the request's path.
 
     Raises:
-        StatusError: 400, there is none.
+        StatusError: 400, the moment is missing.
     """
     path = request.path
     if not path.startswith(_PREFIXES):
@@ -69,14 +71,14 @@ def enter(request: Request) -> None:
 
 
 def handler(api: Api, view: View, verb: str, found: Handler, target: Target) -> Handler:
-    """What answers a request for the target in the view.
+    """Return the handler of a request in the view.
 
     Raises:
-        StatusError: 405, it would change something, or is of what is not stored.
+        StatusError: 405, the request is a write, or about objects that are not stored.
     """
     kind = target.kind
     if view.moment is not None and verb == "create" and "list" not in kind.verbs:
-        # Reviews are answered, not stored: clients ask what they may do.
+        # Reviews are not stored: clients use them to find out what they may do.
         return found
     own = api.routes.get((kind.group, kind.plural), USUAL_ROUTES)
     if "GET" in own.collection or "GET" in own.object or target.subresource not in _PARTS:
@@ -96,24 +98,24 @@ def handler(api: Api, view: View, verb: str, found: Handler, target: Target) -> 
 
 
 async def bounds(api: Api, request: Request) -> None:
-    """``/history``: the oldest and the newest moment, and with ``?at=`` the moment that this names.
+    """Respond to ``/history`` with the oldest and the newest moment, and with ``?at=`` that moment.
 
     Raises:
-        StatusError: 400, 410 or 504, there is no such moment.
+        StatusError: 400, 410 or 504, the moment does not exist.
     """
     if request.method not in {"GET", "HEAD"}:
         raise method_not_allowed()
     timeline = api.timeline
     answer = {
-        "oldest": _shown(await timeline.oldest()),
-        "newest": _shown(await timeline.moment(api.store.revision)),
+        "oldest": _format_moment(await timeline.oldest()),
+        "newest": _format_moment(await timeline.moment(api.store.revision)),
     }
     if "at" in request.query:
-        answer["at"] = _shown(await moment_of(api, request.query["at"]))
+        answer["at"] = _format_moment(await moment_of(api, request.query["at"]))
     await request.respond(200, orjson.dumps(answer))
 
 
-def _shown(moment: Moment) -> JsonObject:
+def _format_moment(moment: Moment) -> JsonObject:
     return {"revision": str(moment.revision), "time": _time(moment.time)}
 
 
@@ -125,10 +127,10 @@ def _time(milliseconds: int) -> str | None:
 
 
 async def moment_of(api: Api, text: str) -> Moment:
-    """The moment that a text means.
+    """Return the moment that a text names.
 
     Raises:
-        StatusError: 400, 410 or 504, there is no such moment.
+        StatusError: 400, 410 or 504, the moment does not exist.
     """
     try:
         wanted = parse_moment(text, api.clock.now())
@@ -138,7 +140,7 @@ async def moment_of(api: Api, text: str) -> Moment:
 
 
 async def _still(api: Api, request: Request, target: Target, text: str) -> tuple[Moment, Presenter]:
-    """The moment, and how objects look then: ages are as of it."""
+    """Return the moment, and a presenter for it: ages are relative to it."""
     moment = await moment_of(api, text)
     usual = api.presenter(target, request)
     now = datetime.fromtimestamp(moment.time / 1000, UTC) if moment.time else api.clock.now()
@@ -150,7 +152,7 @@ async def _get(text: str, api: Api, request: Request, target: Target) -> None:
     moment, presenter = await _still(api, request, target, text)
     record = await api.timeline.at(target.resource, moment.revision, target.key)
     if record is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     await request.respond(200, await api.one(presenter, record), presenter.accepted.media_type)
 
 
@@ -167,7 +169,7 @@ async def _list(text: str, api: Api, request: Request, target: Target) -> None:
 
 
 async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
-    """Nothing happens any more: the objects, where the client wants them, and then silence."""
+    """Send the objects, if the client wants them, and then no events, because the past does not change."""
     moment, presenter = await _still(api, request, target, text)
     options = list_options(request, target.kind, watch=True, version=target.version)
     selection = Selection(target.kind, target.namespace, options.labels, options.fields)
@@ -187,7 +189,7 @@ async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
     if options.bookmarks and options.send_initial_events:
         await sink.send(presenter.bookmark(revision, initial_end=True))
     timeout = options.timeout if math.isfinite(options.timeout) else 3600.0
-    gone = asyncio.ensure_future(sink.gone())
+    gone = asyncio.ensure_future(sink.wait_until_gone())
     api.silent.add(gone)
     try:
         await asyncio.wait([gone], timeout=timeout)
@@ -198,7 +200,7 @@ async def _watch(text: str, api: Api, request: Request, target: Target) -> None:
 
 
 async def _changes(api: Api, request: Request, target: Target) -> None:
-    """The changes of an object or of a collection, oldest first: who changed which fields, and when."""
+    """Respond with the changes of an object or a collection, oldest first: the author, the fields and the time."""
     query = request.query
     after = await _begin(api, query["from"], request.flag("net")) if "from" in query else 0
     until = (await moment_of(api, query["to"])).revision if "to" in query else api.store.revision
@@ -236,7 +238,7 @@ async def _changes(api: Api, request: Request, target: Target) -> None:
 
 
 async def _begin(api: Api, text: str, exact: bool) -> int:
-    """The revision of a moment; unless it must be `exact`, one that is not kept means all that is."""
+    """Return the revision of a moment. Unless it must be `exact`, use the oldest revision if it is no longer kept."""
     try:
         return (await moment_of(api, text)).revision
     except StatusError as error:
@@ -246,7 +248,7 @@ async def _begin(api: Api, text: str, exact: bool) -> int:
 
 
 async def _net(api: Api, request: Request, target: Target, after: int, until: int) -> None:
-    """What differs between two moments, object by object."""
+    """Respond with the differences between two moments, object by object."""
     old, new = await _versions(api, target, after), await _versions(api, target, until)
     presenter = Presenter(target.kind, target.version, Accepted(), "", api.clock)
     entries = []
@@ -265,7 +267,7 @@ async def _net(api: Api, request: Request, target: Target, after: int, until: in
     shown = partial(_all_shown, presenter, entries, fields, request.flag("objects"))
     items = await api.offload.run(shown)
     for item in items:
-        # It is of all the changes between, which may have many authors.
+        # It sums up several changes, which may have several authors.
         del item["time"], item["user"]
     answer = {"kind": "ChangeList", "from": str(after), "to": str(until), "more": False, "items": items}
     await request.respond(200, orjson.dumps(answer))
@@ -291,7 +293,7 @@ def _all_shown(presenter: Presenter, entries: list[Entry], fields: bool, objects
 
 
 def _entry(presenter: Presenter, entry: Entry, fields: bool, objects: bool) -> JsonObject:
-    """An entry for clients; of a version whose predecessor is not kept no fields are known."""
+    """Return an entry for clients. Fields are only known if the previous version is kept."""
     event = entry.event
     namespace, _, name = event.key.rpartition("/")
     shown: JsonObject = {
@@ -303,7 +305,7 @@ def _entry(presenter: Presenter, entry: Entry, fields: bool, objects: bool) -> J
         **{key: value for key, value in author_of(entry.author)._asdict().items() if value},
     }
     if fields and event.type == MODIFIED and event.previous is not None:
-        versions = (presenter.decoded(event.previous.data), presenter.decoded(event.record.data))
+        versions = (presenter.decode(event.previous.data), presenter.decode(event.record.data))
         changes = changed_fields(presenter.kind, presenter.version, *versions)
         shown["changes"] = [
             {key: value for key, value in change._asdict().items() if value is not None} for change in changes

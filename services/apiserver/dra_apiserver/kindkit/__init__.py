@@ -1,1 +1,1 @@
-"""The ground floor of the kinds: the record of a kind, and the strategy that it declares."""
+"""The foundation of the kinds: the record of a kind, and the interface of its strategies."""

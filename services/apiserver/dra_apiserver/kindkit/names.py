@@ -20,12 +20,12 @@ _DEPRECATED = re.compile(r"deprecated in v(\d+)\.(\d+)\+")
 
 
 def groups() -> list[tuple[str, Sequence[str]]]:
-    """The groups in the order that discovery lists them, each with its versions, the preferred one first."""
+    """Return the groups in the order of discovery, each with its versions, the preferred one first."""
     return [(group["name"], group["versions"]) for group in _document()["groups"]]
 
 
 def named_kind(group: str, plural: str) -> Kind:
-    """A kind with its names alone, and nothing of its behaviour.
+    """Return a kind with its names, and without behaviour.
 
     Raises:
         KeyError: the schema data has no such kind.
@@ -34,7 +34,7 @@ def named_kind(group: str, plural: str) -> Kind:
 
 
 def in_version(kind: Kind, kubernetes: Version) -> Kind | None:
-    """The kind as a version of Kubernetes serves and stores it, and warns of it; None where there is no such kind."""
+    """Return the kind as a version of Kubernetes serves and stores it; None if that has no such kind."""
     has = release(kubernetes)
 
     def serves(version: str, resource: str) -> bool:
@@ -83,7 +83,7 @@ def _is_deprecated(text: str, kubernetes: Version) -> bool:
 
 
 def selectable_field(label: str, path: str, absent: str = "") -> SelectableField:
-    """A selectable field from the dotted ``path`` to its value; ``a|b`` reads b where a is absent."""
+    """Return a selectable field with the dotted ``path`` to its value. For ``a|b``, b is read if a is absent."""
     return SelectableField(label, tuple(tuple(option.split(".")) for option in path.split("|")), absent)
 
 
@@ -99,7 +99,7 @@ def _entries() -> dict[tuple[str, str], Mapping[str, Any]]:
 
 
 def all_resources() -> list[tuple[str, str]]:
-    """Group and plural of every kind in the schema data, in its order."""
+    """Return group and plural of every kind in the schema data, in its order."""
     return list(_entries())
 
 

@@ -1,10 +1,10 @@
-"""What a kind does to its objects before they are stored.
+"""The behaviour of a kind before its objects are stored.
 
-A `Strategy` prepares and validates an object of one kind, or of one of its subresources, in its stored version.
-Handlers call, in upstream's order (`registry/rest`): `prepare_for_create`, `validate_create`, then
+A `Strategy` prepares and validates an object of one kind, or of one of its subresources, in its storage
+version. Handlers call it in upstream's order (`registry/rest`): `prepare_for_create`, `validate_create`, then
 `warnings_on_create`; for a change `prepare_for_update`, `validate_update`, `warnings_on_update`.
 
-A kind without behaviour of its own has `dra_apiserver.common.generic.GenericStrategy`.
+The strategy of most kinds is, or derives from, `dra_apiserver.common.generic.GenericStrategy`.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
-"""The newest object by (group, plural, namespace or "", name); None where there is none. Not to be changed."""
+"""Returns the newest object by (group, plural, namespace or "", name), or None. It must not be changed."""
 Listing = Callable[[str, str, str], list[bytes]]
-"""The newest objects of (group, plural) in a namespace, as they are stored."""
+"""Returns the newest objects of (group, plural) in a namespace, in their stored form."""
 Authorize = Callable[[str, str, str, str], str | None]
-"""Why the user may not do (verb, resource with subresource, namespace or "", name or ""); None where it may."""
+"""Returns why the user may not do (verb, resource with subresource, namespace or "", name or ""); None if it may."""
 
 
 def allow(verb: str, resource: str, namespace: str, name: str) -> str | None:
-    """The answer where anyone may do anything."""
+    """Allow everything: return None."""
     return None
 
 
@@ -41,12 +41,13 @@ def _nothing(group: str, plural: str, namespace: str) -> list[bytes]:
 
 
 class Context(NamedTuple):
-    """A request, as a strategy sees it. `now` is RFC 3339 in seconds, UTC.
+    """A request for strategies. `now` is RFC 3339 in seconds, UTC.
 
-    Every write makes one: a named tuple, since a frozen dataclass takes several times as long to make or to change.
+    Every write creates one. It is a named tuple, because a frozen dataclass takes several times as long to
+    create or to change.
 
-    `metadata_good` says of a change that what every kind's metadata must be is checked, and that nothing is wrong.
-    `choose` picks the number of an address or port that the server allocates.
+    `metadata_good`: the general rules for metadata have been checked for this change, without errors.
+    `choose` selects the number of an address or port that the server allocates.
     """
 
     kind: Kind
@@ -67,7 +68,10 @@ class Context(NamedTuple):
 
 
 class Strategy(Protocol):
-    """The behaviour of a kind or subresource. Objects are in the stored version; `prepare_*` change `obj` in place."""
+    """The behaviour of a kind or subresource.
+
+    Objects are in the storage version; `prepare_*` change `obj` in place.
+    """
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None: ...
 

@@ -1,1 +1,4 @@
-"""What each kind of object is and does: one room a group, one record a kind. ``catalog`` imports them all."""
+"""The kinds of objects and their behaviour: one package for each group, one record for each kind.
+
+``catalog`` imports them all.
+"""

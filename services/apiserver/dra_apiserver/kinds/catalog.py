@@ -1,4 +1,4 @@
-"""Every built-in kind: the one module that loads all rooms."""
+"""Every built-in kind. Only this module loads all packages of kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ORDER = {resource: position for position, resource in enumerate(names.all_resou
 
 
 class _Room(Protocol):
-    """The module `kinds` of a room. It may also have `ROUTES`, the handlers that replace the usual ones."""
+    """The module `kinds` of a package. It may also have `ROUTES`, the handlers that replace the usual ones."""
 
     KINDS: Sequence[Kind]
 
@@ -41,10 +41,10 @@ ROUTES: Mapping[Resource, Routes] = {
 
 
 def runtime_config(text: str) -> RuntimeConfig:
-    """What ``--runtime-config`` says of the built-in kinds.
+    """Parse ``--runtime-config`` for the built-in kinds.
 
     Raises:
-        RuntimeConfigError: it is malformed, or about a group that does not exist.
+        RuntimeConfigError: it is malformed, or names a group that does not exist.
     """
     config = RuntimeConfig.parse(text)
     config.check({group for group, _ in names.groups()})
@@ -53,29 +53,29 @@ def runtime_config(text: str) -> RuntimeConfig:
 
 @functools.cache
 def kinds(kubernetes: Version) -> Sequence[Kind]:
-    """The built-in kinds of a version of Kubernetes."""
+    """Return the built-in kinds of a version of Kubernetes."""
     return tuple(found for kind in KINDS if (found := names.in_version(kind, kubernetes)) is not None)
 
 
 def registry(
     config: RuntimeConfig | str = "", features: FeatureGates | None = None, kubernetes: Version = DEFAULT
 ) -> Registry:
-    """The built-in kinds in the versions that ``config`` switches on.
+    """Return a registry of the built-in kinds in the versions that ``config`` enables.
 
-    ``features``: without kinds whose feature gate is off, in the version of Kubernetes that they are of; None leaves
-    all of ``kubernetes`` in.
+    ``features`` removes kinds whose feature gate is off, and determines the version of Kubernetes. None keeps
+    all kinds of ``kubernetes``.
 
     Raises:
-        RuntimeConfigError: ``config`` is malformed, or about what does not exist.
+        RuntimeConfigError: ``config`` is malformed, or names something that does not exist.
     """
     chosen = runtime_config(config) if isinstance(config, str) else config
     kubernetes = features.version if features is not None else kubernetes
     known = kinds(kubernetes)
     if not chosen.classic:
-        return Registry.serving(known, names.groups(), chosen, features, kubernetes)
+        return Registry.create_serving(known, names.groups(), chosen, features, kubernetes)
     from dra_apiserver.kinds.classic.kinds import classic_kinds, with_sources
 
-    made = Registry.serving(with_sources(known), names.groups(), chosen, features, kubernetes)
+    made = Registry.create_serving(with_sources(known), names.groups(), chosen, features, kubernetes)
     for kind in classic_kinds():
         made.add(kind)
     return made

@@ -11,7 +11,7 @@ from dra_shared.api.schema import descriptions_document
 Json = dict[str, Any]
 
 _PACKAGE = "io.k8s.api.resource."
-# Where members are described that older versions have in these types.
+# Types of older versions whose members are described at another type.
 _ELSEWHERE = {"BasicDevice": "Device", "DeviceRequest": "ExactDeviceRequest"}
 _COMMON = {
     "apiVersion": "The group and version that this object is written in.",
@@ -22,16 +22,16 @@ _COMMON = {
 
 @functools.cache
 def texts() -> Mapping[str, Mapping[str, str]]:
-    """By type: its description (`type`) and those of its members."""
-    # Imported late: few clients ask for documents.
+    """Return the descriptions by type: that of the type (`type`) and those of its members."""
+    # Imported here because few clients request documents.
     import yaml
 
     loaded: dict[str, dict[str, str]] = yaml.safe_load(descriptions_document())
     return loaded
 
 
-def described(name: str, schema: Json) -> Json:
-    """The schema of the type called `name` with its descriptions, where it has any."""
+def add_descriptions(name: str, schema: Json) -> Json:
+    """Return the schema of the type `name` with its descriptions, if it has any."""
     if not name.startswith(_PACKAGE):
         return schema
     short = name.rpartition(".")[2]

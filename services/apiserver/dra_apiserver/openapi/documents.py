@@ -1,4 +1,4 @@
-"""OpenAPI version 2 and 3 documents of what is served."""
+"""Build OpenAPI version 2 and 3 documents of the served kinds."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -10,10 +10,10 @@ from dra_shared.version import Version, release
 
 from dra_apiserver.discovery import git_version
 from dra_apiserver.kindkit.kind import Kind
-from dra_apiserver.openapi.descriptions import described
+from dra_apiserver.openapi.descriptions import add_descriptions
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import Registry
-from dra_apiserver.schema.packages import definitions, present
+from dra_apiserver.schema.packages import definitions, filter_present
 
 Json = dict[str, Any]
 
@@ -27,7 +27,10 @@ _ALWAYS = (
 
 
 class OpenApi:
-    """The documents of a registry, as JSON bytes; made when first asked for, and again when kinds come or go."""
+    """The documents of a registry, as JSON bytes.
+
+    They are created on first use, and again when kinds are added or removed.
+    """
 
     def __init__(self, registry: Registry, *, with_cbor: bool = False) -> None:
         self._registry = registry
@@ -35,7 +38,7 @@ class OpenApi:
         self._made: dict[str, bytes] = {}
         self._generation = registry.generation
 
-    def _kept(self) -> dict[str, bytes]:
+    def _current_cache(self) -> dict[str, bytes]:
         if self._generation != self._registry.generation:
             self._made.clear()
             self._generation = self._registry.generation
@@ -50,8 +53,8 @@ class OpenApi:
                 yield group, version
 
     def index(self) -> bytes:
-        """``/openapi/v3``: the documents there are, each with a hash that clients cache by."""
-        kept = self._kept()
+        """Return ``/openapi/v3``: the available documents, each with a hash for clients' caches."""
+        kept = self._current_cache()
         if "index" not in kept:
             paths = {}
             for group, version in self._group_versions():
@@ -61,7 +64,7 @@ class OpenApi:
         return kept["index"]
 
     def _hash(self, group: str, version: str) -> str:
-        """Changes when a document would: with the kinds served and a custom resource's schema."""
+        """Return a hash that changes with the document: with the served kinds and a custom resource's schema."""
         text = [git_version(self._registry.kubernetes), group, version]
         for info in self._registry.kinds_in(group, version):
             text.append(info.plural)
@@ -70,13 +73,15 @@ class OpenApi:
         return hashlib.sha512("\n".join(text).encode()).hexdigest()[:128].upper()
 
     def tag(self, path: str) -> str | None:
-        """The hash of the document at ``/openapi/v3/<path>``; None where there is none."""
+        """Return the hash of the document at ``/openapi/v3/<path>``, or None."""
         found = self._group_version(path)
         return None if found is None else self._hash(*found)
 
     def v3(self, path: str) -> bytes | None:
-        """``/openapi/v3/<path>`` with path ``api/v1`` or ``apis/<group>/<version>``; None where it is not served."""
-        kept = self._kept()
+        """Return ``/openapi/v3/<path>`` with path ``api/v1`` or ``apis/<group>/<version>``; None if it is not
+        served.
+        """
+        kept = self._current_cache()
         path = path.strip("/")
         if path not in kept:
             found = self._group_version(path)
@@ -86,10 +91,10 @@ class OpenApi:
         return kept[path]
 
     def v3_protobuf(self, path: str) -> bytes | None:
-        """The same in protocol buffers."""
+        """Return the same document in protocol buffers."""
         from dra_apiserver.openapi.protobuf3 import encode
 
-        kept, name = self._kept(), f"{path.strip('/')} protobuf"
+        kept, name = self._current_cache(), f"{path.strip('/')} protobuf"
         if name not in kept:
             plain = self.v3(path)
             if plain is None:
@@ -110,8 +115,8 @@ class OpenApi:
         return {"openapi": "3.0.0", "info": self._info(), "paths": paths, "components": {"schemas": schemas}}
 
     def v2(self) -> bytes:
-        """``/openapi/v2``: everything in one Swagger document."""
-        kept = self._kept()
+        """Return ``/openapi/v2``: everything in one Swagger document."""
+        kept = self._current_cache()
         if "v2" not in kept:
             paths: Json = {}
             schemas: Json = {}
@@ -130,8 +135,8 @@ class OpenApi:
         return kept["v2"]
 
     def v2_protobuf(self) -> bytes:
-        """The same in protocol buffers."""
-        kept = self._kept()
+        """Return the same document in protocol buffers."""
+        kept = self._current_cache()
         if "v2 protobuf" not in kept:
             from dra_apiserver.openapi.protobuf import encode
 
@@ -140,7 +145,7 @@ class OpenApi:
 
 
 def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernetes: Version) -> Json:
-    """Every schema that the paths of these kinds refer to, however indirectly."""
+    """Return every schema that the paths of these kinds refer to, directly or indirectly."""
     made: Json = {}
     for info in kinds:
         if version in info.types.schemas:
@@ -154,17 +159,17 @@ def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernet
         raw = definitions(package).get(short)
         if raw is None:
             continue
-        made[name] = described(name, _public(_present(name, raw, kubernetes)))
+        made[name] = add_descriptions(name, _public(_present(name, raw, kubernetes)))
         pending += _references(made[name])
     return dict(sorted(made.items()))
 
 
 def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
-    """A type's schema with the fields that this version of Kubernetes has."""
+    """Return a type's schema with the fields of this version of Kubernetes."""
     properties = raw.get("properties")
     if not properties:
         return raw
-    has = present(name, properties, kubernetes)
+    has = filter_present(name, properties, kubernetes)
     made = {**raw, "properties": has}
     *_, group, version, short = name.split(".")
     is_optional, package = release(kubernetes).is_optional, f"{group}/{version}"
@@ -213,7 +218,7 @@ _OWN = ("x-go", "x-order", "x-rules")
 
 
 def _public(value: Any) -> Any:
-    """A schema without what only the server needs."""
+    """Return a schema without parts that only the server uses."""
     if isinstance(value, dict):
         kept = {
             key: one for key, one in value.items() if key not in _OWN and (key, one) != ("properties", {})
@@ -223,7 +228,7 @@ def _public(value: Any) -> Any:
 
 
 def _swagger_schema(value: Any) -> Any:
-    """A version 3 schema in version 2 terms."""
+    """Convert a version 3 schema to version 2."""
     if isinstance(value, list):
         return [_swagger_schema(one) for one in value]
     if not isinstance(value, dict):
@@ -241,7 +246,7 @@ def _swagger_schema(value: Any) -> Any:
 
 
 def _apply_in_cbor(path: Json) -> None:
-    """Let a path's patch, if it has one, take an apply in CBOR too."""
+    """Add CBOR to the media types of a path's apply, if it has a patch."""
     content = path.get("patch", {}).get("requestBody", {}).get("content")
     if content is not None:
         content["application/apply-patch+cbor"] = content["application/apply-patch+yaml"]

@@ -1,4 +1,4 @@
-"""The words of gnostic's messages: a field's number and value as protocol buffers write them.
+"""Encode gnostic's messages as protocol buffers: fields with their number and value.
 
 A table has the names of a message's fields with number and kind.
 """
@@ -18,7 +18,7 @@ Table = Mapping[str, tuple[int, Encoder]]
 
 
 def varint(number: int) -> bytes:
-    """A number as protocol buffers write it."""
+    """Encode a number as a varint."""
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -28,50 +28,52 @@ def varint(number: int) -> bytes:
 
 
 def message(number: int, body: bytes) -> bytes:
-    """A field that is a message."""
+    """Encode a field that is a message."""
     return varint(number << 3 | BYTES) + varint(len(body)) + body
 
 
 def text(number: int, value: Json) -> bytes:
-    """A field that is a text, unless it is empty."""
+    """Encode a text field, unless it is empty."""
     return message(number, str(value).encode()) if value != "" else b""
 
 
 def texts(number: int, values: Json) -> bytes:
-    """A repeated field of texts."""
+    """Encode a repeated text field."""
     return b"".join(message(number, str(value).encode()) for value in values)
 
 
 def flag(number: int, value: Json) -> bytes:
-    """A field that is true."""
+    """Encode a boolean field that is true."""
     return varint(number << 3 | VARINT) + b"\x01" if value else b""
 
 
 def any_body(value: Json) -> bytes:
-    """``Any``: the value as YAML, of which JSON is a part."""
+    """Encode ``Any``: the value as YAML, which includes JSON."""
     return message(2, dumps(value))
 
 
 def anything(number: int, value: Json) -> bytes:
-    """A field that is an ``Any``."""
+    """Encode a field that is an ``Any``."""
     return message(number, any_body(value))
 
 
 def each(encoder: Encoder) -> Encoder:
-    """A repeated field, of which `encoder` writes each."""
+    """Return an encoder of a repeated field, each with `encoder`."""
     return lambda number, values: b"".join(encoder(number, value) for value in values)
 
 
-def named(number: int, entries: Iterable[tuple[str, bytes]]) -> bytes:
-    """A map as a list of names and values."""
+def encode_named(number: int, entries: Iterable[tuple[str, bytes]]) -> bytes:
+    """Encode a map as a list of names and values."""
     return b"".join(message(number, text(1, name) + message(2, body)) for name, body in entries)
 
 
 def fields(value: Mapping[str, Json], table: Table, extension: int = 0) -> bytes:
-    """A message: what `table` has of the value, and under `extension` what starts with ``x-``."""
+    """Encode a message: the fields in `table`, and those that start with ``x-`` under `extension`."""
     out = [encoder(number, value[name]) for name, (number, encoder) in table.items() if name in value]
     if extension:
         out.append(
-            named(extension, ((name, any_body(value[name])) for name in value if name.startswith("x-")))
+            encode_named(
+                extension, ((name, any_body(value[name])) for name in value if name.startswith("x-"))
+            )
         )
     return b"".join(out)

@@ -56,24 +56,24 @@ _METHODS = {"get": "get", "update": "put", "patch": "patch", "create": "post", "
 
 
 def base_path(group: str, version: str) -> str:
-    """Where a group version is served."""
+    """Return the path of a group version."""
     return f"/apis/{group}/{version}" if group else f"/api/{version}"
 
 
 def definition_of(group: str, version: str, kind: str) -> str:
-    """The name of a kind's schema."""
+    """Return the name of a kind's schema."""
     return f"{package_name(group, version)}.{kind}"
 
 
 def schema_name(info: Kind, version: str) -> str:
-    """The name of a served kind's schema; a custom resource's group gives it one."""
+    """Return the name of a served kind's schema. That of a custom resource is derived from its group."""
     if not info.unstructured:
         return definition_of(info.group, version, info.kind)
     return f"{'.'.join(reversed(info.group.split('.')))}.{version}.{info.kind}"
 
 
 def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, Json]]:
-    """The paths of one kind and its subresources."""
+    """Yield the paths of one kind and its subresources."""
     base = base_path(info.group, version)
     name = schema_name(info, version)
     scoped = f"{base}/namespaces/{{namespace}}/{info.plural}" if info.namespaced else f"{base}/{info.plural}"

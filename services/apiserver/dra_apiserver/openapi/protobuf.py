@@ -12,17 +12,17 @@ from dra_apiserver.openapi.messages import (
     Table,
     anything,
     each,
+    encode_named,
     fields,
     flag,
     message,
-    named,
     text,
     texts,
 )
 
 
 def encode(document: Mapping[str, Json]) -> bytes:
-    """A Swagger document as ``openapi.v2.Document``."""
+    """Encode a Swagger document as ``openapi.v2.Document``."""
     return fields(document, _DOCUMENT)
 
 
@@ -35,7 +35,7 @@ def _a_schema(number: int, value: Json) -> bytes:
 
 
 def _schemas_by_name(number: int, value: Json) -> bytes:
-    return message(number, named(1, ((name, _schema(schema)) for name, schema in value.items())))
+    return message(number, encode_named(1, ((name, _schema(schema)) for name, schema in value.items())))
 
 
 def _more_properties(number: int, value: Json) -> bytes:
@@ -59,7 +59,7 @@ def _parameter(number: int, value: Json) -> bytes:
 
 def _responses(number: int, value: Json) -> bytes:
     answers = ((code, message(1, fields(answer, _RESPONSE))) for code, answer in value.items())
-    return message(number, named(1, answers))
+    return message(number, encode_named(1, answers))
 
 
 def _operation(number: int, value: Json) -> bytes:
@@ -67,7 +67,7 @@ def _operation(number: int, value: Json) -> bytes:
 
 
 def _paths(number: int, value: Json) -> bytes:
-    return message(number, named(2, ((path, fields(item, _PATH)) for path, item in value.items())))
+    return message(number, encode_named(2, ((path, fields(item, _PATH)) for path, item in value.items())))
 
 
 def _info(number: int, value: Json) -> bytes:

@@ -12,10 +12,10 @@ from dra_apiserver.openapi.messages import (
     Table,
     anything,
     each,
+    encode_named,
     fields,
     flag,
     message,
-    named,
     text,
     texts,
     varint,
@@ -25,7 +25,7 @@ _DOUBLE = 1
 
 
 def encode(document: Mapping[str, Json]) -> bytes:
-    """A document as ``openapi.v3.Document``."""
+    """Encode a document as ``openapi.v3.Document``."""
     return fields(document, _DOCUMENT)
 
 
@@ -38,7 +38,7 @@ def _double(number: int, value: Json) -> bytes:
 
 
 def _default(number: int, value: Json) -> bytes:
-    """``DefaultType``, which is empty for what is no scalar."""
+    """Encode ``DefaultType``, which is empty for values that are not scalars."""
     if isinstance(value, bool):
         return message(number, varint(2 << 3 | VARINT) + varint(value))
     if isinstance(value, int | float):
@@ -65,7 +65,9 @@ def _items(number: int, value: Json) -> bytes:
 
 
 def _schemas(number: int, value: Json) -> bytes:
-    return message(number, named(1, ((name, _schema_or_reference(one)) for name, one in value.items())))
+    return message(
+        number, encode_named(1, ((name, _schema_or_reference(one)) for name, one in value.items()))
+    )
 
 
 def _more_properties(number: int, value: Json) -> bytes:
@@ -76,18 +78,19 @@ def _more_properties(number: int, value: Json) -> bytes:
 
 def _contents(number: int, value: Json) -> bytes:
     return message(
-        number, named(1, ((name, fields(one, {"schema": (1, _schema)})) for name, one in value.items()))
+        number,
+        encode_named(1, ((name, fields(one, {"schema": (1, _schema)})) for name, one in value.items())),
     )
 
 
 def _one_of_two(table: Table) -> Encoder:
-    """The message, where there could be a reference to it."""
+    """Return an encoder of a message in a oneof that may also be a reference."""
     return lambda number, value: message(number, message(1, fields(value, table)))
 
 
 def _responses(number: int, value: Json) -> bytes:
     return message(
-        number, named(2, ((code, message(1, fields(one, _RESPONSE))) for code, one in value.items()))
+        number, encode_named(2, ((code, message(1, fields(one, _RESPONSE))) for code, one in value.items()))
     )
 
 
@@ -96,7 +99,7 @@ def _operation(number: int, value: Json) -> bytes:
 
 
 def _paths(number: int, value: Json) -> bytes:
-    return message(number, named(1, ((path, fields(item, _PATH)) for path, item in value.items())))
+    return message(number, encode_named(1, ((path, fields(item, _PATH)) for path, item in value.items())))
 
 
 _SCHEMA: Table = {

@@ -26,7 +26,7 @@ import orjson
 from dra_apiserver import cbor
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.patch.errors import ApplyConflict, PatchError
-from dra_apiserver.patch.operations import copied
+from dra_apiserver.patch.operations import copy_value
 from dra_apiserver.patch.simple import (
     json_patch,
     large_as_floats,
@@ -48,17 +48,17 @@ APPLY_CBOR_PATCH = "application/apply-patch+cbor"
 
 
 def patch_types(kind: Kind, *, with_cbor: bool = False) -> tuple[str, ...]:
-    """The patch media types that a kind takes: custom resources have no strategic merge."""
+    """Return the patch media types of a kind. Custom resources have no strategic merge."""
     strategic = (STRATEGIC_MERGE_PATCH,) if kind.types.strategic_merge else ()
     binary = (APPLY_CBOR_PATCH,) if with_cbor else ()
     return (JSON_PATCH, MERGE_PATCH, *strategic, APPLY_PATCH, *binary)
 
 
 def apply_from_cbor(body: bytes) -> bytes:
-    """The configuration of an apply request in CBOR, as JSON.
+    """Convert the configuration of an apply request in CBOR to JSON.
 
     Raises:
-        PatchError: it is not accepted, or no object.
+        PatchError: it is not accepted, or is not an object.
     """
     try:
         value = cbor.decode(body)
@@ -72,10 +72,10 @@ def apply_from_cbor(body: bytes) -> bytes:
 
 
 def decode_apply(body: bytes) -> dict[str, Any]:
-    """The configuration that an apply request carries, in JSON or YAML.
+    """Decode the configuration of an apply request, in JSON or YAML.
 
     Raises:
-        PatchError: it is malformed or no object.
+        PatchError: it is malformed or not an object.
     """
     try:
         value = orjson.loads(body)
@@ -99,12 +99,12 @@ def decode_apply(body: bytes) -> dict[str, Any]:
 
 
 def repeated_in_apply(body: bytes) -> list[str]:
-    """Which lines of a well-formed apply request repeat a key."""
+    """Return messages about repeated keys in a well-formed apply request, by line."""
     try:
         if not repeated_keys(body):
             return []
     except DecodeError:
-        pass  # It is no JSON.
+        pass  # Not JSON.
     from dra_apiserver.schema.yamlbody import document
 
     return [
@@ -119,7 +119,7 @@ __all__ = [
     "STRATEGIC_MERGE_PATCH",
     "ApplyConflict",
     "PatchError",
-    "copied",
+    "copy_value",
     "decode_apply",
     "json_patch",
     "load_merge",

@@ -1,4 +1,4 @@
-"""Which fields two objects differ in (structured-merge-diff's `typed/compare.go`)."""
+"""Compare objects field by field (structured-merge-diff's `typed/compare.go`)."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,16 +13,16 @@ _ABSENT = object()
 
 @dataclass(slots=True)
 class Comparison:
-    """The fields that two objects differ in."""
+    """The fields in which two objects differ."""
 
     added: FieldSet = field(default_factory=dict)
     modified: FieldSet = field(default_factory=dict)
     removed: FieldSet = field(default_factory=dict)
     literal: bool = False
-    """Whether an empty list or map on the new side is one, as in what is applied, and not left out."""
+    """True if an empty list or map on the new side counts as present, as in an applied configuration."""
 
     native: bool = True
-    """Whether the objects have Go types, which leave empty values out when they are encoded."""
+    """True if the objects have Go types, which omit empty values when they are encoded."""
 
     def below(self) -> "Comparison":
         """Return an empty comparison for the fields below a path."""
@@ -34,14 +34,14 @@ class Comparison:
 
 
 def compare(node: Struct, old: dict[str, Any], new: dict[str, Any], literal: bool = False) -> Comparison:
-    """What ``new`` adds to, changes in and lacks of ``old``."""
+    """Return the fields that ``new`` adds to, changes in and removes from ``old``."""
     result = Comparison(literal=literal, native=node.native)
     _compare_members(node, old, new, result)
     return result
 
 
 def _void(member: Field, value: Any) -> bool:
-    """Whether an empty value counts as absent: a list or map that is left out when encoded."""
+    """True if an empty value counts as absent: a list or map that is omitted when encoded."""
     return member.droppable and isinstance(value, list | dict) and bool(member.go)
 
 
@@ -57,7 +57,7 @@ def _compare_members(node: Struct, old: Any, new: Any, result: Comparison) -> No
         elif not value and not result.literal and _void(member, value):
             void.add(key)
         elif value is None and before is _ABSENT and result.native:
-            # A pointer without a value is null in some versions, and left out in others.
+            # A pointer without a value is null in some versions, and omitted in others.
             continue
         elif before is _ABSENT:
             result.added[member.step] = {} if member.whole else _everything(member.node, value)
@@ -92,7 +92,7 @@ def _compare_entries(node: MapNode, old: Any, new: Any, result: Comparison) -> N
 
 
 def _everything(node: Node, value: Any) -> FieldSet:
-    """All fields of a value that is there on one side only, its own path among them."""
+    """Return all fields of a value that only one side has, including its own path."""
     if not value or is_whole(node):
         return {}
     made: FieldSet = {}
@@ -130,7 +130,7 @@ def _every_member(node: Struct, value: dict[str, Any]) -> FieldSet:
 
 
 def _compare(node: Node, old: Any, new: Any, step: str, result: Comparison) -> None:
-    """Two different values at one path."""
+    """Compare two different values at one path."""
     shape = list if isinstance(node, ListNode) else dict
     comparable = (old is None or isinstance(old, shape)) and (new is None or isinstance(new, shape))
     if is_whole(node) or not comparable or not (old or new):

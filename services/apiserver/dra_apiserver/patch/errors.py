@@ -1,10 +1,10 @@
-"""Why a patch was refused."""
+"""Errors of patches."""
 
 from typing import Any
 
 
 class PatchError(Exception):
-    """A patch that can't be applied: ``code`` and ``reason`` for the Status, ``str()`` for its message."""
+    """A patch can't be applied. ``code`` and ``reason`` are those of the Status, ``str()`` is its message."""
 
     def __init__(self, message: str, code: int = 400, reason: str = "BadRequest") -> None:
         super().__init__(message)
@@ -13,7 +13,7 @@ class PatchError(Exception):
 
 
 class ApplyConflict(PatchError):
-    """Fields that an apply wants belong to other managers; ``causes`` go into the Status details."""
+    """Other managers own fields that an apply sets. ``causes`` are part of the Status details."""
 
     def __init__(self, message: str, causes: list[dict[str, Any]]) -> None:
         super().__init__(message, 409, "Conflict")

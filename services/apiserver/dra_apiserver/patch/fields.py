@@ -1,4 +1,4 @@
-"""Which fields two versions of an object differ in, with both values: a `Comparison` as people read it."""
+"""List the fields in which two versions of an object differ, with both values: a readable `Comparison`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_apiserver.patch.comparison import compare
 from dra_apiserver.patch.fieldset import SELF, FieldSet, path_text
 from dra_apiserver.schema.types import object_type
 
-# They change with every write, and say who wrote what: the answer has that already.
+# These change with every write and name its author, which the response contains separately.
 _HIDDEN = frozenset({"managedFields", "resourceVersion"})
 _ABSENT: Any = None
 
@@ -20,7 +20,7 @@ Object = dict[str, Any]
 
 
 class FieldChange(NamedTuple):
-    """A path as upstream writes it (`.status.conditions[type="Ready"].status`), and both values; None for none."""
+    """A path in upstream's notation (`.status.conditions[type="Ready"].status`), and both values; None if absent."""
 
     path: str
     old: Any
@@ -28,7 +28,7 @@ class FieldChange(NamedTuple):
 
 
 def changed_fields(kind: Kind, version: str, old: Object, new: Object) -> list[FieldChange]:
-    """What differs between two versions of an object, both in `version`, by path."""
+    """Return the differences between two versions of an object, both in `version`, sorted by path."""
     old, new = _without_hidden(old), _without_hidden(new)
     found = compare(object_type(kind, version), old, new)
     paths: dict[tuple[str, ...], None] = {}
@@ -44,7 +44,7 @@ def _without_hidden(obj: Object) -> Object:
 
 
 def _topmost(fields: FieldSet, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The paths of a set, without those below others."""
+    """Yield the paths of a set, without those below others."""
     for step, below in fields.items():
         if not below or SELF in below:
             yield (*path, step)
@@ -69,5 +69,5 @@ def _value(value: Any, path: tuple[str, ...]) -> Any:
 
 
 def _has(item: Any, keys: Object) -> bool:
-    # A key that an item leaves out has its default.
+    # A key that an item omits has its default.
     return isinstance(item, dict) and all(item.get(key, value) == value for key, value in keys.items())

@@ -1,8 +1,8 @@
-"""Sets of fields in the form that managedFields has them (FieldsV1).
+"""Sets of fields in the format of managedFields (FieldsV1).
 
 A set is a tree of dicts. Keys name a step: ``f:<name>``, ``k:<JSON of a list item's keys>``, ``v:<JSON of a
-list item>``. A step leads to a member of the set if its dict is empty or has ``"."``; it has children
-otherwise, or as well.
+list item>``. A step leads to a member of the set if its dict is empty or has ``"."``. Otherwise, or in
+addition, it has children.
 """
 
 import re
@@ -18,11 +18,11 @@ SELF = "."
 _INDEX = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
 
 
-def decoded(value: Any) -> FieldSet:
-    """The set that JSON stands for; steps of kinds that are not known are left out (structured-merge-diff's FromJSON).
+def decode(value: Any) -> FieldSet:
+    """Return the set that JSON describes. Steps of unknown kinds are dropped (structured-merge-diff's FromJSON).
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not a set.
     """
     if value is None:
         return {}
@@ -33,7 +33,7 @@ def decoded(value: Any) -> FieldSet:
         if step == SELF:
             made[SELF] = {}
         elif _is_step(step):
-            made[step] = decoded(child)
+            made[step] = decode(child)
     return made
 
 
@@ -58,12 +58,12 @@ def _is_step(step: str) -> bool:
 
 
 def is_member(node: FieldSet) -> bool:
-    """Whether the path that leads to ``node`` is in the set."""
+    """True if the path that leads to ``node`` is in the set."""
     return not node or SELF in node
 
 
 def union(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The paths that are in either set."""
+    """Return the paths that are in either set."""
     made = dict(left)
     for step, child in right.items():
         if step == SELF:
@@ -85,7 +85,7 @@ def union(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def union_all(trees: Iterable[FieldSet]) -> FieldSet:
-    """The paths that are in any of the sets."""
+    """Return the paths that are in any of the sets."""
     made: FieldSet = {}
     below: dict[str, list[FieldSet]] = {}
     for tree in trees:
@@ -107,7 +107,7 @@ def union_all(trees: Iterable[FieldSet]) -> FieldSet:
 
 
 def difference(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The paths of ``left`` that are not in ``right``."""
+    """Return the paths of ``left`` that are not in ``right``."""
     made: FieldSet = {}
     for step, child in left.items():
         if step == SELF:
@@ -125,7 +125,7 @@ def difference(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
-    """The paths that are in both sets."""
+    """Return the paths that are in both sets."""
     if len(right) < len(left):
         left, right = right, left
     made: FieldSet = {}
@@ -142,7 +142,7 @@ def intersection(left: FieldSet, right: FieldSet) -> FieldSet:
 
 
 def without(tree: FieldSet, paths: Sequence[tuple[str, ...]]) -> FieldSet:
-    """``tree`` without the given paths and everything below them."""
+    """Return ``tree`` without the given paths and everything below them."""
     made = dict(tree)
     for path in paths:
         child = made.get(path[0])
@@ -162,7 +162,7 @@ def without(tree: FieldSet, paths: Sequence[tuple[str, ...]]) -> FieldSet:
 
 
 def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """All paths of a set in upstream's order: those of a level before any below it."""
+    """Yield all paths of a set in upstream's order: those of a level before any below it."""
     steps = sorted(step for step in tree if step != SELF)
     for step in steps:
         if is_member(tree[step]):
@@ -171,15 +171,15 @@ def members(tree: FieldSet, prefix: tuple[str, ...] = ()) -> Iterator[tuple[str,
         yield from members(tree[step], (*prefix, step))
 
 
-def ordered(tree: FieldSet) -> FieldSet:
-    """The set with its steps in the order that managedFields has them."""
+def sort_steps(tree: FieldSet) -> FieldSet:
+    """Return the set with its steps in the order of managedFields."""
     if len(tree) == 1:
-        return {step: ordered(child) if child else {} for step, child in tree.items()}
-    return {step: ordered(tree[step]) if tree[step] else {} for step in sorted(tree)}
+        return {step: sort_steps(child) if child else {} for step, child in tree.items()}
+    return {step: sort_steps(tree[step]) if tree[step] else {} for step in sorted(tree)}
 
 
 def path_text(path: tuple[str, ...]) -> str:
-    """A path as conflicts name it: ``.spec.containers[name="a"].image``."""
+    """Format a path as in messages of conflicts: ``.spec.containers[name="a"].image``."""
     text = ""
     for step in path:
         kind, value = step[:2], step[2:]
@@ -196,17 +196,17 @@ def path_text(path: tuple[str, ...]) -> str:
 
 
 def key_step(keys: dict[str, Any]) -> str:
-    """The step to the item of a keyed list."""
-    return "k:" + _escaped(dumps(keys, option=orjson.OPT_SORT_KEYS).decode())
+    """Return the step to an item of a keyed list."""
+    return "k:" + _escape_html(dumps(keys, option=orjson.OPT_SORT_KEYS).decode())
 
 
 def value_step(value: Any) -> str:
-    """The step to the item of a set."""
-    return "v:" + _escaped(_json(value))
+    """Return the step to an item of a set."""
+    return "v:" + _escape_html(_json(value))
 
 
-def _escaped(text: str) -> str:
-    """As Go's encoder writes it: nothing that HTML could take for its own."""
+def _escape_html(text: str) -> str:
+    """Escape characters with a meaning in HTML, like Go's encoder."""
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 

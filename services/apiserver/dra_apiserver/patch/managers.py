@@ -1,9 +1,9 @@
-"""managedFields: reading, merging and writing the entries of an object's field managers."""
+"""managedFields: read, merge and write the entries of an object's field managers."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from dra_apiserver.patch.fieldset import FieldSet, decoded, difference, intersection, ordered, union_all
+from dra_apiserver.patch.fieldset import FieldSet, decode, difference, intersection, sort_steps, union_all
 
 _MOST_UPDATERS = 10
 _ANCIENT = "ancient-changes"
@@ -27,7 +27,7 @@ STRIPPED: FieldSet = {
 
 
 class ManagerKey(NamedTuple):
-    """Who an entry is of. Appliers have no version in it: they keep one entry as they move between versions."""
+    """The identity of an entry. Appliers keep one entry for all versions, so theirs has no version."""
 
     manager: str
     operation: str
@@ -35,7 +35,7 @@ class ManagerKey(NamedTuple):
     subresource: str = ""
 
     def text(self) -> str:
-        """The manager as conflict messages name it."""
+        """Format the manager for messages of conflicts."""
         quoted = '"' + self.manager + '"'
         if self.subresource:
             quoted += f' with subresource "{self.subresource}"'
@@ -44,9 +44,9 @@ class ManagerKey(NamedTuple):
 
 @dataclass(slots=True)
 class Entry:
-    """One manager's fields, in the version that it last wrote in.
+    """One manager's fields, in the version of its last write.
 
-    ``stored`` is the entry of a stored object that it was read from.
+    ``stored`` is the entry of a stored object from which it was read.
     """
 
     api_version: str
@@ -54,8 +54,8 @@ class Entry:
     time: str | None = None
     stored: dict[str, Any] | None = None
 
-    def unchanged(self) -> bool:
-        """Whether it still says what ``stored`` does."""
+    def is_unchanged(self) -> bool:
+        """True if the entry is equal to ``stored``."""
         stored = self.stored
         return (
             stored is not None
@@ -72,7 +72,10 @@ class Managers:
     entries: dict[ManagerKey, Entry] = field(default_factory=dict)
 
     def cap(self) -> None:
-        """Folds the oldest updaters into one entry a version when there are more than ten."""
+        """Merge the oldest updaters into one entry for each version if there are more than ten."""
+        # Only updaters are limited: each has an entry for each manager name and version, which clients
+        # choose. Appliers must keep their entries, because pruning depends on them. The oldest updaters are
+        # merged first, per version, because fields of different versions cannot be joined.
         updaters = [key for key in self.entries if key.operation == "Update"]
         if len(updaters) <= _MOST_UPDATERS:
             return
@@ -101,11 +104,13 @@ class Managers:
                 self.entries[bucket].fields = union_all(trees)
 
     def take_from_others(self, key: ManagerKey, taken: FieldSet, gone: FieldSet) -> None:
-        """Removes from every manager but ``key`` the fields that it took and those that no longer exist."""
+        """Remove the taken fields and those that no longer exist from every manager but ``key``."""
         for other in list(self.entries):
             if other == key:
                 continue
             entry = self.entries[other]
+            # Entries are replaced and not changed: the field sets may be shared with the stored object. An
+            # entry whose fields did not change is kept as it is, which also keeps its time.
             theirs = intersection(entry.fields, taken)
             lost = intersection(entry.fields, gone)
             if not theirs and not lost:
@@ -120,9 +125,9 @@ class Managers:
 
 
 def read_managers(entries: Any, stored: bool = False) -> Managers:
-    """The managers of an object's ``metadata.managedFields``; none where an entry makes no sense.
+    """Return the managers in ``metadata.managedFields``; none if an entry is invalid.
 
-    ``stored``: the entries are as `write_managers` wrote them.
+    ``stored``: the entries were written by `write_managers`.
     """
     managers = Managers()
     for raw in entries or ():
@@ -130,7 +135,7 @@ def read_managers(entries: Any, stored: bool = False) -> Managers:
             if not _is_entry(raw):
                 return Managers()
             try:
-                raw = {**raw, "fieldsV1": decoded(raw.get("fieldsV1"))}
+                raw = {**raw, "fieldsV1": decode(raw.get("fieldsV1"))}
             except (ValueError, RecursionError):
                 return Managers()
         operation, version = raw["operation"], raw.get("apiVersion") or ""
@@ -156,7 +161,7 @@ def _is_entry(raw: Any) -> bool:
 
 
 def write_managers(managers: Managers) -> list[dict[str, Any]]:
-    """The entries for ``metadata.managedFields``, in upstream's order."""
+    """Return the entries for ``metadata.managedFields``, in upstream's order."""
     order = sorted(
         managers.entries.items(),
         key=lambda item: (
@@ -169,7 +174,7 @@ def write_managers(managers: Managers) -> list[dict[str, Any]]:
     )
     made = []
     for key, entry in order:
-        if entry.unchanged():
+        if entry.is_unchanged():
             assert entry.stored is not None
             made.append(entry.stored)
             continue
@@ -180,7 +185,7 @@ def write_managers(managers: Managers) -> list[dict[str, Any]]:
         }
         if entry.time is not None:
             raw["time"] = entry.time
-        raw |= {"fieldsType": FIELDS_V1, "fieldsV1": ordered(entry.fields)}
+        raw |= {"fieldsType": FIELDS_V1, "fieldsV1": sort_steps(entry.fields)}
         if key.subresource:
             raw["subresource"] = key.subresource
         made.append(raw)

@@ -1,7 +1,7 @@
-"""The operations of a JSON patch (RFC 6902), with the freedoms and the words of Kubernetes' library.
+"""The operations of a JSON patch (RFC 6902), with the deviations and messages of Kubernetes' library.
 
-What stands before a path's first slash counts for nothing, indexes may be negative, `replace` may name a member that
-is not there, and `copy` of such a member makes a null. A test compares numbers as they are written.
+The text before a path's first slash is ignored, indexes may be negative, `replace` may name a missing member,
+and `copy` of a missing member creates a null. A test compares numbers as they are written.
 """
 
 import re
@@ -13,28 +13,28 @@ from dra_shared.numerals import integer
 
 _INDEX = re.compile(r"[+-]?[0-9]+").fullmatch
 _MISSING = "missing value"
-# kube-apiserver's JSONPatchMaxCopyBytes: copies of copies would else grow without end.
+# kube-apiserver's JSONPatchMaxCopyBytes: otherwise, copies of copies grow exponentially.
 _MOST_COPIED: Final = 3 << 20
 
 Operation = dict[str, Any]
 
 
 class OperationFailed(Exception):
-    """An operation can't be done; the text is the library's."""
+    """An operation fails. The text is the library's."""
 
 
 class TestFailed(OperationFailed):
-    """What an operation tests is not so."""
+    """The condition of a test operation does not hold."""
 
     __test__ = False
 
 
 def apply_operations(document: Any, operations: list[Any]) -> Any:
-    """``document``, which is used up, after the operations.
+    """Return ``document``, which is modified, after the operations.
 
     Raises:
-        OperationFailed: one of them can't be done.
-        TypeError: one lacks the value that the library can't do without; it panics.
+        OperationFailed: an operation fails.
+        TypeError: an operation lacks a value without which the library panics.
     """
     known: dict[str, Callable[[Any, Operation], Any]] = {**_OPERATIONS, "copy": _Copying()}
     for operation in operations:
@@ -68,7 +68,7 @@ def _from(operation: Operation) -> str:
 
 
 def _container(document: Any, pointer: str) -> tuple[Any, str]:
-    """The object or list that a pointer's last step leads into, None where there is none; and that step."""
+    """Return the object or list that a pointer's last step leads into, or None; and that step."""
     _, *steps = pointer.split("/")
     if not steps:
         return None, ""
@@ -131,7 +131,7 @@ def _add(document: Any, operation: Operation) -> Any:
     if container is None:
         raise OperationFailed(f'add operation does not apply: doc is missing path: "{path}": {_MISSING}')
     try:
-        _insert(container, step, copied(operation.get("value")))
+        _insert(container, step, copy_value(operation.get("value")))
     except OperationFailed as error:
         raise OperationFailed(f"error in add for path: '{path}': {error}") from None
     return document
@@ -155,12 +155,12 @@ def _replace(document: Any, operation: Operation) -> Any:
         value = _value(operation)
         if not isinstance(value, dict | list):
             raise OperationFailed("replace operation value must be object or array: %!w(<nil>)")
-        return copied(value)
+        return copy_value(value)
     container, step = _container(document, path)
     if container is None:
         raise OperationFailed(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
     if isinstance(container, dict):
-        container[step] = copied(operation.get("value"))
+        container[step] = copy_value(operation.get("value"))
         return document
     try:
         index = _index(step, len(container))
@@ -168,13 +168,13 @@ def _replace(document: Any, operation: Operation) -> Any:
         raise OperationFailed(
             f"replace operation does not apply: doc is missing key: {path}: {_MISSING}"
         ) from None
-    container[index] = copied(operation.get("value"))
+    container[index] = copy_value(operation.get("value"))
     return document
 
 
 def _value(operation: Operation) -> Any:
     if "value" not in operation:
-        # Upstream's library panics.
+        # Upstream's library panics here.
         raise OperationFailed(f"{operation['op']} operation value must be object or array: %!w(<nil>)")
     return operation["value"]
 
@@ -205,7 +205,7 @@ def _move(document: Any, operation: Operation) -> Any:
 
 
 class _Copying:
-    """The `copy` operations of one patch, which may add so many bytes in all."""
+    """The `copy` operations of one patch, with a limit on the bytes that they add in total."""
 
     def __init__(self) -> None:
         self._added = 0
@@ -234,7 +234,7 @@ class _Copying:
                 f"exceeding the limit {_MOST_COPIED}"
             )
         try:
-            _insert(container, step, copied(value))
+            _insert(container, step, copy_value(value))
         except OperationFailed as error:
             raise OperationFailed(f"error while adding value during copy: {error}") from None
         return document
@@ -266,11 +266,11 @@ def _same(left: Any, right: Any) -> bool:
     return type(left) is type(right) and bool(left == right)
 
 
-def copied(value: Any) -> Any:
-    """A JSON value that shares nothing with this one."""
+def copy_value(value: Any) -> Any:
+    """Return a deep copy of a JSON value."""
     if isinstance(value, dict):
-        return {key: copied(one) for key, one in value.items()}
-    return [copied(one) for one in value] if isinstance(value, list) else value
+        return {key: copy_value(one) for key, one in value.items()}
+    return [copy_value(one) for one in value] if isinstance(value, list) else value
 
 
 _OPERATIONS = {

@@ -1,4 +1,4 @@
-"""Who manages the replicas, as a Scale and as the scaled object tell it (apimachinery's `ScaleHandler`)."""
+"""Convert the managers of replicas between a Scale and the scaled object (apimachinery's `ScaleHandler`)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ def _path(steps: Sequence[str]) -> FieldSet:
 
 
 def to_scale(entries: Any, steps: Sequence[str]) -> list[dict[str, Any]]:
-    """The managers of a Scale: those of the object's replicas, which are at the path of these ``steps``."""
+    """Return the managers of a Scale: those of the object's replicas, which are at the path of these ``steps``."""
     path = _path(steps)
     found = {
         key: Entry(_VERSION, _REPLICAS, entry.time)
@@ -29,7 +29,7 @@ def to_scale(entries: Any, steps: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def to_parent(entries: Any, scale: Any, api_version: str, steps: Sequence[str]) -> list[dict[str, Any]]:
-    """The managers of an object, whose Scale, as it is written, has the managers ``scale``."""
+    """Return the managers of an object after its Scale with the managers ``scale`` was written."""
     path = _path(steps)
     left = dict(read_managers(scale).entries)
     made = Managers()
@@ -42,6 +42,6 @@ def to_parent(entries: Any, scale: Any, api_version: str, steps: Sequence[str]) 
             made.entries[key] = Entry(entry.api_version, fields, entry.time)
     for key, entry in left.items():
         if intersection(entry.fields, _REPLICAS):
-            # An updater is another one to upstream here than in the object, and loses its time.
+            # Upstream treats an updater of the Scale as another one than in the object, so its time is lost.
             made.entries[key] = Entry(api_version, path, times.get(key))
     return write_managers(made)

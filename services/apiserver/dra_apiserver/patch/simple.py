@@ -8,7 +8,7 @@ import orjson
 from dra_shared.repeatedkeys import RepeatedKeys
 
 from dra_apiserver.patch.errors import PatchError
-from dra_apiserver.patch.operations import OperationFailed, apply_operations, copied
+from dra_apiserver.patch.operations import OperationFailed, apply_operations, copy_value
 from dra_apiserver.schema.jsontext import syntax_error
 from dra_apiserver.schema.parse import JSON, may_repeat, parse_body
 
@@ -16,11 +16,11 @@ _MOST_OPERATIONS = 10_000
 _MOST_PROBLEMS = 100
 _OPERATION = {"op": "string", "path": "string", "from": "string", "value": ""}
 UNPROCESSABLE = "the server rejected our request due to an error in our request"
-"""What upstream says of a patch that can't be carried out."""
+"""Upstream's message for a patch that cannot be applied."""
 
 
 def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
-    """The JSON value of a patch body.
+    """Parse the JSON of a patch body.
 
     Raises:
         PatchError: the JSON is malformed.
@@ -32,7 +32,7 @@ def load(body: bytes, prefix: str = "error decoding patch: ") -> Any:
 
 
 def large_as_floats(value: Any) -> Any:
-    """Whole numbers beyond 64 bits are floats to Go's decoder."""
+    """Convert whole numbers beyond 64 bits to floats, like Go's decoder."""
     if isinstance(value, dict):
         value.update({key: large_as_floats(one) for key, one in value.items()})
     elif isinstance(value, list):
@@ -43,9 +43,11 @@ def large_as_floats(value: Any) -> Any:
 
 
 def repeated_keys(body: bytes, value: Any = None) -> list[str]:
-    """What strict decoding says of a well-formed body whose members have no types; `value` is what it was read as."""
+    """Return the problems that strict decoding reports for a well-formed untyped body, which was decoded to
+    `value`.
+    """
     problems: list[str] = []
-    # Most often nothing repeats, which is seen without reading the body again.
+    # Most bodies have no repeated keys, and this check avoids parsing them again.
     if value is not None and not may_repeat(body, value):
         return problems
     _collect_repeated(parse_body(body, JSON, "", "Strict"), "", problems)
@@ -72,7 +74,7 @@ def _add(problems: list[str], problem: str) -> None:
 
 
 def load_operations(body: bytes, strict: bool) -> tuple[list[Any], list[str]]:
-    """The operations of a JSON patch, and where it is read strictly what is odd about them.
+    """Return the operations of a JSON patch, and the problems of strict decoding.
 
     Raises:
         PatchError: malformed (400), or too many operations (413).
@@ -85,10 +87,14 @@ def load_operations(body: bytes, strict: bool) -> tuple[list[Any], list[str]]:
         of, one_of = ("jsonpatch.Patch", "jsonpatch.Operation")
     prefix = "error decoding patch: " if strict else ""
     if not isinstance(operations, list):
-        raise PatchError(f"{prefix}json: cannot unmarshal {_found(operations)} into Go value of type {of}")
+        raise PatchError(
+            f"{prefix}json: cannot unmarshal {_json_kind(operations)} into Go value of type {of}"
+        )
     for one in operations:
         if one is not None and not isinstance(one, dict):
-            raise PatchError(f"{prefix}json: cannot unmarshal {_found(one)} into Go value of type {one_of}")
+            raise PatchError(
+                f"{prefix}json: cannot unmarshal {_json_kind(one)} into Go value of type {one_of}"
+            )
         if strict and one:
             _check_types(one)
     problems: list[str] = []
@@ -112,16 +118,18 @@ def _check_types(operation: dict[str, Any]) -> None:
     for name, value in operation.items():
         if _OPERATION.get(name) and value is not None and not isinstance(value, str):
             field = f"Go struct field jsonPatchOp.{name} of type string"
-            raise PatchError(f"error decoding patch: json: cannot unmarshal {_found(value)} into {field}")
+            raise PatchError(f"error decoding patch: json: cannot unmarshal {_json_kind(value)} into {field}")
 
 
-def _found(value: Any) -> str:
+def _json_kind(value: Any) -> str:
     kinds = {dict: "object", list: "array", str: "string", bool: "bool", type(None): "null"}
     return kinds.get(type(value), "number")
 
 
 def json_patch(obj: dict[str, Any], operations: list[Any]) -> Any:
-    """``obj``, which is used up, after the operations of a JSON patch (RFC 6902); they may make it a list.
+    """Return ``obj``, which is modified, after the operations of a JSON patch (RFC 6902).
+
+    They may turn it into a list.
 
     Raises:
         PatchError: an operation failed (422).
@@ -130,34 +138,34 @@ def json_patch(obj: dict[str, Any], operations: list[Any]) -> Any:
         made = apply_operations(obj, operations)
     except OperationFailed as error:
         raise PatchError(UNPROCESSABLE, 422, "Invalid") from error
-    # As the encoder of upstream's library orders them, which shows where the result is refused.
+    # Sorted like by upstream's library, because error messages show the result.
     return dict(sorted(made.items())) if isinstance(made, dict) else made
 
 
 def load_merge(body: bytes, strict: bool) -> tuple[Any, list[str]]:
-    """A merge patch, and where it is read strictly what is odd about it.
+    """Return a merge patch, and the problems of strict decoding.
 
     Raises:
-        PatchError: the body is no JSON object.
+        PatchError: the body is not a JSON object.
     """
     patch = load(body)
     if patch is None:
         raise PatchError("Invalid JSON Patch")
     if not isinstance(patch, dict):
         raise PatchError(
-            f"error decoding patch: json: cannot unmarshal {_found(patch)} into Go value of type "
+            f"error decoding patch: json: cannot unmarshal {_json_kind(patch)} into Go value of type "
             "map[string]interface {}"
         )
     return patch, repeated_keys(body, patch) if strict else []
 
 
 def merge_patch(obj: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    """``obj`` after a JSON merge patch (RFC 7386)."""
+    """Return ``obj`` after a JSON merge patch (RFC 7386)."""
     return merge(obj, patch)
 
 
 def merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
-    """The merge patch algorithm; neither argument is changed, parts may be shared."""
+    """Apply a merge patch. Neither argument is changed, and the result may share parts with both."""
     made: dict[str, Any] = dict(target) if isinstance(target, dict) else {}
     for key, value in patch.items():
         current = made.get(key)
@@ -166,15 +174,15 @@ def merge(target: Any, patch: dict[str, Any]) -> dict[str, Any]:
         elif isinstance(value, dict) and isinstance(current, dict):
             made[key] = merge(current, value)
         elif isinstance(current, dict):
-            made[key] = copied(value)
+            made[key] = copy_value(value)
         else:
             made[key] = _without_nulls(value)
-    # Upstream's encoder sorts what it took apart, which shows where a patch's result is refused.
+    # Upstream's encoder sorts the objects that it changed, which error messages show.
     return dict(sorted(made.items()))
 
 
 def _without_nulls(value: Any) -> Any:
-    """What takes a place that no object had: members that are null are none, also those of a list's items."""
+    """Return a new value without null members, including those of a list's items."""
     if isinstance(value, dict):
         return {key: _without_nulls(one) for key, one in value.items() if one is not None}
     return [_without_nulls(one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Strategic merge patch: lists merge by key, and ``$`` directives say more than values can."""
+"""Strategic merge patch: lists merge by key, and ``$`` directives delete, replace and order."""
 
 import re
 from collections import deque
@@ -14,28 +14,28 @@ _PATCH = "$patch"
 _RETAIN = "$retainKeys"
 _DELETE_FROM = "$deleteFromPrimitiveList/"
 _ORDER = "$setElementOrder/"
-# The smallest whole number beyond 64 bits has as many digits.
+# The smallest whole number beyond 64 bits has this many digits.
 _LONG_NUMBER = re.compile(rb"[0-9]{19}").search
 
 Object = dict[str, Any]
 
 
 def strategic_merge_patch(node: Struct, obj: Object, patch: Object) -> Object:
-    """``obj`` (changed in place) after a strategic merge patch for objects of type ``node``.
+    """Apply a strategic merge patch to ``obj`` of type ``node``, in place.
 
-    ``patch`` is used up: what is left of it is what upstream shows where the result is refused.
+    ``patch`` is modified. Upstream's error messages show the rest of it if the result is rejected.
 
     Raises:
-        PatchError: the patch contradicts itself; without a reason and 500 where upstream did not think of it.
+        PatchError: the patch contradicts itself. If upstream does not anticipate the error, its code is 500.
     """
     return _merge_map(obj, patch, node)
 
 
 def load_strategic(body: bytes) -> Object:
-    """The patch in a request's body.
+    """Parse the patch in a request's body.
 
     Raises:
-        PatchError: it is malformed or no object.
+        PatchError: it is malformed or not an object.
     """
     patch = load(body, "")
     if patch is None:
@@ -48,29 +48,29 @@ def load_strategic(body: bytes) -> Object:
     return patch
 
 
-def _bad(message: str) -> PatchError:
-    """A patch whose form upstream knows to be wrong."""
+def _invalid_patch(message: str) -> PatchError:
+    """Return an error for a patch that upstream recognizes as invalid."""
     return PatchError(message)
 
 
-def _failed(message: str) -> PatchError:
-    """An error that upstream hands on as it is."""
+def _internal_error(message: str) -> PatchError:
+    """Return an error that upstream passes on unchanged."""
     return PatchError(message, 500, "")
 
 
-def _unmapped(node: Node | None) -> PatchError:
+def _not_a_struct(node: Node | None) -> PatchError:
     found = {ListNode: "slice", MapNode: "map"}.get(type(node), "interface")
-    return _failed(f"merging an object in json but data type is not struct, instead is: {found}")
+    return _internal_error(f"merging an object in json but data type is not struct, instead is: {found}")
 
 
 def _member(node: Node | None, key: str) -> tuple[Node, frozenset[str]]:
-    """The type and patch strategies of a member that is to be merged."""
+    """Return the type and patch strategies of a member that is merged."""
     if not isinstance(node, Struct):
-        raise _unmapped(node)
+        raise _not_a_struct(node)
     field = node.fields.get(key)
     if field is None:
         name = node.name.rpartition(".")[2]
-        raise _failed(f'unable to find api field in struct {name} for the json field "{key}"')
+        raise _internal_error(f'unable to find api field in struct {name} for the json field "{key}"')
     return field.node, field.strategies
 
 
@@ -83,6 +83,10 @@ def _merge_map(original: Object, patch: Object, node: Node | None) -> Object:
         if directive == "delete":
             return {}
         raise _unknown_directive(directive, patch)
+    # The order of these steps is upstream's, and each relies on the previous one. First $retainKeys removes
+    # members that the patch does not list. It also checks that the patch sets no other ones, so it must see the
+    # patch before lists are removed from it. Then lists with $setElementOrder are merged and removed from the
+    # patch, because their order is part of the merge. The loop merges the remaining members one by one.
     _retain_keys(original, patch)
     _merge_ordered(original, patch, node)
     for name, value in patch.items():
@@ -90,6 +94,8 @@ def _merge_map(original: Object, patch: Object, node: Node | None) -> Object:
         deleting = key != name
         if value is None:
             original.pop(key, None)
+        # There is nothing to merge with. The value is stored as it is, without nulls and directives: these
+        # only have a meaning for an existing value. A deletion from a missing list has no effect.
         elif key not in original or type(original[key]) is not type(value):
             if not deleting:
                 _discard_nulls(value)
@@ -114,12 +120,12 @@ def _set(original: Object, key: str, value: Any) -> None:
 
 
 def _unknown_directive(directive: Any, found: Object) -> PatchError:
-    return _failed(f"unknown patch type: {go_text(directive)} in map: {go_value(found)}")
+    return _internal_error(f"unknown patch type: {go_text(directive)} in map: {go_value(found)}")
 
 
 def _merge_lists(current: list[Any], value: list[Any], kind: Node, deleting: bool = False) -> list[Any]:
     if not isinstance(kind, ListNode):
-        raise _failed(f"expected slice or array type, but got: {_go_kind(kind)}")
+        raise _internal_error(f"expected slice or array type, but got: {_go_kind(kind)}")
     if deleting or "merge" in kind.strategies:
         return _merge_list(current, value, kind, deleting)
     return value
@@ -134,17 +140,17 @@ def _retain_keys(original: Object, patch: Object) -> None:
         return
     keep = patch.pop(_RETAIN)
     if not isinstance(keep, list):
-        raise _bad("invalid patch format of retainKeys")
+        raise _invalid_patch("invalid patch format of retainKeys")
     keep = {one for one in keep if isinstance(one, str)}
     for key, value in patch.items():
         if value is not None and not key.startswith((_DELETE_FROM, _ORDER)) and key not in keep:
-            raise _bad("invalid patch format of retainKeys")
+            raise _invalid_patch("invalid patch format of retainKeys")
     for key in [key for key in original if key not in keep]:
         del original[key]
 
 
 def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
-    """Lists that the patch also orders with ``$setElementOrder``."""
+    """Merge lists that the patch also orders with ``$setElementOrder``."""
     for marker in [key for key in patch if key.startswith(_ORDER)]:
         order = _list(patch.pop(marker))
         key = marker.removeprefix(_ORDER)
@@ -153,7 +159,10 @@ def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
             _list(value)
         kind, _ = _member(node, key)
         if not isinstance(kind, ListNode):
-            raise _failed(f"expected slice or array type, but got: {_go_kind(kind)}")
+            raise _internal_error(f"expected slice or array type, but got: {_go_kind(kind)}")
+        # Upstream's checks run in this order, and clients see the first error: the patch's own order, then
+        # the keys of the merged items, then the keys of the ordering items, then the types of all items. A
+        # list that neither side has is skipped after the first check.
         _check_order(wanted or [], order, kind.merge_key)
         if current is None and wanted is None:
             continue
@@ -167,24 +176,27 @@ def _merge_ordered(original: Object, patch: Object, node: Node | None) -> None:
         _check_keys(merged, order, kind.merge_key)
         _check_keys([one for one in order if not isinstance(one, dict)], [], kind.merge_key)
         _element_type(server_order, wanted or [])
-        original[key] = _normalized(merged, order, server_order, kind.merge_key)
+        original[key] = _sort_merged(merged, order, server_order, kind.merge_key)
         patch.pop(key, None)
 
 
 def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         found = go_text(None) if value is None else go_type(value)
-        raise _failed(f"expected a []interface {{}}, but received a {found}")
+        raise _internal_error(f"expected a []interface {{}}, but received a {found}")
     return value
 
 
 def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
-    """The patch's items must come in the order that it states itself."""
+    """Check that the patch's items are in the order that it states itself."""
     if not items or not order:
         return
     left = items
     if merge_key:
         left = [one for one in items if not (isinstance(one, dict) and one.get(_PATCH) == "delete")]
+    # Two pointers: `at` in the patch's items, `position` in the order. Each item must be found at or after
+    # the position of its predecessor. Items with a directive have no position. If the order is used up before
+    # the items, the next item is out of order.
     at = position = 0
     while at < len(left) and position < len(order):
         if isinstance(left[at], dict) and _PATCH in left[at]:
@@ -195,7 +207,7 @@ def _check_order(items: list[Any], order: list[Any], merge_key: str) -> None:
         position += 1
     if at < len(left) and position >= len(order):
         shown = f"{go_value(items)}\n doesn't match $setElementOrder list:\n{go_value(order)}"
-        raise _failed(f"The order in patch list:\n{shown}\n")
+        raise _internal_error(f"The order in patch list:\n{shown}\n")
 
 
 def _equal_keys(left: Any, right: Any, merge_key: str) -> bool:
@@ -204,14 +216,14 @@ def _equal_keys(left: Any, right: Any, merge_key: str) -> bool:
     for one in (left, right):
         if not isinstance(one, dict):
             found = go_text(None) if one is None else go_type(one)
-            raise _failed(f"expected a map[string]interface {{}}, but received a {found}")
+            raise _internal_error(f"expected a map[string]interface {{}}, but received a {found}")
         if merge_key not in one:
             raise _keyless(one, merge_key)
     return _is(left[merge_key], right[merge_key])
 
 
 def _keyless(item: Object, merge_key: str) -> PatchError:
-    return _failed(f"map: {go_value(item)} does not contain declared merge key: {merge_key}")
+    return _internal_error(f"map: {go_value(item)} does not contain declared merge key: {merge_key}")
 
 
 def _is(left: Any, right: Any) -> bool:
@@ -219,35 +231,36 @@ def _is(left: Any, right: Any) -> bool:
 
 
 def _check_keys(items: list[Any], others: list[Any], merge_key: str) -> None:
-    """Where a list is put in order, its items have keys, and those that give the order are objects."""
+    """Check the keys of a list that is put in order: its items have keys, and the ordering items are objects."""
     if not merge_key:
         return
-    # Upstream looks through the others for each item, and so meets what is no object only behind the item's own.
+    # Upstream searches the others for each item, so an item that is found first hides an invalid one after
+    # it.
     bad = next((index for index, one in enumerate(others) if not isinstance(one, dict)), None)
     found = set() if bad is None else {_mark(one, merge_key) for one in others[:bad]}
     for item in items:
         if not isinstance(item, dict):
             shown = go_text(None) if item is None else go_type(item)
-            raise _failed(f"expected a map[string]interface {{}}, but received a {shown}")
+            raise _internal_error(f"expected a map[string]interface {{}}, but received a {shown}")
         if merge_key not in item:
             raise _keyless(item, merge_key)
         if bad is not None and _mark(item, merge_key) not in found:
-            raise _failed(f"value for key {bad} is not a map")
+            raise _internal_error(f"value for key {bad} is not a map")
 
 
 def _element_type(*lists: list[Any]) -> type:
-    """The type that all items have.
+    """Return the type of all items.
 
     Raises:
-        PatchError: they have several, or none.
+        PatchError: the items have several types, or there are none.
     """
     kinds = [type(one) for items in lists for one in items]
     if not kinds:
-        raise _failed("no elements in any of the given slices")
+        raise _internal_error("no elements in any of the given slices")
     if kinds[0] is list:
         raise PatchError(UNPROCESSABLE, 422, "Invalid")
     if len(set(kinds)) > 1:
-        raise _failed(f"list element types are not identical: {go_value(list(lists))}")
+        raise _internal_error(f"list element types are not identical: {go_value(list(lists))}")
     return kinds[0]
 
 
@@ -255,6 +268,8 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
     if not original and not patch:
         return original
     key = node.merge_key
+    # A list of scalars is a set: deletions and duplicates compare whole values. setdefault keeps the first
+    # occurrence, so the server's item wins over an equal one of the patch.
     if _element_type(original, patch) is not dict:
         if deleting:
             gone = {_mark(one, "") for one in patch}
@@ -262,10 +277,13 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
         known: dict[Any, Any] = {}
         for one in [*original, *patch]:
             known.setdefault(_mark(one, ""), one)
-        return _normalized(list(known.values()), patch, original, "")
+        return _sort_merged(list(known.values()), patch, original, "")
     if not key:
-        raise _failed(f"cannot merge lists without merge key for {_go_kind(node.item)}")
+        raise _internal_error(f"cannot merge lists without merge key for {_go_kind(node.item)}")
     original, patch = _special_items(original, patch, key)
+    # Directives are applied first, so `patch` now only has plain items. Each of them is merged into the first
+    # item with the same key, or appended. The index by key keeps this linear. Two items of the patch with the
+    # same key are both merged into the same item, as upstream does.
     merged = [*original]
     places: dict[Any, deque[int]] = {}
     for index, one in enumerate(merged):
@@ -281,14 +299,14 @@ def _merge_list(original: list[Any], patch: list[Any], node: ListNode, deleting:
             continue
         merged[found[0]] = _merge_map(merged[found[0]], item, node.item)
         if _mark(merged[found[0]], key) != mark:
-            # The patch took its key away.
+            # The patch removed its key.
             found.popleft()
     _check_keys(merged, patch, key)
-    return _normalized(merged, patch, original, key)
+    return _sort_merged(merged, patch, original, key)
 
 
 def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[list[Any], list[Any]]:
-    """Carries out ``$patch: delete`` and ``$patch: replace`` items of a list."""
+    """Apply the ``$patch: delete`` and ``$patch: replace`` items of a list."""
     plain: list[Any] = []
     gone = set()
     replace = False
@@ -304,7 +322,7 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
         elif directive == "replace":
             replace = True
         elif directive == "merge":
-            raise _failed("merging lists cannot yet be specified in the patch")
+            raise _internal_error("merging lists cannot yet be specified in the patch")
         else:
             raise _unknown_directive(directive, item)
     if replace:
@@ -313,26 +331,26 @@ def _special_items(original: list[Any], patch: list[Any], key: str) -> tuple[lis
 
 
 def _mark(item: Any, key: str) -> Any:
-    """What is equal for items that are the same: of one type and value or, with a merge key, with the same in it.
+    """Return a value that is equal for matching items: items of one type and value, or with equal merge keys.
 
     None for an item without the merge key.
     """
     if not key:
-        return type(item), _frozen(item)
+        return type(item), _freeze(item)
     if not isinstance(item, dict) or key not in item:
         return None
     value = item[key]
-    return value if type(value) is str else (type(value), _frozen(value))
+    return value if type(value) is str else (type(value), _freeze(value))
 
 
-def _frozen(value: Any) -> Any:
+def _freeze(value: Any) -> Any:
     if isinstance(value, dict):
-        return frozenset((key, _frozen(one)) for key, one in value.items())
-    return tuple(map(_frozen, value)) if isinstance(value, list) else value
+        return frozenset((key, _freeze(one)) for key, one in value.items())
+    return tuple(map(_freeze, value)) if isinstance(value, list) else value
 
 
 def _places(items: list[Any], key: str) -> dict[Any, int]:
-    """Where each item stands in a list, by its mark."""
+    """Return the position of each item in a list, by its mark."""
     places: dict[Any, int] = {}
     for index, one in enumerate(items):
         places.setdefault(_mark(one, key), index)
@@ -340,10 +358,14 @@ def _places(items: list[Any], key: str) -> dict[Any, int]:
     return places
 
 
-def _normalized(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
-    """Upstream's order: the patch's items as the patch has them, the server's own woven in where they
-    stood.
+def _sort_merged(merged: list[Any], order: list[Any], server: list[Any], key: str) -> list[Any]:
+    """Sort items like upstream: the patch's items in the patch's order, with the server's own items merged in by
+    their old positions.
     """
+    # Upstream sorts the patch's items by the patch's order, and the server's own items by their old
+    # positions. Then it merges the two lists: a server's own item precedes the next item of the patch only if
+    # it preceded it in the old list. New items of the patch have the old position -1, so nothing is moved in
+    # front of them.
     wanted, stood = _places(order, key), _places(server, key)
     ours: list[tuple[int, int, Any]] = []
     others: list[tuple[int, Any]] = []
@@ -373,7 +395,7 @@ def _normalized(merged: list[Any], order: list[Any], server: list[Any], key: str
 
 
 def _discard_nulls(value: Any) -> None:
-    """Removes members that are null, also below lists."""
+    """Remove null members, also below lists."""
     if isinstance(value, dict):
         for key in [key for key, one in value.items() if one is None]:
             del value[key]
@@ -384,7 +406,7 @@ def _discard_nulls(value: Any) -> None:
 
 
 def _without_directives(value: Any) -> tuple[Any, bool]:
-    """A value without the objects that carry a directive, and whether it is to be kept itself."""
+    """Return a value without objects that carry a directive, and whether the value itself is kept."""
     if isinstance(value, dict):
         if _PATCH in value:
             return None, False

@@ -1,4 +1,4 @@
-"""Field management: who wrote which field, and server-side apply."""
+"""Field management: track the manager of each field, and server-side apply."""
 
 import functools
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from dra_apiserver.patch.fieldset import (
     without,
 )
 from dra_apiserver.patch.managers import STRIPPED, Entry, ManagerKey, Managers, read_managers, write_managers
-from dra_apiserver.patch.operations import copied
+from dra_apiserver.patch.operations import copy_value
 from dra_apiserver.patch.typed import TypedError, field_set, merge, remove, with_named_parents
 from dra_apiserver.schema.types import Struct, object_type
 from dra_apiserver.schema.unstructured import convert_applied
@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 
 def reset_fields(kind: Kind, subresource: str) -> Sequence[FieldPath]:
-    """The fields that a write through ``subresource`` (empty: the object itself) leaves as they are."""
+    """Return the fields that a write through ``subresource`` (empty: the object itself) does not change."""
     return kind.writes.reset_fields.get(subresource, ())
 
 
@@ -52,8 +52,10 @@ _Names = frozenset[str]
 
 
 @functools.cache
-def _hidden(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
-    """The members of an object, and of its metadata, that no manager owns after a write through ``subresource``."""
+def _unowned_members(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
+    """Return the members of an object, and of its metadata, that have no manager after a write through
+    ``subresource``.
+    """
     paths = [tuple(step[2:] for step in path) for path in reset_fields(kind, subresource)]
     whole = {path[0] for path in paths if len(path) == 1}
     own = {path[1] for path in paths if path[0] == "metadata" and len(path) > 1}
@@ -64,8 +66,8 @@ def _hidden(kind: Kind, subresource: str) -> tuple[_Names, _Names]:
 def _changes(
     node: Struct, kind: Kind, subresource: str, before: Object, after: Object, literal: bool = False
 ) -> Comparison:
-    """What a write through ``subresource`` changed of what can be owned."""
-    whole, own = _hidden(kind, subresource)
+    """Return the changes of ownable fields by a write through ``subresource``."""
+    whole, own = _unowned_members(kind, subresource)
     seen = []
     for obj in (before, after):
         shown = {key: value for key, value in obj.items() if key not in whole}
@@ -81,19 +83,19 @@ def _metadata(obj: Object) -> Object:
     return found if isinstance(found, dict) else {}
 
 
-def _named(kind: Kind, version: str, obj: Object) -> str:
-    """An object as upstream's errors of an apply name it."""
+def _describe(kind: Kind, version: str, obj: Object) -> str:
+    """Format an object for upstream's errors of an apply."""
     name, namespace = (_metadata(obj).get(field) for field in ("name", "namespace"))
     where = f"{namespace if isinstance(namespace, str) else ''}/{name if isinstance(name, str) else ''}"
     return f"{where}; {kind.group}/{version}, Kind={kind.kind}"
 
 
-def _managed(obj: Object | None) -> Any:
+def _managed_fields(obj: Object | None) -> Any:
     return ((obj or {}).get("metadata") or {}).get("managedFields")
 
 
 def _plain(obj: Object) -> Object:
-    """``obj`` without its managedFields, for comparison."""
+    """Return ``obj`` without its managedFields, for comparison."""
     metadata = obj.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return obj
@@ -119,19 +121,21 @@ def track_update(
     subresource: str = "",
     now: str,
 ) -> None:
-    """Writes ``new``'s managedFields after a create (``old`` is None), update or patch.
+    """Update ``new``'s managedFields after a create (``old`` is None), update or patch.
 
-    Both objects are in ``version``. Fields that changed become ``manager``'s; removed ones have no owner any
-    more. An object that has no managedFields gets none by an update. A client may write managedFields
-    itself: sending ``[{}]`` or ``[]`` clears them.
+    Both objects are in ``version``. Changed fields become ``manager``'s. Removed fields lose their managers.
+    An update does not add managedFields to an object that has none. A client may write managedFields itself:
+    ``[{}]`` or ``[]`` clears them.
     """
     node = object_type(kind, version)
-    kept = _managed(old)
+    kept = _managed_fields(old)
     # A client can't write managedFields through a subresource.
-    sent = kept if subresource else _managed(new)
+    sent = kept if subresource else _managed_fields(new)
     if isinstance(sent, list) and sent in ([], [{}]):
         new["metadata"].pop("managedFields", None)
         return
+    # Use the client's entries if it changed them and they are valid, otherwise the stored ones. A client that
+    # sends invalid entries must not be able to remove managers by mistake.
     managers = read_managers(sent) if sent != kept else Managers()
     if not managers.entries:
         managers = read_managers(kept, stored=True)
@@ -153,9 +157,12 @@ def _update(
     key: ManagerKey,
     now: str | None,
 ) -> None:
+    # Invariant: after a write, each field of the object has the managers that set its current value. So a
+    # changed field is taken from all other managers, a removed field from all managers, and an unchanged
+    # field keeps its managers, even if the request contained it.
     found = _changes(node, kind, key.subresource, _empty(node) if old is None else old, new)
     changed = union(found.modified, found.added)
-    # The manager itself also loses what is gone; what it changed comes back with the union below.
+    # The manager itself also loses removed fields. The union below adds its changes.
     managers.take_from_others(ManagerKey("", ""), changed, found.removed)
     if changed:
         previous = managers.entries.get(key)
@@ -174,32 +181,38 @@ def server_side_apply(
     subresource: str = "",
     now: str,
 ) -> Object:
-    """``live`` (None: a new object) after ``manager`` applied a configuration, with managedFields brought up
-    to date. The result has parts of both, which are used up.
+    """Return ``live`` (None: a new object) after ``manager`` applied a configuration, with updated managedFields.
 
-    The result still has to be defaulted. It equals ``live`` where nothing changes.
+    The result has parts of both arguments, which are modified. It still has to be defaulted. It equals
+    ``live`` if nothing changes.
 
     Raises:
         PatchError: the configuration is malformed.
-        ApplyConflict: fields are owned by others and ``force`` is false.
+        ApplyConflict: other managers own some fields and ``force`` is false.
     """
     node = object_type(kind, version)
     api_version = kind.api_version(version)
     _check_applied(applied, api_version)
-    managers = read_managers(_managed(live), stored=True)
-    # What becomes of it has parts of it.
-    before = copied(_empty(node)) if live is None else _plain(live)
+    managers = read_managers(_managed_fields(live), stored=True)
+    # The result has parts of the live object.
+    before = copy_value(_empty(node)) if live is None else _plain(live)
     if live is not None and not managers.entries:
         _update(node, kind, None, live, managers, ManagerKey(_BEFORE_FIRST_APPLY, "Update", api_version), now)
+    # The order of the following steps is that of structured-merge-diff, and each needs the previous one.
+    # Merge the configuration into the object. Record the applied fields as the manager's, so that pruning
+    # does not count its old ones. Prune fields that it applied before and no longer applies. Compare the
+    # pruned result with the old object, and check these changes for conflicts: a conflict may only come from
+    # a change, because several managers may apply the same value. Last, set the manager's fields to the
+    # applied ones.
     wanted = without(_applied_fields(node, kind, version, applied), reset_fields(kind, subresource))
     key = ManagerKey(manager, "Apply", "", subresource)
     last = managers.entries.get(key)
     merged = merge(node, before, applied)
     managers.entries[key] = Entry(api_version, wanted, last.time if last is not None else None)
     merged = _prune(node, merged, managers, last)
-    # Upstream converts to the versions of other managers to find out what they lose.
+    # Upstream converts the object to the versions of other managers to determine the fields that they lose.
     several_versions = any(entry.api_version != api_version for entry in managers.entries.values())
-    if several_versions and (problem := convert_applied(kind, version, copied(merged))):
+    if several_versions and (problem := convert_applied(kind, version, copy_value(merged))):
         raise PatchError(f"failed to convert new object: {problem}")
     comparison = _changes(node, kind, subresource, before, merged, literal=True)
     converted = _changes(node, kind, subresource, before, merged) if several_versions else comparison
@@ -209,14 +222,14 @@ def server_side_apply(
     _sync_last_applied(merged, applied, manager)
     managers.cap()
     if problem := convert_applied(kind, version, merged):
-        named = _named(kind, version, applied)
+        named = _describe(kind, version, applied)
         raise PatchError(f"failed to convert new object ({named}) to proper version: {problem}")
     _store(merged, managers)
     return merged
 
 
 def _check_applied(applied: Object, api_version: str) -> None:
-    """Refuse a configuration that brings managers, or is of another version.
+    """Reject a configuration that contains managers, or is of another version.
 
     Raises:
         PatchError: it does.
@@ -232,7 +245,7 @@ def _check_applied(applied: Object, api_version: str) -> None:
 
 
 def _applied_fields(node: Struct, kind: Kind, version: str, applied: Object) -> FieldSet:
-    """The fields that a configuration names.
+    """Return the fields in a configuration.
 
     Raises:
         PatchError: it is malformed.
@@ -243,12 +256,15 @@ def _applied_fields(node: Struct, kind: Kind, version: str, applied: Object) -> 
         raise PatchError("error decoding YAML: exceeded max depth") from error
     except TypedError as error:
         raise PatchError(
-            f"failed to create typed patch object ({_named(kind, version, applied)}): {error}"
+            f"failed to create typed patch object ({_describe(kind, version, applied)}): {error}"
         ) from error
 
 
 def _settle(managers: Managers, key: ManagerKey, wanted: FieldSet, now: str | None) -> None:
-    """Leave the manager what it applied but for what has no owner; `now` where that changed the object."""
+    """Set the manager's fields to the applied ones, without those that have no manager.
+
+    `now` is set if the object changed.
+    """
     stripped = difference(wanted, STRIPPED)
     if not stripped:
         managers.entries.pop(key, None)
@@ -259,16 +275,21 @@ def _settle(managers: Managers, key: ManagerKey, wanted: FieldSet, now: str | No
 
 
 def _prune(node: Struct, merged: Object, managers: Managers, last: Entry | None) -> Object:
-    """Removes what the manager applied before and no manager claims any more."""
+    """Remove fields that the manager applied before and that no manager owns any more."""
     if last is None:
         return merged
+    # A field is removed only if this manager applied it before, and no manager owns it now. The new entry of
+    # this manager is part of `managers` already. A struct with owned fields below it is kept even if nobody
+    # owns the struct itself.
     claimed = union_all(entry.fields for entry in managers.entries.values())
     gone = difference(last.fields, with_named_parents(node, claimed))
     return remove(node, merged, gone) or {}
 
 
 def _claimed_by_kubectl(node: Struct, live: Object, api_version: str) -> FieldSet:
-    """What kubectl's client-side apply wrote and is still so: kubectl may take it over without a conflict."""
+    """Return the fields of kubectl's client-side apply that are unchanged since. kubectl may take these over
+    without a conflict.
+    """
     annotations = (live.get("metadata") or {}).get("annotations") or {}
     try:
         applied = orjson.loads(annotations.get(LAST_APPLIED) or "null")
@@ -292,13 +313,19 @@ def _take(
     force: bool,
     allowed: FieldSet,
 ) -> None:
-    """``found``: what changed for managers of the same version, and for others, to whom an empty list is none."""
+    """Transfer the changed fields to the manager, or raise a conflict.
+
+    ``found``: the changes for managers of the same version, and for those of other versions, for which an
+    empty list is absent.
+    """
     same, converted = (union(one.modified, one.added) for one in found)
     conflicts: list[tuple[ManagerKey, tuple[str, ...]]] = []
     if not force:
         for other in sorted(managers.entries):
             entry = managers.entries[other]
             changed = same if entry.api_version == api_version else converted
+            # Managers of other versions own their fields after a conversion. Which of these changed depends
+            # on the encoded form, where an empty list is absent.
             if other != key:
                 overlap = difference(intersection(entry.fields, changed), allowed)
                 conflicts += [(other, path) for path in members(overlap)]
@@ -322,7 +349,7 @@ def _conflict(conflicts: list[tuple[ManagerKey, tuple[str, ...]]]) -> ApplyConfl
 
 
 def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
-    """kubectl's own annotation follows when kubectl applies on the server."""
+    """Update kubectl's own annotation when kubectl applies on the server."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if manager != "kubectl" or not annotations.get(LAST_APPLIED):
         return
@@ -332,13 +359,13 @@ def _sync_last_applied(obj: Object, applied: Object, manager: str) -> None:
 
 
 def same_but_times(old: Object, new: Object) -> bool:
-    """Whether two objects differ at most in the times of their managedFields.
+    """True if two objects differ at most in the times of their managedFields.
 
-    A write that changes nothing else is none: the stored object stays as it is.
+    Such a write does not change the stored object.
     """
     if differs(_plain(old), _plain(new)):
         return False
-    left, right = _managed(old) or [], _managed(new) or []
+    left, right = _managed_fields(old) or [], _managed_fields(new) or []
     if len(left) != len(right):
         return False
     return sorted(map(_timeless, left)) == sorted(map(_timeless, right))

@@ -1,4 +1,4 @@
-"""Objects as structured-merge-diff's `typed` sees them: which fields a configuration has, and how it merges."""
+"""Typed configurations as in structured-merge-diff's `typed`: list their fields, and merge them."""
 
 import functools
 from typing import Any
@@ -9,11 +9,11 @@ from dra_apiserver.schema.types import ListNode, ListType, MapNode, Node, Scalar
 
 
 class TypedError(Exception):
-    """A configuration that does not fit its type; the text starts with the path."""
+    """A configuration does not match its type. The text starts with the path."""
 
 
 def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, bool]:
-    """The type of a member or value, and whether it is owned as one; None where nothing is known of it."""
+    """Return the type of a member or value, and whether it is owned as a whole; None if its type is unknown."""
     if isinstance(node, MapNode):
         return node.value, is_whole(node.value)
     member = node.fields.get(key)
@@ -21,7 +21,7 @@ def _child(node: Struct | MapNode, key: str) -> tuple[Node | None, bool]:
 
 
 def item_step(node: ListNode, item: Any) -> str | None:
-    """The step to a list item; None for an item that lacks every key."""
+    """Return the step to a list item; None for an item without any key."""
     if node.list_type is ListType.SET:
         return value_step(item)
     if not isinstance(item, dict):
@@ -41,10 +41,10 @@ def _key_default(item: Node, key: str) -> Any:
 
 
 def field_set(node: Struct, config: dict[str, Any]) -> FieldSet:
-    """The fields that an applied configuration names.
+    """Return the fields in an applied configuration.
 
     Raises:
-        TypedError: a field is unknown, of the wrong type, or a list names an item twice.
+        TypedError: a field is unknown or of the wrong type, or a list names an item twice.
     """
     problems: list[str] = []
     _check_members(node, config, "", problems)
@@ -62,7 +62,7 @@ def _named_members(node: Struct | MapNode, value: dict[str, Any]) -> FieldSet:
         if kind is None:
             made[f"f:{key}"] = {}
             continue
-        below = _named(kind, whole, one)
+        below = _field_set(kind, whole, one)
         if one is None or one == {} or isinstance(node, MapNode):
             below = _as_member(below)
         if below is not None:
@@ -70,8 +70,8 @@ def _named_members(node: Struct | MapNode, value: dict[str, Any]) -> FieldSet:
     return made
 
 
-def _named(node: Node, whole: bool, value: Any) -> FieldSet | None:
-    """What is named at and below a value; None where nothing is."""
+def _field_set(node: Node, whole: bool, value: Any) -> FieldSet | None:
+    """Return the fields at and below a value; None if there are none."""
     if whole:
         return {}
     if value is None:
@@ -84,7 +84,7 @@ def _named(node: Node, whole: bool, value: Any) -> FieldSet | None:
 
 def _named_items(node: ListNode, items: list[Any]) -> FieldSet:
     whole = is_whole(node.item)
-    return {item_step(node, item) or "": _as_member(_named(node.item, whole, item)) for item in items}
+    return {item_step(node, item) or "": _as_member(_field_set(node.item, whole, item)) for item in items}
 
 
 def _as_member(below: FieldSet | None) -> FieldSet:
@@ -92,7 +92,7 @@ def _as_member(below: FieldSet | None) -> FieldSet:
 
 
 def _check(node: Node, value: Any, text: str, problems: list[str]) -> None:
-    """Adds what is wrong with the types of a value and all below it."""
+    """Append the type errors of a value and everything below it."""
     if value is None:
         return
     if isinstance(node, Scalar):
@@ -127,7 +127,7 @@ def _check_items(node: ListNode, items: list[Any], text: str, problems: list[str
             continue
         step = item_step(node, item)
         if step is None:
-            problems.append(f"{text}: element {index}: {_unkeyed(node, item)}")
+            problems.append(f"{text}: element {index}: {_unkeyed_message(node, item)}")
             return
         if step in seen:
             problems.append(f"{text}: duplicate entries for key {_key_text(step)}")
@@ -135,7 +135,7 @@ def _check_items(node: ListNode, items: list[Any], text: str, problems: list[str
         _check(node.item, item, text + _key_text(step), problems)
 
 
-def _unkeyed(node: ListNode, item: Any) -> str:
+def _unkeyed_message(node: ListNode, item: Any) -> str:
     if item is None:
         return "associative list with keys may not have a null element"
     if not isinstance(item, dict):
@@ -176,11 +176,11 @@ _UNTYPED = frozenset({Scalar.QUANTITY, Scalar.INT_OR_STRING, Scalar.TIME, Scalar
 
 
 def merge(node: Node | None, live: Any, config: Any, whole: bool = False) -> Any:
-    """``live`` with what ``config`` says; neither is changed, parts may be shared."""
+    """Merge ``config`` into ``live``. Neither is changed, and the result may share parts with both."""
     if live is None or whole:
         return config
     if config is None:
-        # Named but empty: what others have below it stays.
+        # Set to an empty value: fields of other managers below it are kept.
         return live if isinstance(live, list | dict) and not isinstance(node, Scalar) else config
     if isinstance(node, ListNode):
         return (
@@ -199,12 +199,16 @@ def merge(node: Node | None, live: Any, config: Any, whole: bool = False) -> Any
 
 
 def _merge_items(node: ListNode, live: list[Any], config: list[Any]) -> list[Any]:
-    """The configuration's items in its order; the live object's own stay where they were among those."""
+    """Merge lists: the configuration's items in its order, and the live object's own items at their old positions."""
     wanted = {item_step(node, item): item for item in config}
     whole = is_whole(node.item)
     current: dict[str | None, Any] = {}
     for item in live:
         current.setdefault(item_step(node, item), item)
+    # Upstream's order: walk the live list. The live object's own items stay in place. At an item that is also
+    # in the configuration, first emit the configuration's items up to it, in their order. The rest of the
+    # configuration's items follow at the end. So both orders are kept as far as they agree, and the
+    # configuration's order wins if they do not.
     made: list[Any] = []
     done: set[str | None] = set()
     pending = iter(wanted.items())
@@ -223,7 +227,7 @@ def _merge_items(node: ListNode, live: list[Any], config: list[Any]) -> list[Any
 
 
 def remove(node: Node | None, value: Any, gone: FieldSet, whole: bool = False) -> Any:
-    """``value`` without the fields and items that are members of ``gone``; containers left empty go too."""
+    """Return ``value`` without the members of ``gone``. Containers that become empty are removed too."""
     below = {step: child for step, child in gone.items() if step != SELF}
     if not below or whole:
         return value
@@ -253,7 +257,7 @@ def remove(node: Node | None, value: Any, gone: FieldSet, whole: bool = False) -
 
 
 def with_named_parents(node: Node | None, tree: FieldSet) -> FieldSet:
-    """``tree`` and those parents of its members that are struct fields (not map keys or list items)."""
+    """Return ``tree`` with those parents of its members that are struct fields, and not map keys or list items."""
     made: FieldSet = {}
     for step, child in tree.items():
         if step == SELF:

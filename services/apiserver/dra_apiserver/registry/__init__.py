@@ -1,4 +1,4 @@
-"""Which kinds are served, and how they are found.
+"""The served kinds, and how to find them.
 
 ``Registry.resource(group, version, plural)`` and ``Registry.kind(group, version, kind)`` find a
 :class:`dra_apiserver.kindkit.kind.Kind`. Custom resources are added with ``Registry.add``. The built-in kinds come from

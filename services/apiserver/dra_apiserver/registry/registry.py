@@ -13,9 +13,9 @@ from dra_apiserver.registry.runtime_config import RuntimeConfig
 class Registry:
     """Finds a kind by its resource path or by its object's apiVersion and kind.
 
-    Kinds can be added and removed while the server runs (custom resources); ``generation`` counts those
-    changes, so that documents made from the registry are made again. ``kubernetes`` is the version whose kinds they
-    are.
+    Kinds can be added and removed while the server runs (custom resources). ``generation`` counts these
+    changes, so that documents derived from the registry can be updated. ``kubernetes`` is the version of the
+    kinds.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Registry:
             self.add(info)
 
     @classmethod
-    def serving(
+    def create_serving(
         cls,
         kinds: Sequence[Kind],
         group_versions: Sequence[tuple[str, Sequence[str]]],
@@ -49,9 +49,9 @@ class Registry:
         features: FeatureGates | None = None,
         kubernetes: Version = DEFAULT,
     ) -> "Registry":
-        """Those of ``kinds`` that ``config`` switches on, in the versions that it does.
+        """Return a registry of the ``kinds`` and versions that ``config`` enables.
 
-        ``features``: without kinds whose feature gate is off; None leaves them all in.
+        ``features`` removes kinds whose feature gate is off; None keeps all.
         """
         served = []
         for kind in kinds:
@@ -67,7 +67,7 @@ class Registry:
         return cls(served, group_versions, all_kinds=kinds, kubernetes=kubernetes)
 
     def add(self, info: Kind) -> None:
-        """Serve ``info``, in place of a kind of the same group and plural."""
+        """Serve ``info``. It replaces a kind of the same group and plural."""
         place = (info.group, _own_name(info))
         self.remove(*place)
         self._kinds[place] = info
@@ -77,7 +77,7 @@ class Registry:
         self.generation += 1
 
     def remove(self, group: str, plural: str) -> Kind | None:
-        """Stop serving a kind, by the name that :meth:`get` finds it by; returns what it was."""
+        """Stop serving a kind, by its name in :meth:`get`. Return the kind."""
         info = self._kinds.pop((group, plural), None)
         if info is not None:
             for version in info.versions:
@@ -87,36 +87,37 @@ class Registry:
         return info
 
     def __iter__(self) -> Iterator[Kind]:
-        # A copy: kinds come and go while threads look through them.
+        # A copy, because kinds may be added and removed while threads iterate.
         return iter(list(self._kinds.values()))
 
     def get(self, group: str, plural: str) -> Kind | None:
-        """The kind of a resource, whatever versions it is served in.
+        """Return the kind of a resource, in any of its served versions, or None.
 
-        Of two kinds with one name in different versions, that which is stored under another is found by the latter.
+        If two kinds have the same name in different versions, the one that is stored as another resource is
+        found by that resource's name.
         """
         return self._kinds.get((group, plural))
 
     def resource(self, group: str, version: str, plural: str) -> Kind | None:
-        """The kind served at ``/apis/<group>/<version>/…/<plural>``."""
+        """Return the kind served at ``/apis/<group>/<version>/…/<plural>``, or None."""
         return self._by_resource.get((group, version, plural))
 
     def kind(self, group: str, version: str, kind: str) -> Kind | None:
-        """The kind of objects that say ``apiVersion: group/version`` and ``kind``."""
+        """Return the kind of objects with ``apiVersion: group/version`` and ``kind``, or None."""
         return self._by_kind.get((group, version, kind))
 
     def known_kind(self, group: str, version: str, kind: str) -> Kind | None:
-        """As :meth:`kind`, but also for versions that are not served now."""
+        """Return the same as :meth:`kind`, also for versions that are not served."""
         return self._by_kind.get((group, version, kind)) or self._known.get((group, version, kind))
 
     def groups(self) -> list[str]:
-        """The served groups in the order discovery lists them; the core group, ``""``, comes first."""
+        """Return the served groups in the order of discovery. The core group, ``""``, is the first."""
         present = {info.group for info in self._kinds.values()}
         known = [group for group in self._order if group in present]
         return known + sorted(present.difference(known))
 
     def versions(self, group: str) -> list[str]:
-        """The served versions of a group, the preferred one first."""
+        """Return the served versions of a group, the preferred one first."""
         present = {
             version for info in self._kinds.values() if info.group == group for version in info.versions
         }
@@ -125,11 +126,11 @@ class Registry:
         return known + sorted(present.difference(known), key=version_priority)
 
     def is_custom(self, group: str) -> bool:
-        """Whether a group has no kinds but custom resources, or none at all."""
+        """True if a group only has custom resources, or no kinds."""
         return all(info.types.names_itself for info in self._kinds.values() if info.group == group)
 
     def kinds_in(self, group: str, version: str) -> list[Kind]:
-        """The kinds of one group and version, by plural name."""
+        """Return the kinds of one group and version, sorted by plural name."""
         return sorted(
             (info for info in self._kinds.values() if info.group == group and version in info.versions),
             key=lambda info: info.plural,
@@ -141,8 +142,8 @@ def _own_name(info: Kind) -> str:
 
 
 def version_priority(version: str) -> tuple[int, int, int, str]:
-    """Sort key that puts Kubernetes versions in order of preference: v2, v1, v1beta2, v1beta1, v1alpha1,
-    others.
+    """Return a sort key that puts Kubernetes versions in order of preference: v2, v1, v1beta2, v1beta1,
+    v1alpha1, others.
     """
     stages = {"": 0, "beta": 1, "alpha": 2}
     for name in ("beta", "alpha", ""):

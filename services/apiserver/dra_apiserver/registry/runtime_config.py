@@ -1,4 +1,4 @@
-"""Which API versions are served: the meaning of ``--runtime-config``."""
+"""Select the served API versions: ``--runtime-config``."""
 
 import re
 from collections.abc import Container, Mapping
@@ -19,7 +19,7 @@ class RuntimeConfigError(ValueError):
 
 
 def stage(version: str) -> str:
-    """``ga``, ``beta`` or ``alpha``."""
+    """Return ``ga``, ``beta`` or ``alpha``."""
     match = _STAGE.match(version)
     return (match.group(1) or "ga") if match else "ga"
 
@@ -28,16 +28,15 @@ def stage(version: str) -> str:
 class RuntimeConfig:
     """Decides for each group, version and resource whether it is served.
 
-    Without entries it is upstream's default: every stable version, no beta and no alpha ones. The most
-    specific entry wins: ``group/version/resource``, then ``group/version``, then ``api/ga|beta|alpha``, then
-    ``api/all``.
+    The default is upstream's: every stable version, and no beta and alpha ones. The most specific entry wins:
+    ``group/version/resource``, then ``group/version``, then ``api/ga|beta|alpha``, then ``api/all``.
     """
 
     entries: Mapping[str, bool] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, text: str) -> "RuntimeConfig":
-        """From the flag's form ``key=true,key=false,key`` (a key alone means true).
+        """Parse the flag's value ``key=true,key=false,key`` (a key alone means true).
 
         Raises:
             RuntimeConfigError: an entry is malformed.
@@ -57,10 +56,10 @@ class RuntimeConfig:
         return cls(entries)
 
     def check(self, groups: Container[str]) -> None:
-        """See that all entries are about ``groups``.
+        """Check that all entries are about ``groups``.
 
         Raises:
-            RuntimeConfigError: one is about another, in kube-apiserver's words.
+            RuntimeConfigError: one is not. The message is kube-apiserver's.
         """
         named = {tuple(key.split("/")[:2]) for key in self.entries if key not in _STAGES}
         if unknown := sorted(f"{group}/{version}" for group, version in named if group not in groups):
@@ -68,16 +67,16 @@ class RuntimeConfig:
 
     @property
     def classic(self) -> bool:
-        """Whether the kinds of DRA before structured parameters are served, which no other entry switches on."""
+        """True if the kinds of DRA before structured parameters are served. No other entry enables them."""
         return self.entries.get(_CLASSIC, False)
 
     @classmethod
     def everything(cls) -> "RuntimeConfig":
-        """Every version there is."""
+        """Return a configuration that serves every version."""
         return cls({"api/all": True})
 
     def serves(self, group: str, version: str, plural: str) -> bool:
-        """Whether ``plural`` is served in this version."""
+        """True if ``plural`` is served in this version."""
         group_version = f"{group}/{version}" if group else version
         for key in (f"{group_version}/{plural}", group_version, f"api/{stage(version)}", "api/all"):
             if key in self.entries:

@@ -1,5 +1,6 @@
-"""What becomes of an object that a request writes, from admission to the store.
+"""The processing of a written object, from admission to the store.
 
-``store`` has the one way that every write goes, upstream's ``registry/generic/registry/store.go``. Its steps are in
-``create``, ``update`` and ``delete``, as upstream's BeforeCreate, BeforeUpdate and BeforeDelete in ``registry/rest``.
+``store`` has the steps of every write, like upstream's ``registry/generic/registry/store.go``. Steps of a
+kind of write are in ``create``, ``update`` and ``delete``, like upstream's BeforeCreate, BeforeUpdate and
+BeforeDelete in ``registry/rest``.
 """

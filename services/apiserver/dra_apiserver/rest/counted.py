@@ -1,9 +1,9 @@
-"""What a write depends on besides its own object, where several API servers share a database.
+"""Dependencies of a write on other objects, if several API servers share a database.
 
-Upstream's kube-apiservers share it as objects: a quota's status, which the ResourceQuota plugin updates before it
-admits (`plugin/pkg/admission/resourcequota/controller.go`), and the registries of addresses and ports
-(`pkg/registry/core/service/allocator`). Here the transaction that stores an object looks whether another server has
-added to what was counted, or taken a namespace away, and the write is decided again where it has.
+Upstream's kube-apiservers share them as objects: a quota's status, which the ResourceQuota plugin updates
+before it admits (`plugin/pkg/admission/resourcequota/controller.go`), and the registries of addresses and
+ports (`pkg/registry/core/service/allocator`). Here, the transaction that stores an object checks whether
+another server has added to the counted objects or deleted the namespace. If so, the write is decided again.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ JsonObject = dict[str, Any]
 _NAMESPACES: Resource = ("", "namespaces")
 
 
-def counted(
+def find_counted(
     write: Write, target: Target, operation: str, obj: JsonObject, old: JsonObject | None = None
 ) -> Sequence[Counted]:
-    """Return the objects that the write's outcome depends on. Only called if other servers write, too."""
+    """Return the objects on which the outcome of the write depends. Only called if other servers write too."""
     found = []
     if target.namespace and operation == "CREATE":
-        # A namespace that is being deleted takes no new objects: nothing would delete them.
+        # A namespace that is being deleted accepts no new objects, because nothing would delete them.
         found.append(Counted(_NAMESPACES, target.namespace, (MODIFIED, DELETED)))
     if target.kind.writes.exclusive and not target.subresource:
         found.append(Counted(target.resource, "", (ADDED, MODIFIED)))

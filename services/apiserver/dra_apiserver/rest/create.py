@@ -1,4 +1,4 @@
-"""What is stored for a new object (`registry/rest/create.go`)."""
+"""Prepare a new object for the store (`registry/rest/create.go`)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ JsonObject = dict[str, Any]
 def before_create(
     request: Request, target: Target, obj: JsonObject, ctx: Context, chain: Chain
 ) -> JsonObject:
-    """What is stored for a new object, which is in the stored version already.
+    """Return the object to store for a new object, which is in the storage version.
 
     Raises:
-        StatusError: admission, validation or the strategy refuses.
+        StatusError: admission, validation or the strategy rejects it.
     """
     strategy = target.kind.strategy_for(target.subresource)
     chain.mutate(obj, None, ctx, "CREATE")
@@ -39,14 +39,14 @@ def before_create(
     request.warn(strategy.warnings_on_create(obj, ctx))
     chain.validate(obj, None, ctx, "CREATE")
     if meta.pop("resourceVersion", ""):
-        # Upstream's storage finds this and answers 500; the request is what is wrong.
+        # Upstream's storage finds this and responds with 500, although the request is wrong.
         raise bad_request("resourceVersion should not be set on objects to be created")
     strip(object_type(target.kind, target.kind.storage_version), obj)
     return canonical(obj)
 
 
 def _complete_status(target: Target, obj: JsonObject) -> None:
-    # A strategy that empties the status leaves out what an encoded one always has.
+    # A strategy that removes the status omits members that an encoded object always has.
     if "status" in obj and target.kind.has_status:
         member = object_type(target.kind, target.kind.storage_version).fields.get("status")
         if member is not None and isinstance(member.node, Struct):

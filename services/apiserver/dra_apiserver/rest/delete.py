@@ -1,4 +1,4 @@
-"""Deleting an object: preconditions, grace periods, finalizers and propagation (`registry/rest/delete.go`)."""
+"""Delete an object: preconditions, grace periods, finalizers and propagation (`registry/rest/delete.go`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """`metav1.DeleteOptions`; `grace` is in seconds."""
+    """`metav1.DeleteOptions`. `grace` is in seconds."""
 
     grace: int | None = None
     uid: str = ""
@@ -32,12 +32,12 @@ class DeleteOptions:
     dry_run: bool = False
 
     @property
-    def unpropagated(self) -> bool:
-        """Whether they leave it to the kind what becomes of dependents."""
+    def has_default_propagation(self) -> bool:
+        """True if the kind decides about the dependents."""
         return self.orphan is None and not self.propagation
 
-    def shown(self) -> JsonObject:
-        """The options as an object."""
+    def as_object(self) -> JsonObject:
+        """Return the options as an object."""
         preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
         every: JsonObject = {
             "gracePeriodSeconds": self.grace,
@@ -57,10 +57,10 @@ async def remove(
     options: DeleteOptions,
     chain: Chain,
 ) -> tuple[Record, bool]:
-    """Delete an object, or mark it; the version that results, and whether it is gone.
+    """Delete an object, or mark it. Return the resulting version, and whether it was removed.
 
     Raises:
-        StatusError: it isn't there, or a precondition fails.
+        StatusError: it does not exist, or a precondition fails.
     """
     ctx = api.context(target, request.user, options.dry_run)
     gone = True
@@ -69,7 +69,7 @@ async def remove(
         nonlocal gone
         gone = True
         if current is None:
-            raise not_found(target.qualified, target.name)
+            raise not_found(target.qualified_resource, target.name)
         obj = current.object()
         check_preconditions(target, obj["metadata"], options)
         chain.mutate(None, obj, ctx, "DELETE")
@@ -98,7 +98,7 @@ async def remove(
 
 
 def _is_over(target: Target, record: Record) -> bool:
-    """Whether an object that ends gracefully was only marked, as upstream does first, and nothing keeps it."""
+    """True if an object with graceful deletion was only marked, as upstream does first, and has no finalizers."""
     if target.kind.deletion.check_graceful_delete is None:
         return False
     meta = record.object()["metadata"]
@@ -106,12 +106,12 @@ def _is_over(target: Target, record: Record) -> bool:
 
 
 def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions) -> None:
-    """The object must be the one that the client means.
+    """Check that the object is the one that the client means.
 
     Raises:
         StatusError: 409.
     """
-    # Upstream names the kind here where other conflicts name the resource.
+    # Upstream names the kind here, while other conflicts name the resource.
     subject = GroupResource(target.kind.group, target.kind.kind)
     if options.uid and options.uid != meta["uid"]:
         text = (
@@ -127,8 +127,10 @@ def check_preconditions(target: Target, meta: JsonObject, options: DeleteOptions
         raise conflict(subject, target.name, text)
 
 
-def collected(api: Api, target: Target, obj: JsonObject) -> Put | Remove | None:
-    """What is stored where the server itself deletes an object: it is marked while it has finalizers, or goes."""
+def delete_by_server(api: Api, target: Target, obj: JsonObject) -> Put | Remove | None:
+    """Return the change by which the server itself deletes an object: it is marked while it has finalizers, else
+    removed.
+    """
     return _outcome(api, target, obj, DeleteOptions())
 
 
@@ -153,7 +155,9 @@ def _outcome(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) 
 
 
 def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> tuple[bool, bool]:
-    """Whether deletion is graceful now, and whether a graceful one is under way that this request can't hasten."""
+    """Return whether deletion is graceful now, and whether a graceful deletion continues that this request
+    cannot shorten.
+    """
     check = target.kind.deletion.check_graceful_delete
     if check is None:
         return False, False
@@ -182,7 +186,7 @@ def _begin_grace(api: Api, target: Target, obj: JsonObject, options: DeleteOptio
 
 
 def _propagate(target: Target, meta: JsonObject, options: DeleteOptions) -> bool:
-    """Set the garbage collector's finalizers as the options want; whether that changed anything."""
+    """Set the garbage collector's finalizers according to the options. Return whether that changed anything."""
     old = meta.get("finalizers") or []
     orphan, foreground = _ORPHAN in old, _FOREGROUND in old
     if options.orphan is not None:
@@ -216,7 +220,7 @@ def _mark(api: Api, meta: JsonObject) -> None:
 
 
 def _terminate(api: Api, target: Target, obj: JsonObject, options: DeleteOptions) -> Put | Remove | None:
-    """Mark an object that only ends once its own finalizers are gone."""
+    """Mark an object that is only removed when its own finalizers are done."""
     kind, meta = target.kind, obj["metadata"]
     assert kind.deletion.terminate is not None
     changed = _propagate(target, meta, options)

@@ -1,4 +1,4 @@
-"""What the server alone decides about an object's metadata (`registry/rest/meta.go`, `storage/names/generate.go`)."""
+"""Metadata that only the server sets (`registry/rest/meta.go`, `storage/names/generate.go`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dra_apiserver.target import Target
 
 JsonObject = dict[str, Any]
 
-# apiserver/pkg/storage/names: no vowels, so that no words come out.
+# apiserver/pkg/storage/names: no vowels, so that names contain no words.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _GENERATED_BASE = 58
 _GENERATED_SUFFIX = 5
@@ -21,26 +21,26 @@ _SYSTEM_FIELDS = ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink")
 
 
 def generate_name(base: str, suffix: str = "") -> str:
-    """Return a name that starts with `base`, cut to leave room, and ends in `suffix` or five random characters."""
+    """Return a name that starts with `base`, shortened if needed, and ends in `suffix` or five random characters."""
     return base[:_GENERATED_BASE] + (suffix or "".join(random.choices(_ALPHABET, k=_GENERATED_SUFFIX)))
 
 
 def is_generated(meta: JsonObject) -> bool:
-    """True if the name may have been made from generateName."""
+    """True if the name may have been generated from generateName."""
     base, name = (meta.get("generateName") or "")[:_GENERATED_BASE], meta["name"]
     return bool(base) and name.startswith(base) and len(name) == len(base) + _GENERATED_SUFFIX
 
 
 def new_uid() -> str:
-    """A uid that no object has."""
-    # What uuid.uuid4 makes, without a system call each time.
+    """Return a new unique uid."""
+    # Same as uuid.uuid4, but without a system call each time.
     digits = f"{random.getrandbits(128):032x}"
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
 
 def fill_system_fields(obj: JsonObject, now: str) -> None:
-    """Set what the server alone decides about a new object; names it where it is to be named."""
+    """Set the metadata of a new object that only the server sets. Generate a name if there is none."""
     meta = obj["metadata"]
     for field in _SYSTEM_FIELDS:
         meta.pop(field, None)
@@ -51,7 +51,7 @@ def fill_system_fields(obj: JsonObject, now: str) -> None:
 
 
 def match_namespace(target: Target, meta: JsonObject) -> None:
-    """Give the object its request's namespace.
+    """Set the object's namespace to that of the request.
 
     Raises:
         StatusError: 400, the object names another.
@@ -68,7 +68,7 @@ def match_namespace(target: Target, meta: JsonObject) -> None:
 
 
 def check_name(target: Target, meta: JsonObject) -> None:
-    """The object must be the one that the path names.
+    """Check that the object's name is that of the path.
 
     Raises:
         StatusError: 400, it isn't.

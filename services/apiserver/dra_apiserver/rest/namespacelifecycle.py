@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dra_apiserver.api import Api
-from dra_apiserver.errors import GroupResource, forbidden, not_found
+from dra_apiserver.errors import GroupResource, forbidden_error, not_found
 from dra_apiserver.target import Target
 
 _NAMESPACES = ("", "namespaces")
@@ -29,4 +29,4 @@ def check_namespace(api: Api, target: Target) -> None:
                 "field": "metadata.namespace",
             }
         ]
-        raise forbidden(target.qualified, target.name, text, causes)
+        raise forbidden_error(target.qualified_resource, target.name, text, causes)

@@ -1,8 +1,9 @@
-"""All objects as they were at another moment, in one transaction. No counterpart upstream.
+"""Rewind all objects to an earlier moment, in one transaction. Not part of upstream.
 
-etcd's backup is restored below a stopped API server, whose revisions then run backwards. Here it is a write like any
-other: each object that was added, changed or removed since gets a new revision, and watchers see what they see of any
-change. What has to be made again gets a new uid, as controllers remember which uids are gone; references follow.
+etcd's backup is restored below a stopped API server, so revisions go backwards. Here it is a normal write:
+each object that was added, changed or removed since gets a new revision, and watchers get normal events.
+Objects that have to be created again get a new uid, because controllers remember deleted uids. References are
+updated.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _UIDS = re.compile(rb'(uid":\s*")([0-9a-f-]{36})"')
 
 @dataclass(slots=True)
 class Rewound:
-    """How many objects were added, changed and removed, and the places of those that have to begin again."""
+    """The number of objects that were added, changed and removed, and the places of those that start again."""
 
     added: int = 0
     changed: int = 0
@@ -43,7 +44,10 @@ class Rewound:
 
 @dataclass(slots=True)
 class _Entry:
-    """An object as it was and is; ``again``: it is made again, in place of what is there; ``left``: it stays so."""
+    """An object then and now.
+
+    ``again``: it is created again and replaces the current one; ``left``: it is unchanged.
+    """
 
     place: Place
     then: bytes
@@ -52,9 +56,9 @@ class _Entry:
     left: bool = False
 
 
-def stored(api: Api) -> dict[Resource, dict[str, bytes]]:
-    """All objects as they are, without those that stay as they are."""
-    return lasting(
+def stored_objects(api: Api) -> dict[Resource, dict[str, bytes]]:
+    """Return all current objects, except those that rewinding does not change."""
+    return exclude_staying(
         api,
         {
             resource: {record.key: record.data for record in api.store.collection(resource).records.values()}
@@ -63,8 +67,8 @@ def stored(api: Api) -> dict[Resource, dict[str, bytes]]:
     )
 
 
-def lasting(api: Api, objects: Objects) -> dict[Resource, dict[str, bytes]]:
-    """The objects without those that stay as they are now."""
+def exclude_staying(api: Api, objects: Objects) -> dict[Resource, dict[str, bytes]]:
+    """Return the objects without those that rewinding does not change."""
     found = {}
     for resource, of in objects.items():
         stays = _rules(api, resource).stays
@@ -73,10 +77,10 @@ def lasting(api: Api, objects: Objects) -> dict[Resource, dict[str, bytes]]:
 
 
 async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Rewound:
-    """Make all objects as they were, at once, but those that are `left`; nothing is written where nothing differs.
+    """Rewind all objects at once, except those in `left`. Objects that do not differ are not written.
 
     Raises:
-        StatusError: 500, the database refused.
+        StatusError: 500, the database failed.
     """
     done = Rewound()
     gone: list[Place] = []
@@ -96,7 +100,7 @@ async def rewind(api: Api, objects: Objects, left: Collection[Place] = ()) -> Re
     uids = _new_uids(entries)
     puts = []
     for entry in entries:
-        obj = _wanted(_rules(api, entry.place[0]), entry, uids, done)
+        obj = _object_to_store(_rules(api, entry.place[0]), entry, uids, done)
         if obj is not None:
             puts.append((entry.place, obj))
         if entry.again and entry.now is not None:
@@ -124,7 +128,7 @@ def _entry(rules: Rewind, place: Place, then: bytes, now: Record | None) -> _Ent
 
 
 def _new_uids(entries: Collection[_Entry]) -> dict[bytes, bytes]:
-    """The uids that others take the place of."""
+    """Return the replaced uids, with their new ones."""
     uids = {}
     for entry in entries:
         if entry.now is not None and not entry.again and entry.now.data == entry.then:
@@ -141,11 +145,13 @@ def _uid(data: bytes) -> bytes:
     return uid.encode()
 
 
-def _wanted(rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rewound) -> Object | None:
-    """The object to store; None where it is stored already."""
+def _object_to_store(
+    rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rewound
+) -> Object | None:
+    """Return the object to store; None if it is stored already."""
     if entry.left:
         return None
-    data, now = _mapped(entry.then, uids), entry.now
+    data, now = _replace_uids(entry.then, uids), entry.now
     if now is not None and not entry.again and (now.data == data or not _differ(rules, now.data, data)):
         return None
     if entry.now is None:
@@ -158,7 +164,7 @@ def _wanted(rules: Rewind, entry: _Entry, uids: Mapping[bytes, bytes], done: Rew
     return obj
 
 
-def _mapped(data: bytes, uids: Mapping[bytes, bytes]) -> bytes:
+def _replace_uids(data: bytes, uids: Mapping[bytes, bytes]) -> bytes:
     if not uids:
         return data
     return _UIDS.sub(lambda found: b'%b%b"' % (found[1], uids.get(found[2], found[2])), data)
@@ -169,12 +175,12 @@ def _without_uids(data: bytes) -> bytes:
 
 
 def _differ(rules: Rewind, *versions: bytes) -> bool:
-    """Whether more differs than what passes with time."""
-    one, other = (_lasting(rules, data) for data in versions)
+    """True if more differs than values that change with time."""
+    one, other = (_without_passing(rules, data) for data in versions)
     return one != other
 
 
-def _lasting(rules: Rewind, data: bytes) -> Object:
+def _without_passing(rules: Rewind, data: bytes) -> Object:
     obj: Object = orjson.loads(data)
     for name in _PASSING:
         obj["metadata"].pop(name, None)
@@ -186,7 +192,7 @@ def _remove(current: Record | None) -> Remove | None:
     if current is None:
         return None
     last = current.object()
-    # Nothing is waited for: containers stop at once.
+    # Containers stop at once, without a grace period.
     last["metadata"].setdefault("deletionTimestamp", last["metadata"]["creationTimestamp"])
     last["metadata"]["deletionGracePeriodSeconds"] = 0
     return Remove(last)

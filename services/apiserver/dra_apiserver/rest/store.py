@@ -1,10 +1,11 @@
-"""The one way that every write goes (`registry/generic/registry/store.go`, and the handlers' part of the steps).
+"""The steps of every write (`registry/generic/registry/store.go`, and the handlers' part of the steps).
 
-``create`` stores a new object, ``update`` changes a stored one, or creates it where the request may do so. What a
-request wants is an `UpdatedObjectInfo`: a body for PUT, a patch for PATCH, a number for a Scale. The steps are the
-same for all of them. Their order is upstream's, as clients see it in errors: what a request brings is read, defaulted
-and converted; its version is checked; managers are tracked before strategy and admission change the object, because
-what those change is not the manager's; the user's right to grant is checked before the object is admitted.
+``create`` stores a new object. ``update`` changes a stored one, or creates it if the request may do so. An
+`UpdatedObjectInfo` computes the new object: from a body for PUT, a patch for PATCH, a number for a Scale. The
+steps are the same for all of them. Their order is upstream's, which clients see in errors: the request is
+decoded, defaulted and converted. Its version is checked. Managers are tracked before strategy and admission
+change the object, because their changes are not the manager's. The user's right to grant permissions is
+checked before the object is admitted.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from dra_apiserver.common.quota import resource_quota
 from dra_apiserver.errors import (
     StatusError,
     already_exists,
-    forbidden,
+    forbidden_error,
     generated_name_taken,
     not_found,
 )
 from dra_apiserver.patch import reset_fields
-from dra_apiserver.rest.counted import counted
+from dra_apiserver.rest.counted import find_counted
 from dra_apiserver.rest.create import before_create
 from dra_apiserver.rest.meta import (
     check_name,
@@ -44,32 +45,32 @@ _GENERATE_ATTEMPTS = 8
 
 
 class UpdatedObjectInfo(Protocol):
-    """What a request wants an object to become (`registry/rest`)."""
+    """Computes the object that a request wants to store (`registry/rest`)."""
 
     def new(self) -> JsonObject | None:
-        """The object to create where there is none, in the request's version; None where it may not be created.
+        """Return the object to create if none exists, in the request's version; None if it must not be created.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
 
-    def updated(self, current: Record, old: JsonObject) -> JsonObject:
-        """The object to store in place of `old`, in the stored form; it may have parts of `old`.
+    def update(self, current: Record, old: JsonObject) -> JsonObject:
+        """Return the object that replaces `old`, in the storage version. It may have parts of `old`.
 
         Raises:
-            StatusError: the request is refused.
+            StatusError: the request is rejected.
         """
 
 
 class _Miscounted(Exception):
-    """A new object has to be decided about again: what it was decided by has changed."""
+    """A new object must be decided again, because data on which the decision was based has changed."""
 
 
 async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
-    """Store the object that `read` reads from the request, in the request's version.
+    """Store the object that `read` decodes from the request, in the request's version.
 
     Raises:
-        StatusError: it is refused.
+        StatusError: it is rejected.
     """
     while True:
         if write.run is None:
@@ -83,36 +84,36 @@ async def create(write: Write, read: Callable[[], JsonObject]) -> Record:
 
 
 async def _store_first_free(write: Write, stored: JsonObject, generated: bool) -> Record:
-    """Store a new object; where its name is made up, and taken, under another one."""
+    """Store a new object. If its generated name exists, try others."""
     for attempt in range(_GENERATE_ATTEMPTS):
-        target = write.target.named(stored["metadata"]["name"])
+        target = write.target.with_name(stored["metadata"]["name"])
         try:
             return await _store_new(write, target, stored)
         except StatusError as error:
             if not generated or error.reason != "AlreadyExists":
                 raise
             if attempt == _GENERATE_ATTEMPTS - 1:
-                raise generated_name_taken(target.qualified, target.name) from None
+                raise generated_name_taken(target.qualified_resource, target.name) from None
             stored["metadata"]["name"] = ""
             fill_system_fields(stored, write.ctx.now)
     raise AssertionError("unreachable")
 
 
 def _read_new(write: Write, read: Callable[[], JsonObject]) -> tuple[JsonObject, bool]:
-    """What is to be stored, and whether its name is made up."""
+    """Return the object to store, and whether its name is generated."""
     obj = read()
     meta = obj["metadata"]
     match_namespace(write.target, meta)
-    target = write.target.named(meta.get("name") or "")
+    target = write.target.with_name(meta.get("name") or "")
     generated = not target.name and bool(meta.get("generateName"))
-    stored = _created(write, target, obj)
-    # Admission may have given it another name.
+    stored = _prepare_new(write, target, obj)
+    # Admission may have changed the name.
     made = stored["metadata"]
     return stored, generated and is_generated(made)
 
 
-def _created(write: Write, target: Target, obj: JsonObject) -> JsonObject:
-    """What is stored for a new object, which is in the request's version; the target has its name."""
+def _prepare_new(write: Write, target: Target, obj: JsonObject) -> JsonObject:
+    """Return the object to store for a new object in the request's version. The target has its name."""
     ctx = write.ctx
     default(target.kind, target.version, obj, ctx.now)
     drop_duplicate_owners(obj["metadata"], write.request)
@@ -128,8 +129,8 @@ async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
     """Store an object under a name that must be free.
 
     Raises:
-        StatusError: 409, it isn't.
-        _Miscounted: another server has added to what was counted.
+        StatusError: 409, it is not.
+        _Miscounted: another server has added to the counted objects.
     """
     asked = False
 
@@ -140,10 +141,10 @@ async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
                 raise _Miscounted
             asked = True
             if write.run is not None:
-                # Others wrote while it was decided.
-                _confirm(write.named(target.name), None, obj)
-            return Put(obj, counted(write, target, "CREATE", obj) if write.api.store.follows else ())
-        error = already_exists(target.qualified, target.name)
+                # Others may have written in the meantime.
+                _confirm(write.with_name(target.name), None, obj)
+            return Put(obj, find_counted(write, target, "CREATE", obj) if write.api.store.follows else ())
+        error = already_exists(target.qualified_resource, target.name)
         if current.object()["metadata"].get("deletionTimestamp"):
             error = StatusError(
                 409, "AlreadyExists", f"object is being deleted: {error.message}", error.status["details"]
@@ -156,10 +157,10 @@ async def _store_new(write: Write, target: Target, obj: JsonObject) -> Record:
 
 
 def _confirm(write: Write, current: Record | None, obj: JsonObject) -> None:
-    """Look again at what is not the object's own, and may have changed while the object was looked at.
+    """Check other objects again that may have changed while the object was processed.
 
     Raises:
-        StatusError: 403, the namespace is going away or a quota would be exceeded.
+        StatusError: 403, the namespace is being deleted or a quota would be exceeded.
     """
     if current is None:
         check_namespace(write.api, write.target)
@@ -168,17 +169,17 @@ def _confirm(write: Write, current: Record | None, obj: JsonObject) -> None:
 
 
 async def update(write: Write, info: UpdatedObjectInfo) -> tuple[Record, bool]:
-    """Store what the request makes of the object; the version that results, and whether it was created.
+    """Store the updated object. Return the resulting version, and whether it was created.
 
     Raises:
-        StatusError: it is refused.
+        StatusError: it is rejected.
     """
     created = False
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal created
         created = current is None
-        return _create_by_update(write, info) if current is None else _replaced(write, info, current)
+        return _create_by_update(write, info) if current is None else _replace(write, info, current)
 
     record = await write.api.write(
         write.target, change, write.ctx.dry_run, write.run, partial(_confirm, write)
@@ -190,29 +191,31 @@ async def update(write: Write, info: UpdatedObjectInfo) -> tuple[Record, bool]:
 def _create_by_update(write: Write, info: UpdatedObjectInfo) -> Put:
     obj = info.new()
     if obj is None:
-        raise not_found(write.target.qualified, write.target.name)
-    stored = _created(write, write.target, obj)
+        raise not_found(write.target.qualified_resource, write.target.name)
+    stored = _prepare_new(write, write.target, obj)
     check_name(write.target, stored["metadata"])
     _confirm_create(write)
-    return Put(stored, counted(write, write.target, "CREATE", stored) if write.api.store.follows else ())
+    return Put(stored, find_counted(write, write.target, "CREATE", stored) if write.api.store.follows else ())
 
 
-def _replaced(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Remove | None:
+def _replace(write: Write, info: UpdatedObjectInfo, current: Record) -> Put | Remove | None:
     target, old = write.target, current.object()
-    wanted = info.updated(current, old)
+    wanted = info.update(current, old)
     check_version(target, wanted["metadata"], old["metadata"])
     if write.tracked:
-        # What the client changed is its own, also where the strategy takes it back.
+        # The client's changes are its own, even those that the strategy reverts.
         write.track_stored(old, wanted)
     confirm_grant(write, target, wanted, old)
     outcome = before_update(write.request, target, wanted, old, write.ctx, write.chain(target))
     if write.api.store.follows and isinstance(outcome, Put):
-        outcome.counted = counted(write, target, "UPDATE", outcome.obj, old)
+        outcome.counted = find_counted(write, target, "UPDATE", outcome.obj, old)
     return outcome
 
 
-def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
-    """A changed object as it is stored: with defaults, and with the old one's spec where a status is written."""
+def default_updated(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
+    """Return an updated object in the storage version, with defaults, and with the old spec if a status is
+    written.
+    """
     target, same = write.target, write.is_stored_form()
     if same and ("f:spec",) in reset_fields(target.kind, target.subresource):
         if "spec" in old:
@@ -225,26 +228,26 @@ def defaulted(write: Write, obj: JsonObject, old: JsonObject) -> JsonObject:
 
 
 def confirm_grant(write: Write, target: Target, obj: JsonObject, old: JsonObject | None = None) -> None:
-    """Refuse a role or a binding that gives more than the request's user has.
+    """Reject a role or a binding that grants more than the request's user has.
 
     Raises:
-        StatusError: 403, or 404, as ``check_escalation``.
+        StatusError: 403, or 404, like ``check_escalation``.
     """
     authorizer = write.api.authorizer
     check = target.kind.writes.check_escalation
     if authorizer is not None and check is not None:
-        # A new object's name is in the path of a PUT or PATCH alone.
+        # A new object's name is only part of the path of a PUT or PATCH.
         named = "" if write.request.method == "POST" else target.name
         check(authorizer, write.request.user, target.kind.plural, target.namespace, named, obj, old)
 
 
 def _confirm_create(write: Write) -> None:
-    """A change that makes the object needs the permission to create it, too.
+    """Check the permission to create an object for an update that creates it.
 
     Raises:
-        StatusError: 403, there is none.
+        StatusError: 403, it is missing.
     """
     target: Target = write.target
     reason = write.ctx.authorize("create", target.kind.plural, target.namespace, target.name)
     if reason is not None:
-        raise forbidden(target.qualified, target.name, reason)
+        raise forbidden_error(target.qualified_resource, target.name, reason)

@@ -1,4 +1,4 @@
-"""What is stored when an object takes the place of another (`registry/rest/update.go`)."""
+"""Prepare an object that replaces another one (`registry/rest/update.go`)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ JsonObject = dict[str, Any]
 
 
 def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
-    """The object must be changed from its newest version, where it says from which; it has that version then.
+    """Check that the update is based on the newest version, if it states one, and set that version.
 
     Raises:
-        StatusError: 409, it was changed from another; 422, its kind must say so.
+        StatusError: 409, it is based on another; 422, its kind requires a version.
     """
     version = meta.get("resourceVersion") or ""
     try:
@@ -36,22 +36,22 @@ def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> Non
         raise server_error(str(error)) from None
     if wanted:
         if str(wanted) != old_meta["resourceVersion"]:
-            raise conflict(target.qualified, target.name)
+            raise conflict(target.qualified_resource, target.name)
     elif (
         not target.kind.writes.allow_unconditional_update
         or target.version in target.kind.writes.conditional_versions
     ):
         missing = invalid("metadata.resourceVersion", 0, "must be specified for an update")
-        # Upstream names the resource here where it names the kind elsewhere.
+        # Upstream names the resource here, while it names the kind elsewhere.
         raise invalid_object(target.kind.group, target.kind.plural, target.name, [missing])
     meta["resourceVersion"] = old_meta["resourceVersion"]
 
 
 def check_uid(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
-    """An object that names a uid means that very object.
+    """Check that the object is the stored one, if it states a uid.
 
     Raises:
-        StatusError: 409, another one has its name by now.
+        StatusError: 409, another object has its name now.
     """
     uid = meta.get("uid")
     if uid and uid != old_meta["uid"]:
@@ -60,21 +60,21 @@ def check_uid(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:
             f"{object_key(target.namespace, target.name)}, ResourceVersion: 0, AdditionalErrorMsg: "
             f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old_meta['uid']}"
         )
-        raise conflict(target.qualified, target.name, text)
+        raise conflict(target.qualified_resource, target.name, text)
 
 
 def before_update(
     request: Request, target: Target, obj: JsonObject, old: JsonObject, ctx: Context, chain: Chain
 ) -> Put | Remove | None:
-    """What is stored when `obj`, in the stored version, takes the place of `old`; parts of that may be in it already.
+    """Return the change for an object `obj` in the storage version that replaces `old`, whose parts it may share.
 
     Raises:
-        StatusError: admission, validation or the strategy refuses.
+        StatusError: admission, validation or the strategy rejects it.
     """
     kind = target.kind
     meta, old_meta = obj["metadata"], old["metadata"]
     prepare_update(target, obj, old, ctx, chain)
-    # Upstream checks the metadata of every kind here, and again in most kinds' own validation.
+    # Upstream validates the metadata of every kind here, and again in most kinds' own validation.
     errors = validate_metadata(meta, kind.namespaced, path_segment_name, stored=old_meta)
     errors += validate_metadata_update(meta, old_meta, members_good=not errors)
     ctx = ctx._replace(metadata_good=not errors)
@@ -93,10 +93,10 @@ def before_update(
 
 
 def prepare_update(target: Target, obj: JsonObject, old: JsonObject, ctx: Context, chain: Chain) -> None:
-    """Let admission and the strategy change the object, and keep what only the server sets as it was.
+    """Let admission and the strategy change the object, and keep fields that only the server sets.
 
     Raises:
-        StatusError: admission refuses.
+        StatusError: admission rejects it.
     """
     meta, old_meta = obj["metadata"], old["metadata"]
     match_namespace(target, meta)
@@ -129,7 +129,7 @@ def validate_update(
     ctx: Context,
     errors: list[FieldError],
 ) -> None:
-    """Have the strategy validate the object, which has these `errors` already, and warn of it.
+    """Validate the object, which has these `errors` already, with the strategy, and add its warnings.
 
     Raises:
         StatusError: 422, there are errors.

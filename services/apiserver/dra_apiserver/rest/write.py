@@ -1,4 +1,4 @@
-"""A request that writes, as the pipeline has it (upstream's `RequestScope`, options and request info)."""
+"""A write request during its processing (upstream's `RequestScope`, options and request info)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeVar
 from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
 from dra_apiserver.conversion import convert, to_storage
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.patch import track_update
@@ -19,11 +19,11 @@ T = TypeVar("T")
 
 
 class Write(NamedTuple):
-    """A request that changes one object; nothing of it changes on the way.
+    """An immutable description of a request that changes one object.
 
-    ``manager`` is who owns what it changes. ``tracked`` says that managedFields are brought up to date from what
-    changes, ``registered`` that policies and webhooks judge the object: both are false where that is done already.
-    ``run`` runs what takes long or calls webhooks; None where the store's own step decides at once.
+    ``manager`` owns its changes. ``tracked``: managedFields are updated from the changes. ``registered``:
+    policies and webhooks process the object. Both are false if that was done already. ``run`` runs work that
+    takes long or calls webhooks; None if the store's own step decides at once.
     """
 
     api: Api
@@ -35,31 +35,33 @@ class Write(NamedTuple):
     tracked: bool = True
     registered: bool = True
 
-    def named(self, name: str) -> Write:
-        """The same write of an object with this name."""
-        return self._replace(target=self.target.named(name))
+    def with_name(self, name: str) -> Write:
+        """Return the same write for an object with this name."""
+        return self._replace(target=self.target.with_name(name))
 
     def chain(self, target: Target) -> Chain:
-        """The admission chain for one attempt to write the target, which may have got its name only now."""
+        """Return the admission chain for one attempt to write the target, whose name may have been generated
+        since.
+        """
         return Chain(self.api.dynamic.of(self.request, target)) if self.registered else Chain()
 
     def is_stored_form(self) -> bool:
-        """Whether the request's version is the one in which objects are stored."""
+        """True if the request's version is the storage version."""
         kind = self.target.kind
         return self.target.version == kind.storage_version and kind.storage == (kind.group, kind.plural)
 
     def to_storage(self, obj: JsonObject) -> JsonObject:
-        """An object of the request's version in the stored form."""
+        """Convert an object from the request's version to the storage version."""
         if self.is_stored_form():
             return obj
         return to_storage(self.target.kind, obj, self.target.version)
 
     def from_storage(self, obj: JsonObject) -> JsonObject:
-        """A stored object in the request's version, which uses it up."""
+        """Convert a stored object, in place, to the request's version."""
         return obj if self.is_stored_form() else convert(self.target.kind, obj, self.target.version)
 
     def track(self, old: JsonObject | None, obj: JsonObject) -> None:
-        """Write into managedFields what the manager changed; both objects are in the request's version."""
+        """Record the manager's changes in managedFields. Both objects are in the request's version."""
         target = self.target
         track_update(
             target.kind,
@@ -72,12 +74,12 @@ class Write(NamedTuple):
         )
 
     def track_stored(self, old: JsonObject, obj: JsonObject) -> None:
-        """As `track`, of objects in the stored form: fields are owned in the request's version."""
+        """Do the same as `track` for objects in the storage version. Fields are owned in the request's version."""
         if self.is_stored_form():
             self.track(old, obj)
             return
-        seen = self.from_storage(copied(obj))
-        self.track(self.from_storage(copied(old)), seen)
+        seen = self.from_storage(copy_object(obj))
+        self.track(self.from_storage(copy_object(old)), seen)
         if "managedFields" in seen["metadata"]:
             obj["metadata"]["managedFields"] = seen["metadata"]["managedFields"]
         else:

@@ -1,4 +1,4 @@
-"""What requests' bodies mean: decoding, field validation, types, pruning and defaults, all from schema data.
+"""Decode and check requests' bodies: field validation, types, pruning and defaults, all from schema data.
 
 ``decode(registry, kind, version, body, media_type, field_validation) -> Decoded``
     A create or update body (JSON or YAML bytes) as an object. ``Decoded.obj`` is pruned and type-checked, in
@@ -47,10 +47,10 @@ def default(
     now: str = "",
     stored: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
-    """Sets upstream's defaults in place and adds the members that an encoded object always has.
+    """Set upstream's defaults in place, and add the members that an encoded object always has.
 
-    ``now`` is the RFC 3339 time that defaults which are times take; without it those stay unset. Members that are
-    ``stored``'s own, an object's in the same version, need nothing any more.
+    ``now`` is the RFC 3339 time for defaults that are times; without it they stay unset. Members that are
+    identical to those of ``stored``, an object in the same version, are complete already.
     """
     apply_defaults(kind, version, obj, now, stored)
     complete(object_type(kind, version), obj, stored)

@@ -1,8 +1,8 @@
-"""Reading the bodies in which nothing is odd: decoded, checked and pruned of nothing, in one step.
+"""Decode regular bodies in one step, including all checks.
 
-Most bodies are compact JSON of exactly their type. msgspec reads those along the type several times as fast as
-:class:`~dra_apiserver.schema.reader.Reader` walks them; whatever is less than plain is left to the reader, which also
-knows what to say of it.
+Most bodies are compact JSON of exactly their type. msgspec decodes these several times as fast as
+:class:`~dra_apiserver.schema.reader.Reader` walks them. All other bodies are left to the reader, which also
+reports their problems.
 """
 
 import functools
@@ -14,22 +14,22 @@ import orjson
 from dra_apiserver.schema.types import ListNode, MapNode, Node, Scalar, Struct
 from dra_apiserver.schema.values import READERS, Malformed, WrongType
 
-# Values that the reader may drop, with and without a space before them, and characters whose number may change as text
-# is decoded.
+# Values that the reader may drop, with and without a space before them, and characters whose number may
+# change when text is decoded.
 _DROPPED = (b'""', b"0", b"-0", b"false", b"null")
 _ODD = (*(b'":' + value for value in _DROPPED), b"\\u00")
 _ODD_SPACED = (*(b'": ' + value for value in _DROPPED), b'":  ')
 
 
 def plain_object(node: Struct, body: bytes) -> dict[str, Any] | None:
-    """The object of type ``node`` that ``body`` holds; None where only the reader can tell."""
+    """Return the object of type ``node`` in ``body``; None if the reader has to decide."""
     decoder = _decoder(node) if node.native else None
     if decoder is None or is_spaced(body) or _has(body, _ODD) or (b'": ' in body and _has(body, _ODD_SPACED)):
         return None
     try:
         value: dict[str, Any] = decoder.decode(body)
-        # Were a key unknown or repeated, the value would have fewer of them. None hides in a string: its quotes are
-        # escaped there.
+        # With an unknown or repeated key, the value would have fewer keys. Strings cannot hide one, because
+        # quotes are escaped in them.
         whole = body.count(b'":') == orjson.dumps(value).count(b'":')
     except (msgspec.MsgspecError, orjson.JSONEncodeError, Malformed, RecursionError, UnicodeError, WrongType):
         return None
@@ -44,13 +44,13 @@ def _has(body: bytes, odd: tuple[bytes, ...]) -> bool:
 
 
 def is_spaced(body: bytes) -> bool:
-    """Whether white space may follow a quote."""
-    # Looking for one byte is many times as fast as looking for two.
+    """True if white space may follow a quote."""
+    # Searching for one byte is many times as fast as searching for two.
     return (b" " in body and b'" ' in body) or b"\n" in body or b"\t" in body or b"\r" in body
 
 
 class _Anything(type):
-    """Makes whatever a scalar's reader gives count as an instance of the scalar's type."""
+    """Makes every value that a scalar's reader returns an instance of the scalar's type."""
 
     def __instancecheck__(cls, _: object) -> bool:
         return True
@@ -78,10 +78,10 @@ def _read(kind: Any, value: Any) -> Any:
 
 
 class _Unsuitable(Exception):
-    """A type that msgspec can't have, because it contains itself."""
+    """A type that msgspec does not support, because it contains itself."""
 
 
-# Types of built-in objects live as long as the process; there are as many as kinds in their versions.
+# The types of built-in objects are kept forever. There are as many as kinds in their versions.
 @functools.cache
 def _decoder(node: Struct) -> msgspec.json.Decoder[Any] | None:
     try:

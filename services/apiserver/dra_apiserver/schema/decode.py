@@ -1,4 +1,4 @@
-"""Request bodies to objects of the kind and version that the request wants, with what is unknown dropped or refused."""
+"""Decode request bodies to objects of the requested kind and version. Unknown fields are dropped or rejected."""
 
 import json
 from collections.abc import Callable, Container, Sequence
@@ -19,8 +19,8 @@ from dra_apiserver.schema.parse import (
     media_type,
     parse_body,
     unknown_in_cbor,
-    unrecognized,
     unrecognized_cbor,
+    unrecognized_error,
     without_kind,
 )
 from dra_apiserver.schema.reader import Reader, TypeMismatch
@@ -35,7 +35,7 @@ _TYPE_META = (
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """An object from a body, the version it is in, and texts for Warning headers."""
+    """A decoded object, its version, and texts for Warning headers."""
 
     obj: dict[str, Any]
     version: str
@@ -52,13 +52,13 @@ def decode(
     *,
     with_cbor: bool = False,
 ) -> Decoded:
-    """The object that a create or update request for ``kind`` at ``version`` carries.
+    """Decode the object of a create or update request for ``kind`` at ``version``.
 
     ``field_validation`` is ``Strict`` (unknown and duplicate fields are errors), ``Warn`` or ``Ignore``.
     ``with_cbor``: bodies may be in CBOR.
 
     Raises:
-        DecodeError: the body is no such object.
+        DecodeError: the body is not such an object.
     """
     return decode_as(registry, kind.group, version, kind.kind, object_type(kind, version), body, content_type,
                      field_validation, with_cbor=with_cbor, names_itself=kind.types.names_itself)  # fmt: skip
@@ -77,9 +77,9 @@ def decode_as(
     with_cbor: bool = False,
     names_itself: bool = False,
 ) -> Decoded:
-    """As :func:`decode`, for a body whose kind need not be a resource (a Binding, a Scale, an Eviction).
+    """Decode like :func:`decode` a body whose kind need not be a resource (a Binding, a Scale, an Eviction).
 
-    ``names_itself``: the body has to say what it is.
+    ``names_itself``: the body must have a kind and apiVersion.
     """
     try:
         form = media_type(content_type, with_cbor=with_cbor)
@@ -141,10 +141,10 @@ def sanitize(
     shown: Callable[[], Any] | None = None,
     problems: Sequence[str] = (),
 ) -> list[str]:
-    """Prunes and checks an object that a patch made, in place; returns texts for Warning headers.
+    """Prune and check a patched object, in place. Return texts for Warning headers.
 
-    Only the members that are ``touched`` (None: all) are looked at; the others come from a stored object. ``shown``
-    gives the object as errors show it, and ``problems`` are what was odd before.
+    Only the ``touched`` members (None: all) are checked; others come from a stored object. ``shown`` returns
+    the object for error messages. ``problems`` are those of the patch.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
@@ -164,7 +164,7 @@ def sanitize(
 
 
 def invalid_patch(obj: Any, problem: str) -> DecodeError:
-    """Upstream's answer to a patch whose result is no object: it shows the whole result."""
+    """Return upstream's error for a patch whose result is invalid. It shows the whole result."""
     shown = json.dumps(dumps(obj).decode(), ensure_ascii=False)
     message = f"Invalid value: {shown}: {problem}"
     cause = {"reason": "FieldValueInvalid", "message": message, "field": "patch"}
@@ -174,10 +174,10 @@ def invalid_patch(obj: Any, problem: str) -> DecodeError:
 def claimed_version(
     registry: Registry, kind: Kind, version: str, obj: Any, shown: Callable[[], Any]
 ) -> str | None:
-    """The version of its kind that an object which a patch made says to be of; None where it says nothing.
+    """Return the version that a patched object states; None if it states none.
 
     Raises:
-        DecodeError: 422, it says to be of another kind.
+        DecodeError: 422, it states another kind.
     """
     try:
         name, found = claimed_type(obj)
@@ -202,7 +202,7 @@ def claimed_version(
 
 
 def claimed_type(obj: Any) -> tuple[str, str]:
-    """Return the apiVersion and kind that an object states, "" for what it leaves out.
+    """Return the apiVersion and kind of an object, "" if missing.
 
     Raises:
         ValueError: it is not an object, or one of them is not a string.
@@ -213,20 +213,22 @@ def claimed_type(obj: Any) -> tuple[str, str]:
     return _claim(obj, "apiVersion"), _claim(obj, "kind")
 
 
-def unregistered(api_version: str, kind: str) -> str:
+def unregistered_message(api_version: str, kind: str) -> str:
     """Return upstream's message for a kind that no version has."""
     return f'no kind "{kind}" is registered for version "{api_version}" in scheme "{_SCHEME}"'
 
 
 def unknown_conversion(found: tuple[str, str], wanted: tuple[str, str]) -> str:
-    """Return upstream's message for an object of one version and kind where another group's and kind's is expected."""
+    """Return upstream's message for an object of a version and kind where those of another group and kind are
+    expected.
+    """
     internal = f"({internal_package(wanted[0])}.{wanted[1]})"
     return f"converting ({found[0]}.{found[1]}) to {internal}: unknown conversion"
 
 
 def _claim(obj: dict[str, Any], member: str) -> str:
     claimed = ""
-    # Go's own decoder, which looks for them here, does not mind case.
+    # Go's own decoder, which is used here, ignores case.
     for key in sorted(obj):
         if key.lower() == member.lower() and obj[key] is not None:
             if not isinstance(obj[key], str):
@@ -238,42 +240,42 @@ def _claim(obj: dict[str, Any], member: str) -> str:
 
 
 def _type_meta(parsed: Any, body: bytes, kind: str) -> tuple[str, str, str]:
-    """Group, version and kind that the body claims; empty texts where it does not."""
+    """Return the group, version and kind in the body, "" if missing."""
     if not isinstance(parsed, dict):
         found = {str: "string", bool: "bool", list: "array", type(None): "null"}.get(type(parsed), "number")
         if found == "null":
-            raise unrecognized(kind, "Object 'Kind' is missing in 'null'", body)
+            raise unrecognized_error(kind, "Object 'Kind' is missing in 'null'", body)
         problem = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
-        raise unrecognized(kind, f"json parse error: {problem}", body)
+        raise unrecognized_error(kind, f"json parse error: {problem}", body)
     texts = {}
     for name, go in (("apiVersion", "apiVersion"), ("kind", "kind")):
         value = parsed.get(name)
         if value is not None and not isinstance(value, str):
             found = {bool: "bool", list: "array", dict: "object"}.get(type(value), "number")
             problem = f"json: cannot unmarshal {found} into Go struct field .{go} of type string"
-            raise unrecognized(kind, f"json parse error: {problem}", body)
+            raise unrecognized_error(kind, f"json parse error: {problem}", body)
         texts[name] = value or ""
     try:
         group, version = split_api_version(texts["apiVersion"])
     except ValueError as error:
-        raise unrecognized(kind, str(error), body) from error
+        raise unrecognized_error(kind, str(error), body) from error
     return group, version, texts["kind"]
 
 
 def _check_type(
     want: tuple[str, str, str], parsed: dict[str, Any], body: bytes, field_validation: str
 ) -> None:
-    """See that a custom resource is what its address is for (apiextensions' ``ValidateTypeMeta``).
+    """Check the type of a custom resource against its path (apiextensions' ``ValidateTypeMeta``).
 
     Raises:
-        DecodeError: it says nothing of its kind, or another version.
-        StatusError: 422, it says to be of another kind.
+        DecodeError: it has no kind, or another version.
+        StatusError: 422, it is of another kind.
     """
     group, version, kind = want
     found, claimed = parsed.get("kind") or "", parsed.get("apiVersion") or ""
     if not found:
         problem = f"Object 'Kind' is missing in '{body.decode('utf-8', 'replace')}'"
-        # A decoder that is not strict finds it out while it reads, one that is when it has read.
+        # A decoder that is not strict reports it during decoding, a strict one after that.
         if field_validation == "Ignore":
             raise _cannot_handle(kind, version, kind, problem)
         raise without_kind(kind, problem, body)
@@ -293,7 +295,7 @@ def _other_version(found: str, expected: str) -> DecodeError:
 
 
 def _refuse_other(registry: Registry, want: tuple[str, str, str], found: tuple[str, str, str]) -> None:
-    """Upstream's words for a body of another kind or version than the endpoint's."""
+    """Raise upstream's error for a body of another kind or version than the endpoint's."""
     group, version, kind = found
     name = f"{group}/{version}".lstrip("/")
     known = registry.known_kind(group, version, kind)
@@ -313,7 +315,7 @@ def _cannot_handle(kind: str, version: str, wanted: str, problem: str) -> Decode
 
 
 def strict_message(problems: list[str]) -> str:
-    """The message of a strict decoding that found these problems."""
+    """Return the message of a strict decoding with these problems."""
     return "strict decoding error: " + ", ".join(problems)
 
 

@@ -1,7 +1,7 @@
 """Upstream's defaults.
 
-``apply_defaults(kind, version, obj)`` sets them in place: first those that a kind has rules for, then those that its
-schema states for single fields.
+``apply_defaults(kind, version, obj)`` sets them in place: first those of a kind's rules, then those of its
+schema for single fields.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,10 @@ _NOTHING: Mapping[str, Any] = {}
 def apply_defaults(
     kind: Kind, version: str, obj: Object, now: str = "", stored: Mapping[str, Any] = _NOTHING
 ) -> None:
-    """Sets the defaults of ``obj``, an object of ``kind`` in ``version``; ``now`` is the time that some of them are."""
+    """Set the defaults of ``obj``, an object of ``kind`` in ``version``.
+
+    ``now`` is the time for defaults that are times.
+    """
     if kind.default is not None:
         kind.default(obj, version, now)
     if not kind.unstructured:
@@ -26,8 +29,11 @@ def apply_defaults(
 
 
 def apply_stated(node: Struct, obj: Object, stored: Mapping[str, Any] = _NOTHING) -> None:
-    """Sets what schemas state as the default of a member; members that are ``stored``'s own have it."""
-    for name, value in node.stated:
+    """Set the defaults that schemas state for members.
+
+    Members that are identical to ``stored``'s have them already.
+    """
+    for name, value in node.stated_defaults:
         if name not in obj:
             obj[name] = value if not isinstance(value, dict | list) else _copy(value)
     walk = node.stated_below

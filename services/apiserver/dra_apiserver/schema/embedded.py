@@ -1,10 +1,11 @@
-"""Structs with another struct in them, as Go embeds them."""
+"""Structs that embed another struct in Go."""
 
 from collections.abc import Mapping
 
 _REFERENCE = ("LocalObjectReference",)
 _CONFIGURATION = ("DeviceConfiguration",)
-# Structs with another struct in them whose members count as theirs: that one, and the members that are not its own.
+# Structs whose embedded struct's members count as theirs: the embedded struct, and the members that are not
+# its own.
 EMBEDDED: Mapping[str, tuple[tuple[str, ...], frozenset[str]]] = {
     "ConfigMapEnvSource": (_REFERENCE, frozenset({"optional"})),
     "ConfigMapKeySelector": (_REFERENCE, frozenset({"key", "optional"})),

@@ -1,10 +1,10 @@
-"""Why a body was refused."""
+"""Errors of rejected bodies."""
 
 from collections.abc import Mapping, Sequence
 
 
 class DecodeError(Exception):
-    """A body that is no object of the kind.
+    """The body is not an object of the kind.
 
     ``code``, ``reason`` and ``causes`` are for the Status, ``str()`` is its message.
     """

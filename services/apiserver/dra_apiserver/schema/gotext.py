@@ -1,4 +1,4 @@
-"""JSON values as Go's formats print them."""
+"""Format JSON values like Go."""
 
 from decimal import Decimal
 from typing import Any
@@ -15,12 +15,12 @@ _TYPES = {
 
 
 def go_type(value: Any) -> str:
-    """The Go type that a decoded JSON value has."""
+    """Return the Go type of a decoded JSON value."""
     return _TYPES[type(value)]
 
 
 def go_value(value: Any) -> str:
-    """A value as ``%v`` prints it."""
+    """Format a value with ``%v``."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{go_value(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
@@ -31,7 +31,7 @@ def go_value(value: Any) -> str:
 
 
 def go_text(value: Any) -> str:
-    """A value as ``%s`` prints it, which complains about what is no text."""
+    """Format a value with ``%s``, including the complaint about values that are not text."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{go_text(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
@@ -42,25 +42,25 @@ def go_text(value: Any) -> str:
 
 
 def go_syntax(value: Any) -> str:
-    """A value as ``%#v`` prints it."""
+    """Format a value with ``%#v``."""
     if isinstance(value, dict):
-        items = ", ".join(f"{_quoted(key)}:{go_syntax(value[key])}" for key in sorted(value))
+        items = ", ".join(f"{_quote(key)}:{go_syntax(value[key])}" for key in sorted(value))
         return go_type(value) + "{" + items + "}"
     if isinstance(value, list):
         return go_type(value) + "{" + ", ".join(map(go_syntax, value)) + "}"
     if isinstance(value, str):
-        return _quoted(value)
+        return _quote(value)
     return "interface {}(nil)" if value is None else go_value(value)
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     from dra_apiserver.errors import quote
 
     return quote(text)
 
 
 def go_float(value: float) -> str:
-    """A number as ``%v`` prints a float64: the fewest digits, with an exponent from a million on."""
+    """Format a float64 with ``%v``: the fewest digits, with an exponent from a million on."""
     if value == 0:
         return "0"
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()

@@ -1,16 +1,16 @@
-"""What Go's JSON decoder says about a malformed document."""
+"""Go's error messages for malformed JSON."""
 
 _SPACE = b" \t\r\n"
 _ESCAPES = b'"\\/bfnrtu'
 _ENDS = {ord("{"): ord("}"), ord("["): ord("]")}
 _AFTER = {ord("{"): "after object key:value pair", ord("["): "after array element"}
-# Go takes 10,000, orjson 1,024.
+# Go allows 10,000, orjson 1,024.
 _MOST_LEVELS = 1024
 _LITERALS = {ord("t"): b"true", ord("f"): b"false", ord("n"): b"null"}
 
 
 def syntax_error(data: bytes) -> str:
-    """The message of Go's decoder for ``data``, which is no JSON document."""
+    """Return the message of Go's decoder for malformed ``data``."""
     try:
         position = _skip(data, _document(data))
         if position < len(data):
@@ -28,10 +28,10 @@ class _End(Exception):
 
 class _Bad(Exception):
     def __init__(self, data: bytes, position: int, context: str) -> None:
-        super().__init__(f"invalid character {_quoted(data, position)} {context}")
+        super().__init__(f"invalid character {_quote_byte(data, position)} {context}")
 
 
-def _quoted(data: bytes, position: int) -> str:
+def _quote_byte(data: bytes, position: int) -> str:
     byte = data[position]
     if byte == ord("'"):
         return r"'\''"
@@ -57,7 +57,7 @@ def _at(data: bytes, position: int) -> int:
 
 
 def _document(data: bytes) -> int:
-    """The position after the value that ``data`` begins with."""
+    """Return the index just past the JSON value at the start of ``data``."""
     levels: list[int] = []
     position = _skip(data, 0)
     while True:
@@ -88,7 +88,10 @@ def _document(data: bytes) -> int:
 
 
 def _to_value(data: bytes, position: int, opening: int) -> int:
-    """Where the next value begins in what ``opening`` opened: in an object, behind its key."""
+    """Return the index of the next value in a list or object, which ``opening`` opened.
+
+    In an object, it is after the key.
+    """
     if opening == ord("["):
         return position
     if _at(data, position) != ord('"'):

@@ -1,4 +1,4 @@
-"""The schema data by package: one a group and version, as Go's packages of types."""
+"""The schema data by package: one for each group and version, like Go's packages of types."""
 
 import functools
 from collections.abc import Mapping
@@ -22,27 +22,27 @@ _OTHER_PACKAGES = {
 
 
 def package_name(group: str, version: str) -> str:
-    """The package of definitions that a group and version's types are in."""
+    """Return the package with the definitions of a group and version."""
     if group in _OTHER_PACKAGES:
         return f"{_OTHER_PACKAGES[group]}.{version}"
     return f"io.k8s.api.{_GROUP_PACKAGES.get(group, group.split('.')[0])}.{version}"
 
 
 def internal_package(group: str) -> str:
-    """The Go package of a group's types without a version."""
+    """Return the Go package of a group's internal types."""
     return _GROUP_PACKAGES.get(group, group.partition(".")[0])
 
 
 @functools.cache
 def definitions(package: str) -> Mapping[str, Mapping[str, Any]]:
-    """The raw schemas of a package by type name."""
+    """Return the raw schemas of a package by type name."""
     document = schema_document(package)
     loaded: dict[str, dict[str, Any]] = orjson.loads(document) if document is not None else {}
     return loaded
 
 
-def present(name: str, properties: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
-    """Those of the ``properties`` of the type called ``name`` that a version of Kubernetes has."""
+def filter_present(name: str, properties: Mapping[str, Any], kubernetes: Version) -> Mapping[str, Any]:
+    """Return the ``properties`` of the type ``name`` that a version of Kubernetes has."""
     *_, group, version, short = name.split(".")
     has, package = release(kubernetes).has_field, f"{group}/{version}"
     return {field: spec for field, spec in properties.items() if has(package, short, field)}

@@ -1,4 +1,4 @@
-"""Bodies in JSON, YAML, protobuf and CBOR to values (apimachinery's `runtime/serializer`)."""
+"""Parse bodies in JSON, YAML, protobuf and CBOR (apimachinery's `runtime/serializer`)."""
 
 import json
 import math
@@ -26,7 +26,7 @@ _META_KINDS = frozenset({"DeleteOptions", "Status"})
 
 
 def media_type(header: str, *, with_cbor: bool = False) -> str:
-    """JSON, YAML, protobuf or, where the server reads it, CBOR, from a Content-Type header (empty means JSON).
+    """Return JSON, YAML, protobuf or, if supported, CBOR, from a Content-Type header (empty means JSON).
 
     Raises:
         DecodeError: 415, another type.
@@ -47,7 +47,9 @@ def media_type(header: str, *, with_cbor: bool = False) -> str:
 
 
 def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
-    """The JSON value of a body; objects with repeated keys are :class:`RepeatedKeys` unless validation ignores them.
+    """Parse the JSON value of a body.
+
+    Objects with repeated keys become :class:`RepeatedKeys` unless validation ignores them.
 
     Raises:
         CborError: the item is not accepted.
@@ -65,7 +67,7 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
         try:
             return document(body).value
         except YamlError as error:
-            raise unrecognized(kind, f"yaml: {error}", body) from error
+            raise unrecognized_error(kind, f"yaml: {error}", body) from error
     lenient = False
     try:
         value = orjson.loads(body)
@@ -73,7 +75,7 @@ def parse_body(body: bytes, form: str, kind: str, field_validation: str) -> Any:
         lenient = True
         value = _lenient(body)
         if value is None:
-            raise unrecognized(kind, f"json parse error: {syntax_error(body)}", body) from error
+            raise unrecognized_error(kind, f"json parse error: {syntax_error(body)}", body) from error
     if field_validation != "Ignore" and may_repeat(body, value, lenient):
         value = json.loads(
             body.decode("utf-8", "replace"),
@@ -99,19 +101,19 @@ def _parse_protobuf(body: bytes, kind: str) -> dict[str, Any]:
 
 
 def may_repeat(body: bytes, value: Any, lenient: bool = False) -> bool:
-    """Whether ``body`` has more keys than ``value``, which is what was left of it after parsing."""
-    # Without gaps before colons and characters that are escaped by number, what strings hold of quotes and colons is
-    # the same on both sides, and a key that was dropped shows.
+    """True if ``body`` may have more keys than ``value``, its parsed value."""
+    # Without spaces before colons and without characters escaped by number, quotes and colons in strings are
+    # equal on both sides, so a dropped key changes the count.
     if not lenient and not is_spaced(body) and b"\\u00" not in body:
         try:
             return body.count(b'":') != orjson.dumps(value).count(b'":')
         except orjson.JSONEncodeError:
-            pass  # It is too deep for that.
+            pass  # Too deep for orjson.
     return _STRINGS.sub(b"", body).count(b":") != _count_keys(value)
 
 
 def _lenient(body: bytes) -> Any:
-    """A document that Go's decoder takes and orjson does not: lone surrogates and invalid UTF-8 become U+FFFD."""
+    """Parse JSON that Go's decoder accepts and orjson does not: lone surrogates and invalid UTF-8 become U+FFFD."""
     try:
         text = body.decode("utf-8", "replace")
         value = json.loads(text, parse_constant=_no_constant, parse_int=_go_number, parse_float=_finite)
@@ -125,7 +127,7 @@ def _lenient(body: bytes) -> Any:
 
 
 def _go_number(text: str) -> int | float:
-    """A whole number; beyond 64 bits a float, as orjson reads it."""
+    """Return a whole number. Beyond 64 bits it is a float, as in orjson."""
     number = integer(text)
     return number if -(1 << 63) <= number < 1 << 64 else _finite(text)
 
@@ -178,21 +180,21 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return made if len(made) == len(pairs) else RepeatedKeys(pairs)
 
 
-def unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
-    return _unrecognized(kind, f"couldn't get version/kind; {problem}", body)
+def unrecognized_error(kind: str, problem: str, body: bytes) -> DecodeError:
+    return _unrecognized_error(kind, f"couldn't get version/kind; {problem}", body)
 
 
 def without_kind(kind: str, problem: str, body: bytes) -> DecodeError:
-    """Upstream's answer to a custom resource that does not say what it is."""
-    return _unrecognized(kind, problem, body)
+    """Return upstream's error for a custom resource without kind."""
+    return _unrecognized_error(kind, problem, body)
 
 
 def unrecognized_cbor(kind: str, error: cbor.CborError, body: bytes) -> DecodeError:
-    """Upstream's answer to an item whose kind can't be found out."""
-    return _unrecognized(kind, f"unable to determine group/version/kind: {error}", body)
+    """Return upstream's error for an item whose kind cannot be determined."""
+    return _unrecognized_error(kind, f"unable to determine group/version/kind: {error}", body)
 
 
-def _unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
+def _unrecognized_error(kind: str, problem: str, body: bytes) -> DecodeError:
     shown = body.decode("utf-8", "replace") if body.lstrip()[:1] == b"{" else body.hex()
     if len(shown) > 1024:
         shown = shown[:1024] + f" [truncated {len(shown) - 1024} chars]"
@@ -201,7 +203,7 @@ def _unrecognized(kind: str, problem: str, body: bytes) -> DecodeError:
 
 
 def unknown_in_cbor(body: bytes, problem: str) -> str:
-    """Upstream's words for the first member that is unknown, given ours, which name its path."""
+    """Return upstream's message for the first unknown member, given ours, which names its path."""
     value, path = cbor.decode(body), problem.partition('"')[2].rpartition('"')[0]
     while path:
         if isinstance(value, list):

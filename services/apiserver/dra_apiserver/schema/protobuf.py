@@ -1,6 +1,6 @@
-"""Objects in Kubernetes' protobuf encoding, as the JSON values that they stand for.
+"""Decode objects in Kubernetes' protobuf encoding to JSON values.
 
-Go clients with generated types send their requests this way. Only reading is needed: they take JSON answers.
+Go clients with generated types send their requests in protobuf.
 """
 
 import base64
@@ -23,7 +23,7 @@ _MOST_NESTED = 100
 
 
 class ProtobufError(ValueError):
-    """The bytes are no such message."""
+    """The bytes are not such a message."""
 
 
 @functools.cache
@@ -33,10 +33,10 @@ def _layouts() -> dict[str, dict[str, dict[str, list[Any]]]]:
 
 
 def envelope(data: bytes) -> tuple[str, str, bytes]:
-    """apiVersion, kind and the object's own bytes.
+    """Return apiVersion, kind and the object's own bytes.
 
     Raises:
-        ProtobufError: the bytes do not start like an object.
+        ProtobufError: the bytes do not start with an envelope.
     """
     if not data.startswith(MAGIC):
         raise ProtobufError(
@@ -57,10 +57,10 @@ def envelope(data: bytes) -> tuple[str, str, bytes]:
 
 
 def read_message(name: str, data: bytes) -> dict[str, Any]:
-    """The JSON object that the message ``name`` (``io.k8s.api.core.v1.Pod``) stands for.
+    """Decode the message ``name`` (``io.k8s.api.core.v1.Pod``) to a JSON object.
 
     Raises:
-        ProtobufError: malformed, or a type that has no protobuf form.
+        ProtobufError: malformed, or a type without protobuf form.
     """
     return _message(name, data, 0)
 
@@ -125,14 +125,14 @@ def _message(name: str, data: bytes, depth: int) -> dict[str, Any]:
 
 
 def _add(made: dict[str, Any], name: str, kind: list[Any], raw: int | bytes, depth: int) -> None:
-    """One item of a list, or one entry of a map."""
+    """Add one item to a list, or one entry to a map."""
     if kind[0] == "list":
         items = made.setdefault(name, [])
         if kind[1] == "int" and isinstance(raw, bytes):
             position = 0
             while position < len(raw):
                 number, position = _varint(raw, position)
-                items.append(_signed(number))
+                items.append(_to_signed(number))
         else:
             items.append(_value(kind[1], raw, depth))
         return
@@ -159,7 +159,7 @@ def _text(raw: int | bytes) -> str:
         raise ProtobufError("string field contains invalid UTF-8") from error
 
 
-def _signed(value: int) -> int:
+def _to_signed(value: int) -> int:
     return value - (1 << 64) if value & _SIGN else value
 
 
@@ -171,7 +171,7 @@ def _value(kind: Any, raw: int | bytes, depth: int) -> Any:
     if kind in ("int", "bool"):
         if isinstance(raw, bytes):
             raise ProtobufError("wrong wireType")
-        return raw != 0 if kind == "bool" else _signed(raw)
+        return raw != 0 if kind == "bool" else _to_signed(raw)
     part = _PARTS.get(kind)
     if part is not None:
         return part(_bytes(raw), depth + 1)
@@ -180,7 +180,7 @@ def _value(kind: Any, raw: int | bytes, depth: int) -> Any:
 
 
 def _double(data: bytes) -> float:
-    """As Go's JSON has it: a whole number without a fraction."""
+    """Decode a double like Go's JSON: a whole number has no fraction."""
     if len(data) != 8:
         raise ProtobufError("wrong wireType")
     value: float = struct.unpack("<d", data)[0]
@@ -197,7 +197,7 @@ def _moment(data: bytes) -> datetime | None:
     if not data or isinstance(seconds, bytes) or isinstance(nanos, bytes):
         return None
     try:
-        return datetime.fromtimestamp(_signed(seconds), UTC).replace(microsecond=nanos // 1000)
+        return datetime.fromtimestamp(_to_signed(seconds), UTC).replace(microsecond=nanos // 1000)
     except (ValueError, OverflowError, OSError) as error:
         raise ProtobufError("time out of range") from error
 
@@ -221,7 +221,7 @@ def _either(data: bytes) -> int | str:
     if parts.get(1, 0) == 1:
         return _text(parts.get(3, b""))
     number = parts.get(2, 0)
-    return 0 if isinstance(number, bytes) else _signed(number)
+    return 0 if isinstance(number, bytes) else _to_signed(number)
 
 
 def _raw(data: bytes) -> Any:
@@ -238,11 +238,11 @@ def _strings(data: bytes) -> list[str]:
 
 def _duration(data: bytes) -> str:
     nanos = _numbers(data).get(1, 0)
-    return f"{0 if isinstance(nanos, bytes) else _signed(nanos) / 1e9:g}s"
+    return f"{0 if isinstance(nanos, bytes) else _to_signed(nanos) / 1e9:g}s"
 
 
 def _schema(raw: int | bytes, depth: int) -> dict[str, Any]:
-    """A schema as JSON has it; where it stands for something else, too, nothing more looks at what is in it."""
+    """Decode a schema to its JSON form. If it replaces another value, its content is not validated further."""
     from dra_apiserver.schema.reader import Reader
     from dra_apiserver.schema.types import Struct, definition
 
@@ -289,7 +289,7 @@ _READERS = {
     "strings": _strings,
     "duration": _duration,
 }
-# What stands for one of several things, and knows how deep it is.
+# Decoders of union types, which track their depth.
 _PARTS = {
     f"{_SCHEMA}OrArray": _schema_or_schemas,
     f"{_SCHEMA}OrBool": _schema_or_bool,

@@ -1,4 +1,4 @@
-"""Walks an object along its type: prunes, checks types, collects unknown and duplicate fields."""
+"""Walk an object along its type: prune it, check types, and collect unknown and duplicate fields."""
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
@@ -23,10 +23,10 @@ _ANY = Scalar.ANY
 
 
 class TypeMismatch(Exception):
-    """A value is of the wrong type; the text is Go's decoder's message.
+    """A value is of the wrong type. The text is the message of Go's decoder.
 
-    ``parts`` lead to the value: members, ``[index]``, ``{key``; they are empty where its text can't be read. ``go`` is
-    the type that was wanted.
+    ``parts`` lead to the value: members, ``[index]``, ``{key``. They are empty if its text cannot be parsed.
+    ``go`` is the expected type.
     """
 
     def __init__(self, text: str, parts: Sequence[str] = (), go: str = "") -> None:
@@ -44,7 +44,7 @@ class Reader:
         self.strict: list[str] = []
         self._root: Node | None = None
         self._path: list[str] = []
-        # Inside a custom resource wrong types stay: its schema's validation reports them.
+        # Inside a custom resource wrong types are kept: its schema's validation reports them.
         self._lenient = False
 
     def read(self, node: Struct, obj: dict[str, Any], touched: Container[str] | None = None) -> None:
@@ -77,7 +77,9 @@ class Reader:
         return text.removeprefix(".")
 
     def _field_path(self, parts: list[str]) -> str:
-        """The path as Go's decoder keeps it: structs' fields and what embeds them, no indexes and no keys of maps."""
+        """Return the path as in Go's decoder: fields of structs and their embedded structs, without indexes and
+        keys of maps.
+        """
         node = self._root
         shown: list[str] = []
         for part in parts:
@@ -97,7 +99,7 @@ class Reader:
         text = f"json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {go}"
         return TypeMismatch(text, parts, go)
 
-    def _repeated(self, obj: RepeatedKeys) -> None:
+    def _report_repeated(self, obj: RepeatedKeys) -> None:
         seen: set[str] = set()
         for key in obj.keys_in_order:
             if key in seen:
@@ -106,7 +108,7 @@ class Reader:
 
     def _members(self, node: Struct, obj: dict[str, Any]) -> None:
         if type(obj) is RepeatedKeys:
-            self._repeated(obj)
+            self._report_repeated(obj)
         fields, native = node.fields, node.native
         outer, self._lenient = self._lenient, not native
         for key, value in list(obj.items()):
@@ -139,7 +141,7 @@ class Reader:
         self._lenient = outer
 
     def _prune(self, value: dict[str, Any], *path: str) -> None:
-        """Where a custom resource has an object in place of a plain value, nothing is known of its members."""
+        """Remove all members of an object in a custom resource where a plain value is expected."""
         self._path += path
         for name in value:
             self._report("unknown", name)
@@ -160,19 +162,19 @@ class Reader:
             return value
         if type(kind) is Struct:
             if not isinstance(value, dict):
-                raise self._mismatch(_found(value), struct, [*self._path, key], go)
+                raise self._mismatch(_json_type(value), struct, [*self._path, key], go)
             self._path.append(key)
             self._members(kind, value)
             self._path.pop()
             return value
         if type(kind) is ListNode:
             if not isinstance(value, list):
-                raise self._mismatch(_found(value), struct, [*self._path, key], go)
+                raise self._mismatch(_json_type(value), struct, [*self._path, key], go)
             self._items(kind, value, struct, key, go.removeprefix("[]"))
             return value
         assert type(kind) is MapNode
         if not isinstance(value, dict):
-            raise self._mismatch(_found(value), struct, [*self._path, key], go)
+            raise self._mismatch(_json_type(value), struct, [*self._path, key], go)
         self._entries(kind, value, struct, key, go)
         return value
 
@@ -195,7 +197,7 @@ class Reader:
         go = go.partition("]")[2] if go.startswith("map[") else _go_name(item)
         self._path.append(key)
         if type(value) is RepeatedKeys:
-            self._repeated(value)
+            self._report_repeated(value)
         for name, one in list(value.items()):
             if one is None:
                 if type(item) is Scalar:
@@ -209,11 +211,14 @@ class Reader:
         self._path.pop()
 
     def _zero(self, item: Node) -> Any:
-        """What null means where an item or a value must be: Go has no null there, a custom resource has."""
+        """Return the meaning of null for an item or a value.
+
+        Go converts it to a zero value; a custom resource keeps it.
+        """
         return _ZEROES.get(item) if type(item) is Scalar and not self._lenient else None
 
     def _element(self, item: Node, value: Any, struct: str, go: str) -> Any:
-        """One list item or map value; the path already ends with its index or key."""
+        """Convert one list item or map value. The path already ends with its index or key."""
         if type(item) is Scalar:
             if self._lenient:
                 if type(value) is dict and item is not _ANY:
@@ -230,7 +235,7 @@ class Reader:
             if not isinstance(value, dict):
                 if self._lenient:
                     return value
-                raise self._mismatch(_found(value), struct, self._path, go.removeprefix("*"))
+                raise self._mismatch(_json_type(value), struct, self._path, go.removeprefix("*"))
             self._members(item, value)
             return value
         last = self._path.pop()
@@ -240,7 +245,7 @@ class Reader:
             self._path.append(last)
 
 
-def _found(value: Any) -> str:
+def _json_type(value: Any) -> str:
     return json_type(value)
 
 
@@ -256,10 +261,10 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 def strip(node: Struct, obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> None:
-    """Leaves out the empty lists and maps that an encoded object lacks, and makes null what it must have of them.
+    """Remove the empty lists and maps that an encoded object omits, and set required ones to null.
 
-    Validation sees them; storage does not, as it doesn't tell an empty list from none. Members that are ``stored``'s
-    own have been through it.
+    Validation sees them. Storage does not, because it does not distinguish an empty list from an absent one.
+    Members that are identical to ``stored``'s are complete already.
     """
     empty: list[str] = []
     walk = node.droppable_below
@@ -291,9 +296,9 @@ def strip(node: Struct, obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHIN
 
 
 def complete(node: Struct, obj: dict[str, Any], stored: Mapping[str, Any] = _NOTHING) -> None:
-    """Adds the members that an encoded object always has (``status: {}``, ``lastProbeTime: null``).
+    """Add the members that an encoded object always has (``status: {}``, ``lastProbeTime: null``).
 
-    Members that are ``stored``'s own have them.
+    Members that are identical to ``stored``'s have them already.
     """
     for member in node.always:
         if member.name not in obj or (obj[member.name] is None and isinstance(member.node, Struct)):

@@ -1,7 +1,8 @@
-"""Compare values as upstream does where it asks if they changed (apimachinery's `equality.Semantic`).
+"""Compare values like upstream's check for changes (apimachinery's `equality.Semantic`).
 
-An absent list or map equals an empty one. A member that is no pointer in Go equals its zero value. Quantities are equal
-if their amounts are. A pointer that is set differs from one that is not, even if it points to an empty struct.
+An absent list or map equals an empty one. A member that is not a pointer in Go equals its zero value.
+Quantities are equal if their amounts are. A pointer that is set differs from one that is not, even if it
+points to an empty struct.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def same_members(
 def struct_fields(type_name: str) -> Mapping[str, Field]:
     """Return the members of a struct by name."""
     node = definition(type_name)
-    return node.known if isinstance(node, Struct) else {}
+    return node.all_fields if isinstance(node, Struct) else {}
 
 
 @functools.cache
@@ -59,19 +60,19 @@ def _list_of(type_name: str) -> ListNode:
 
 def equal(node: Node, left: Any, right: Any) -> bool:
     """True if two values of a type are semantically equal."""
-    # Most values do not change, and comparing their bytes takes no walk through their types.
+    # Most values do not change, and comparing their bytes avoids a walk along their types.
     return left is right or _bytes(left) == _bytes(right) or equal_by_type(node, left, right)
 
 
 def equal_fields(field: Field, left: Any, right: Any) -> bool:
-    """True if two values of a struct's member are semantically equal. None stands for an absent one."""
+    """True if two values of a struct's member are semantically equal. None represents an absent one."""
     return left is right or _bytes(left) == _bytes(right) or _equal_members(field, left, right)
 
 
 def equal_by_type(node: Node, left: Any, right: Any) -> bool:
-    """Compare as `equal` does, but expect a difference: that is found without a look at the whole values."""
+    """Compare like `equal`, but expect a difference, which is found without comparing the whole values first."""
     if isinstance(node, Struct):
-        known = node.known
+        known = node.all_fields
         left, right = left or _EMPTY, right or _EMPTY
         for name in left.keys() | right.keys():
             one, other = left.get(name), right.get(name)
@@ -109,7 +110,7 @@ def _equal_members(field: Field, left: Any, right: Any) -> bool:
 
 def _same_scalar(node: Scalar, left: Any, right: Any) -> bool:
     if node is Scalar.ANY:
-        # Python takes True, 1 and 1.0 for equal.
+        # Python considers True, 1 and 1.0 equal.
         return _bytes(left) == _bytes(right)
     if node is Scalar.QUANTITY and left is not None and right is not None:
         return Quantity.parse(str(left)).compare(Quantity.parse(str(right))) == 0

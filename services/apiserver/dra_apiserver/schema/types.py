@@ -1,7 +1,7 @@
-"""Types of API objects, compiled from schema data when first needed.
+"""Types of API objects, compiled from schema data on first use.
 
-A built-in object's type is a :class:`Struct` of fields as its Go struct has them: which fields are pointers or omitted
-when empty decides what an encoded object looks like. A custom resource's type comes from its CustomResourceDefinition.
+A built-in object's type is a :class:`Struct` with the fields of its Go struct. Pointers and omitempty
+determine the encoded form. A custom resource's type comes from its CustomResourceDefinition.
 """
 
 import functools
@@ -14,14 +14,14 @@ from dra_shared.version import DEFAULT, Version
 
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.schema.embedded import EMBEDDED
-from dra_apiserver.schema.packages import definitions, package_name, present
+from dra_apiserver.schema.packages import definitions, filter_present, package_name
 
 _REF = "#/components/schemas/"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 
 
 class Scalar(Enum):
-    """What a single value is."""
+    """The type of a single value."""
 
     STRING = "string"
     BOOL = "bool"
@@ -35,12 +35,12 @@ class Scalar(Enum):
     INT_OR_STRING = "intstr.IntOrString"
     ANY = "any"
 
-    # Members are single objects; the inherited hash costs a Python call at every look-up.
+    # Members are singletons. The inherited hash would cost a Python call at every look-up.
     __hash__ = object.__hash__
 
 
 class ListType(Enum):
-    """What identifies the items of a list in server-side apply."""
+    """The identity of a list's items in server-side apply."""
 
     ATOMIC = "atomic"
     SET = "set"
@@ -49,7 +49,7 @@ class ListType(Enum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListNode:
-    """A list; ``merge_key`` and ``strategies`` are the strategic merge patch's."""
+    """A list. ``merge_key`` and ``strategies`` are for strategic merge patches."""
 
     item: "Node"
     list_type: ListType = ListType.ATOMIC
@@ -70,9 +70,9 @@ class MapNode:
 class Field:
     """A member of a struct.
 
-    ``go`` is its Go type as error messages print it. ``droppable``: an empty value is left out of the encoded object;
-    ``always``: the encoded object has this member even where it is not set. ``step`` is its name in managedFields, and
-    ``whole`` whether its value is owned as one.
+    ``go`` is its Go type in error messages. ``droppable``: the encoded object omits an empty value.
+    ``always``: the encoded object has this member even if it is not set. ``step`` is its name in
+    managedFields. ``whole``: its value is owned as a whole.
     """
 
     name: str
@@ -101,7 +101,7 @@ class Field:
         object.__setattr__(self, "always", always)
 
     def zero(self) -> Any:
-        """What an unset member is encoded as."""
+        """Return the encoded form of an unset member."""
         if self.pointer:
             return None
         if isinstance(self.node, Struct):
@@ -112,7 +112,7 @@ class Field:
 
 
 class Struct:
-    """An object with known members. ``open`` keeps unknown ones; ``native`` is false for custom resources."""
+    """An object with known members. ``open`` keeps unknown ones. ``native`` is false for custom resources."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class Struct:
         found: Mapping[str, Any] = self._raw.get("properties", {})
         if not self.native or not self.name:
             return found
-        return present(self.name, found, self._kubernetes)
+        return filter_present(self.name, found, self._kubernetes)
 
     @functools.cached_property
     def fields(self) -> dict[str, Field]:
@@ -147,8 +147,8 @@ class Struct:
         }
 
     @functools.cached_property
-    def known(self) -> dict[str, Field]:
-        """The members by name, with those that only other versions of Kubernetes have."""
+    def all_fields(self) -> dict[str, Field]:
+        """The members by name, including those that only other versions of Kubernetes have."""
         others = {
             name: _field(name, spec, self.native, self._kubernetes)
             for name, spec in self._raw.get("properties", {}).items()
@@ -157,7 +157,10 @@ class Struct:
         return self.fields | others if others else self.fields
 
     def embedding(self, member: str) -> tuple[str, ...]:
-        """The Go structs that bring ``member`` into this one: a volume's sources are in one of their own."""
+        """Return the Go structs through which ``member`` is embedded.
+
+        For example, a volume's sources are in a struct of their own.
+        """
         found = EMBEDDED.get(self.name.rpartition(".")[2])
         return () if found is None or member in found[1] else found[0]
 
@@ -167,8 +170,8 @@ class Struct:
         return [one for one in self.fields.values() if self.native and one.always]
 
     @functools.cached_property
-    def stated(self) -> list[tuple[str, Any]]:
-        """Members with a default that the schema states, and that default (never an empty one of a built-in)."""
+    def stated_defaults(self) -> list[tuple[str, Any]]:
+        """Members with a default in the schema, and that default. For built-in types, empty defaults are left out."""
         return [
             (name, spec["default"])
             for name, spec in self._properties.items()
@@ -176,33 +179,33 @@ class Struct:
         ]
 
     def default(self, name: str) -> Any:
-        """What the schema states as a member's default, also where that is empty; None where it states none."""
+        """Return the default of a member in the schema, which may be empty; None if it has none."""
         return self._properties.get(name, {}).get("default")
 
     @property
     def droppable(self) -> bool:
-        """Whether an empty list or map may have to be left out, or be null."""
+        """True if an empty list or map may have to be omitted, or be null."""
         return self.native and any(isinstance(one.node, ListNode | MapNode) for one in self.fields.values())
 
     @functools.cached_property
     def stated_below(self) -> "Walk":
-        """The members to go down into for the sake of ``stated`` members of structs below."""
-        return self._walk("stated")
+        """The members to visit for ``stated_defaults`` of structs below."""
+        return self._walk("stated_defaults")
 
     @functools.cached_property
     def stated_always(self) -> tuple[str, ...]:
-        """The structs to go down into that are there whether they are written or not: Go has no pointer for them."""
+        """The structs to visit that exist even if they are not written, because they are not pointers in Go."""
         below = self.stated_below
         return tuple(one.name for one in self.always if one.name in below and below[one.name][0] is Struct)
 
     @functools.cached_property
     def always_below(self) -> "Walk":
-        """The members to go down into for the sake of ``always`` members of structs below."""
+        """The members to visit for ``always`` members of structs below."""
         return self._walk("always")
 
     @functools.cached_property
     def droppable_below(self) -> "Walk":
-        """The members to go down into for the sake of ``droppable`` structs below."""
+        """The members to visit for ``droppable`` structs below."""
         return self._walk("droppable")
 
     def _walk(self, name: str) -> "Walk":
@@ -214,11 +217,11 @@ class Struct:
         return found
 
     def zero(self) -> dict[str, Any]:
-        """The encoded form of a struct that is not set."""
+        """Return the encoded form of a struct that is not set."""
         return {one.name: one.zero() for one in self.always}
 
     def with_fields(self, fields: dict[str, Field]) -> "Struct":
-        """This struct with some members' types replaced."""
+        """Return this struct with the types of some members replaced."""
         made = Struct(
             self.name,
             self._raw,
@@ -237,7 +240,7 @@ Walk = dict[str, tuple[type, Struct]]
 
 
 def is_whole(node: Node) -> bool:
-    """Whether a value of this type is one field to server-side apply: a scalar, or an atomic list or map."""
+    """True if a value of this type is one field in server-side apply: a scalar, or an atomic list or map."""
     if isinstance(node, ListNode):
         return node.list_type is ListType.ATOMIC
     return isinstance(node, Scalar) or node.atomic
@@ -287,10 +290,10 @@ _SPECIAL = {
 
 @functools.cache
 def definition(name: str, kubernetes: Version = DEFAULT) -> Node:
-    """The type called ``name``, such as ``io.k8s.api.core.v1.PodSpec``, as a version of Kubernetes has it.
+    """Return the type ``name``, such as ``io.k8s.api.core.v1.PodSpec``, in a version of Kubernetes.
 
     Raises:
-        KeyError: there is none.
+        KeyError: it does not exist.
     """
     if name in _SPECIAL:
         return _SPECIAL[name]
@@ -372,7 +375,7 @@ def _scalar(spec: Mapping[str, Any], kind: str | None) -> Scalar:
 
 @dataclass(frozen=True, slots=True)
 class _CustomCache:
-    """Types of custom resources, kept as long as their definition stays the same."""
+    """Types of custom resources, kept until their definition changes."""
 
     types: dict[tuple[str, str, str], tuple[Mapping[str, Any], Struct]] = field(default_factory=dict)
 
@@ -381,10 +384,10 @@ _custom = _CustomCache()
 
 
 def object_type(kind: Kind, version: str) -> Struct:
-    """The type of a kind's objects in ``version``.
+    """Return the type of a kind's objects in ``version``.
 
     Raises:
-        KeyError: nothing is known of the kind in that version.
+        KeyError: the kind has no schema in that version.
     """
     if kind.unstructured:
         return _custom_type(kind, version)
@@ -400,7 +403,7 @@ def _own_type(group: str, version: str, kind: str, kubernetes: Version) -> Struc
 
 
 def type_of(group: str, version: str, kind: str) -> Struct | None:
-    """The type of a built-in kind that may be served or not (a subresource's body, options)."""
+    """Return the type of a built-in kind, served or not (a subresource's body, options), or None."""
     try:
         return _own_type(group, version, kind, DEFAULT)
     except KeyError:

@@ -1,7 +1,7 @@
-"""Objects that a strategic merge patch made, which upstream converts without JSON in between.
+"""Check objects created by a strategic merge patch, which upstream converts without a JSON encoding in between.
 
-apimachinery's converter has its own words for wrong types, takes whole numbers for integers whatever way they are
-written, and names unknown fields without the keys of maps.
+apimachinery's converter has its own messages for wrong types, accepts whole numbers in any notation as
+integers, and names unknown fields without the keys of maps.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ def _whole(bits: int) -> Any:
     def read(value: Any) -> int:
         if type(value) not in (int, float) or value != value // 1:
             raise WrongType(json_type(value))
-        # Go's conversion keeps the low bits; a number beyond 64 of them becomes the smallest there is.
+        # Go's conversion keeps the low bits. A number beyond 64 bits becomes the smallest one.
         number = int(value) if -(1 << 63) <= value < 1 << 63 else -(1 << 63)
         half = 1 << (bits - 1)
         return (number + half) % (1 << bits) - half
@@ -59,9 +59,9 @@ def sanitize_patched(
     field_validation: str = "Ignore",
     problems: Sequence[str] = (),
 ) -> list[str]:
-    """Prunes and checks ``obj``, which ``patch`` made, in place; returns texts for Warning headers.
+    """Prune and check ``obj``, the result of ``patch``, in place. Return texts for Warning headers.
 
-    ``touched`` are the members of the patch, ``problems`` what was odd about it.
+    ``touched`` are the members of the patch, ``problems`` those of its decoding.
 
     Raises:
         DecodeError: 422, a value is of the wrong type or (``Strict``) a field is unknown.
@@ -81,7 +81,7 @@ def sanitize_patched(
 
 
 def convert_applied(kind: Kind, version: str, obj: Object) -> str:
-    """Prunes and checks in place what a server-side apply made; returns why that can't be done."""
+    """Prune and check the result of a server-side apply, in place. Return the error, or ""."""
     node = object_type(kind, version)
     try:
         _Converter().read(node, obj)
@@ -127,7 +127,8 @@ def _problem(root: Node, obj: Object, error: TypeMismatch) -> str:
     wanted = _GO_KINDS.get(node) if isinstance(node, Scalar) else None
     if wanted is None:
         return f"json: cannot unmarshal {json_type(value)} into Go value of type {error.go}"
-    # Go can make a text of an integer, and an integer of a float; what can't be made at all is not known to it.
+    # Go can convert an integer to a text, and an integer to a float. Conversions that are impossible are
+    # reported as unknown.
     if (found, wanted) == ("int64", "string") or (found == "float64" and wanted in ("int32", "int64")):
         return f"cannot convert {found} to {error.go}"
     return f"unrecognized type: {wanted}"

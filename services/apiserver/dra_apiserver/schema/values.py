@@ -1,4 +1,4 @@
-"""Single values: which JSON a scalar takes, and the form it is kept in."""
+"""Single values: the JSON types that a scalar accepts, and its stored form."""
 
 import base64
 import binascii
@@ -22,9 +22,9 @@ _RANGES = {Scalar.INT32: 1 << 31, Scalar.INT64: 1 << 63}
 
 
 class WrongType(Exception):
-    """The value is of another JSON type; ``found`` says which, as Go's decoder does.
+    """The value is of another JSON type. ``found`` is its name in Go's decoder.
 
-    ``go`` is the type that was wanted, where that isn't the field's own.
+    ``go`` is the expected type, if that isn't the field's own.
     """
 
     def __init__(self, found: str, go: str = "") -> None:
@@ -34,11 +34,11 @@ class WrongType(Exception):
 
 
 class Malformed(Exception):
-    """The value has the right JSON type but can't be read; the text is upstream's whole message."""
+    """The value has the right JSON type but is malformed. The text is upstream's whole message."""
 
 
 def json_type(value: Any) -> str:
-    """What Go's decoder calls a JSON value in its messages."""
+    """Return the name of a JSON value's type in messages of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -72,7 +72,7 @@ def _integer(limit: int) -> Callable[[Any], int]:
 
 
 def number_text(value: float) -> str:
-    """A number as a client is likely to have written it."""
+    """Format a number as a client is likely to have written it."""
     return repr(value)
 
 
@@ -94,7 +94,7 @@ def _bytes(value: Any) -> str:
 
 
 def _bad_base64(text: str) -> int:
-    """Where Go's decoder stops."""
+    """Return the position at which Go's decoder stops."""
     taken = 0
     for position, char in enumerate(text):
         if char in "\r\n":
@@ -155,10 +155,10 @@ def _int_or_string(value: Any) -> int | str:
 
 
 def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
-    """An RFC 3339 time.
+    """Parse an RFC 3339 time.
 
     Raises:
-        Malformed: it is none, in the words of Go's ``time.Parse``.
+        Malformed: it is not one. The message is that of Go's ``time.Parse``.
     """
     match = _TIME.match(text)
     if match is not None and match.end() < len(text):
@@ -174,13 +174,13 @@ def parse_time(text: str, layout: str = _LAYOUT) -> datetime:
         )
         raise Malformed(f'parsing time "{text}": {part} out of range') from error
     moment = moment.replace(microsecond=int(((fraction or "") + "000000")[:6]))
-    return moment if zone == "Z" else _shifted(text, moment, zone)
+    return moment if zone == "Z" else _to_utc(text, moment, zone)
 
 
-def _shifted(text: str, moment: datetime, zone: str) -> datetime:
-    """The moment in UTC, of a time in another zone."""
+def _to_utc(text: str, moment: datetime, zone: str) -> datetime:
+    """Convert a time in another zone to UTC."""
     hours, minutes = int(zone[1:3]), int(zone[4:6])
-    # Go takes the ends, too.
+    # Go accepts the limits too.
     if hours > 24 or minutes > 60:
         part = "minute" if minutes > 60 else "hour"
         raise Malformed(f'parsing time "{text}": time zone offset {part} out of range')
@@ -188,7 +188,7 @@ def _shifted(text: str, moment: datetime, zone: str) -> datetime:
     try:
         return moment + shift if zone[0] == "-" else moment - shift
     except OverflowError:
-        # Go's years go further than Python's.
+        # Go's years have a larger range than Python's.
         raise Malformed(f'parsing time "{text}": year out of range') from None
 
 

@@ -1,4 +1,4 @@
-"""Request bodies in YAML. Reading a large one takes seconds, so it is read in a thread before its handler goes on."""
+"""Request bodies in YAML. Parsing a large one takes seconds, so a thread parses it before its handler continues."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dra_shared.yamltext import Document, YamlError, copy_deep, load
 
 
 class _Read(bytes):
-    """A body with what reading it gave."""
+    """A body with its parsed value or error."""
 
     found: Document | YamlError
 
 
 async def read_ahead(body: bytes, content_type: str) -> bytes:
-    """The body, from which :func:`document` does not take long any more."""
+    """Parse the body in a thread, so that :func:`document` returns at once."""
     if content_type.startswith("application/apply-patch") and _is_json(body):
-        return body  # It will be read as that.
+        return body  # It will be parsed as JSON.
     read = _Read(body)
     try:
         read.found = await asyncio.to_thread(load, body)
@@ -35,7 +35,7 @@ def _is_json(body: bytes) -> bool:
 
 
 def document(body: bytes) -> Document:
-    """The first document, which is the caller's own.
+    """Return the first document. The caller may modify it.
 
     Raises:
         YamlError: see :func:`dra_shared.yamltext.load`.

@@ -1,4 +1,4 @@
-"""Service accounts' tokens: keys, issuing, checking and OpenID discovery (upstream's pkg/serviceaccount)."""
+"""Service accounts' tokens: keys, issuing, verification and OpenID discovery (upstream's pkg/serviceaccount)."""
 
 from dra_apiserver.serviceaccount.keys import KeyOptions, Keys
 from dra_apiserver.serviceaccount.tokens import Identity, InvalidToken, TokenOptions, Tokens, UnknownSignature

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from dra_shared.files import private_folder
 
 if TYPE_CHECKING:
-    # Imported where they are used: a server that is asked for no token starts without them.
+    # Imported where they are used, so that a server that issues no tokens starts faster.
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
     Private = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 _CURVES = {"secp256r1": "ES256", "secp384r1": "ES384", "secp521r1": "ES512"}
 _BEGIN = b"-----BEGIN "
-# In the order in which upstream's encoder writes them.
+# In the order of upstream's encoder.
 _JWK_FIELDS = ("use", "kty", "kid", "crv", "alg", "x", "y", "n", "e")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyOptions:
-    """Files: ``signing`` has the key that signs, ``verifying`` more that verify; without the first, one is ``made``."""
+    """Key files: ``signing`` signs, ``verifying`` are additional keys for verification.
+
+    Without ``signing``, ``made`` is generated.
+    """
 
     made: Path
     signing: Path | None = None
@@ -37,14 +40,14 @@ class KeyOptions:
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """A key that verifies tokens; ``id`` is what a token's header names it by."""
+    """A key that verifies tokens. ``id`` is its name in a token's header."""
 
     id: str
     algorithm: str
     key: Public
 
     def jwk(self) -> dict[str, str]:
-        """The key as a JSON Web Key."""
+        """Return the key as a JSON Web Key."""
         from jwt.api_jws import PyJWS
 
         made = PyJWS().get_algorithm_by_name(self.algorithm).to_jwk(self.key, as_dict=True)
@@ -53,51 +56,51 @@ class PublicKey:
 
 
 class Keys:
-    """Signs with one key, and verifies with that and others; all are read when first needed, or by :meth:`load`."""
+    """Signs with one key, and verifies with that and others. All are loaded on first use, or by :meth:`load`."""
 
     def __init__(self, options: KeyOptions) -> None:
         self._options = options
 
     def load(self) -> None:
-        """Read the files that the options name.
+        """Load the files in the options.
 
         Raises:
             OSError: a file can't be read.
-            ValueError: a file has no key of the kinds that upstream takes; in upstream's words.
+            ValueError: a file has no key of a kind that upstream supports. The message is upstream's.
         """
         if self._options.signing is not None:
-            self._signing  # noqa: B018  # reads the file
+            self._signing_key  # noqa: B018  # reads the file
         for path in self._options.verifying:
             list(_public_keys(path))
 
     def sign(self, payload: bytes) -> str:
-        """The payload as a JSON Web Token in its compact form."""
+        """Return the payload as a JSON Web Token in its compact form."""
         from jwt.api_jws import PyJWS
 
-        private, public = self._signing
-        # go-jose names the key and its algorithm, and nothing else.
+        private, public = self._signing_key
+        # go-jose writes the key's name and algorithm, and nothing else.
         headers = {"typ": None, "kid": public.id}
         return PyJWS().encode(payload, private, public.algorithm, headers)
 
     @cached_property
-    def published(self) -> tuple[PublicKey, ...]:
-        """What verifies tokens, each once: the files' keys in their order, and the signing key's public half."""
+    def public_keys(self) -> tuple[PublicKey, ...]:
+        """The keys that verify tokens, each once: those of the files in order, and the signing key's public half."""
         found = [key for path in self._options.verifying for key in _public_keys(path)]
-        return tuple({key.id: key for key in (*found, self._signing[1])}.values())
+        return tuple({key.id: key for key in (*found, self._signing_key[1])}.values())
 
     @cached_property
     def by_id(self) -> dict[str, PublicKey]:
-        """The same by their ids."""
-        return {key.id: key for key in self.published}
+        """The public keys by id."""
+        return {key.id: key for key in self.public_keys}
 
     @cached_property
-    def _signing(self) -> tuple[Private, PublicKey]:
+    def _signing_key(self) -> tuple[Private, PublicKey]:
         private = _private_key(self._options.signing) if self._options.signing is not None else self._own()
-        return private, _described(private.public_key())
+        return private, _create_public_key(private.public_key())
 
     def _own(self) -> Private:
         path = self._options.made
-        # A file that a full disk cut short, or that an older server left, has no key.
+        # A file that was cut short by a full disk, or written by an older server, has no key.
         if path.exists() and path.read_bytes().startswith(_BEGIN):
             return _private_key(path)
         return _make(path)
@@ -117,8 +120,13 @@ def _make(path: Path) -> Private:
 
 
 def _private_key(path: Path) -> Private:
-    """Raises: OSError: the file can't be read; ValueError: it has no private key that signs."""
-    for key in _loaded(path):
+    """Load a private key.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it has no private key.
+    """
+    for key in _load_keys(path):
         if hasattr(key, "private_bytes"):
             private: Private = key
             return private
@@ -129,8 +137,16 @@ def _private_key(path: Path) -> Private:
 
 
 def _public_keys(path: Path) -> Iterator[PublicKey]:
-    """Raises: OSError: the file can't be read; ValueError: it has no key."""
-    found = [_described(key.public_key() if hasattr(key, "private_bytes") else key) for key in _loaded(path)]
+    """Load public keys.
+
+    Raises:
+        OSError: the file can't be read.
+        ValueError: it has no key.
+    """
+    found = [
+        _create_public_key(key.public_key() if hasattr(key, "private_bytes") else key)
+        for key in _load_keys(path)
+    ]
     if not found:
         raise ValueError(
             f"error reading public key file {path}: data does not contain any valid RSA or ECDSA public keys"
@@ -138,8 +154,8 @@ def _public_keys(path: Path) -> Iterator[PublicKey]:
     yield from found
 
 
-def _loaded(path: Path) -> Iterator[Any]:
-    """The RSA and ECDSA keys of a PEM file, private, public or of certificates; what else is there is left out."""
+def _load_keys(path: Path) -> Iterator[Any]:
+    """Yield the RSA and ECDSA keys in a PEM file: private, public or of certificates. Other content is ignored."""
     from cryptography.hazmat.primitives.asymmetric import ec, rsa
     from cryptography.hazmat.primitives.serialization import load_pem_private_key, load_pem_public_key
     from cryptography.x509 import load_pem_x509_certificate
@@ -164,7 +180,7 @@ def _blocks(text: bytes) -> Iterator[bytes]:
         yield _BEGIN + block
 
 
-def _described(key: Public) -> PublicKey:
+def _create_public_key(key: Public) -> PublicKey:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     der = key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)

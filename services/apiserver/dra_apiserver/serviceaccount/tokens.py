@@ -1,4 +1,4 @@
-"""Service accounts' tokens: what they say, and whether they hold (upstream's pkg/serviceaccount/claims.go, jwt.go)."""
+"""Service accounts' tokens: issue and verify them (upstream's pkg/serviceaccount/claims.go, jwt.go)."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _EXTRA = "authentication.kubernetes.io/"
 CREDENTIAL_ID = _EXTRA + "credential-id"
 # The annotation of the audit event for a new token.
 ISSUED_CREDENTIAL_ID = _EXTRA + "issued-credential-id"
-# What a token may be bound to, and where it is.
+# The kinds that a token may be bound to, with their resources.
 _BOUND = (("pod", "pods"), ("secret", "secrets"), ("node", "nodes"))
 
 
 class InvalidToken(Exception):
-    """A token of ours that does not hold, or not for this; the message is upstream's."""
+    """A token of this server that is invalid, or not valid for the request. The message is upstream's."""
 
 
 class UnknownSignature(InvalidToken):
-    """A token of a known issuer that no key of this server has signed; the message is upstream's."""
+    """A token of a known issuer that none of this server's keys has signed. The message is upstream's."""
 
 
 class Identity(NamedTuple):
-    """Who has a token, and for which of the audiences asked for it is."""
+    """The user of a token, and those of the requested audiences that it is valid for."""
 
     user: UserInfo
     audiences: tuple[str, ...]
 
 
 def credential_id(token: str) -> str:
-    """Return the ID of a token that this server issued, as audit events and its user's extra fields have it."""
-    return _shown_id(_unverified(token))
+    """Return the ID of a token that this server issued, for audit events and its user's extra fields."""
+    return _shown_id(_unverified_claims(token))
 
 
 def _shown_id(claims: JsonObject) -> str:
     return f"JTI={claims['jti']}"
 
 
-def _unverified(token: str) -> JsonObject:
-    """Return the claims of a token without a check of its signature, or none if it is not a JSON Web Token."""
+def _unverified_claims(token: str) -> JsonObject:
+    """Return the claims of a token without verifying it; none if it is not a JSON Web Token."""
     parts = token.split(".")
     if len(parts) != 3 or token.lstrip().startswith("{"):
         return {}
@@ -70,7 +70,7 @@ def _unverified(token: str) -> JsonObject:
 
 def _issuer(token: str) -> str:
     """Return the issuer that the token states, unverified."""
-    issuer = _unverified(token).get("iss")
+    issuer = _unverified_claims(token).get("iss")
     return issuer if isinstance(issuer, str) else ""
 
 
@@ -81,10 +81,10 @@ def _reference(obj: JsonObject) -> JsonObject:
 
 @dataclass(frozen=True, slots=True)
 class TokenOptions:
-    """What tokens say; the names are those of kube-apiserver's flags.
+    """Settings of tokens, with the names of kube-apiserver's flags.
 
-    The first of ``issuers`` issues, and tokens of all are taken. ``audiences`` are those of this server; () means the
-    issuers. ``longest`` bounds what may be asked for, in seconds; 0 means no bound.
+    The first of ``issuers`` issues, and tokens of all are accepted. ``audiences`` are those of this server;
+    () means the issuers. ``longest`` limits the requested duration, in seconds; 0 means no limit.
     """
 
     issuers: tuple[str, ...] = (ISSUER,)
@@ -94,7 +94,11 @@ class TokenOptions:
     extend: bool = True
 
     def __post_init__(self) -> None:
-        """Raises: ValueError: the bound is out of range, or the URI no https one; in upstream's words."""
+        """Check the options.
+
+        Raises:
+            ValueError: the limit is out of range, or the URI is not https. The message is upstream's.
+        """
         if self.longest and not _HOUR <= self.longest <= 1 << 32:
             raise ValueError(
                 "the service-account-max-token-expiration must be between 1 hour and 2^32 seconds"
@@ -104,7 +108,7 @@ class TokenOptions:
 
 
 class Tokens:
-    """Issues tokens and knows their holders. ``lookup`` finds an object by group, plural, namespace and name."""
+    """Issues tokens and verifies them. ``lookup`` finds an object by group, plural, namespace and name."""
 
     def __init__(
         self, keys: Keys, options: TokenOptions, lookup: Lookup, now: Callable[[], datetime]
@@ -116,20 +120,20 @@ class Tokens:
         self._options = options
         self._lookup = lookup
         self._now = now
-        # A signature stays good; what it signs is looked at each time.
-        self._signed = functools.lru_cache(maxsize=1024)(self._verified)
+        # A signature stays valid, so it is cached. The claims are checked each time.
+        self._signed = functools.lru_cache(maxsize=1024)(self._verify)
 
-    def bounded(self, seconds: int) -> int:
-        """How long a token holds that shall hold so many seconds."""
+    def limit_duration(self, seconds: int) -> int:
+        """Return the duration of a token for which ``seconds`` are requested."""
         return min(seconds, self._options.longest or seconds)
 
     def issue(
         self, account: JsonObject, seconds: int, audiences: list[str], bound: dict[str, JsonObject]
     ) -> str:
-        """A token of the service account for so long; `bound` are the pod, node or secret that it goes with.
+        """Issue a token of the service account. `bound` are the pod, node or secret that it is bound to.
 
-        What kubelets put into every pod holds for a year, as some who use it never read it again (upstream's
-        `--service-account-extend-token-expiration`).
+        Tokens that kubelets mount into every pod are valid for a year, because some clients never reload them
+        (upstream's `--service-account-extend-token-expiration`).
         """
         meta, now = account["metadata"], int(self._now().timestamp())
         warned: JsonObject = {}
@@ -159,11 +163,12 @@ class Tokens:
         return self.keys.sign(orjson.dumps(claims))
 
     def holder(self, token: str, audiences: Sequence[str]) -> Identity | None:
-        """Who has the token; None where it is of no issuer that this server knows.
+        """Return the user of the token; None if its issuer is unknown to this server.
 
         Raises:
-            UnknownSignature: no key of this server's has signed it.
-            InvalidToken: it is for none of the audiences, it is over, or what it is bound to is gone.
+            UnknownSignature: none of this server's keys has signed it.
+            InvalidToken: it is for none of the audiences, it has expired, or an object that it is bound to
+                was deleted.
         """
         if _issuer(token) not in self._options.issuers:
             return None
@@ -172,11 +177,12 @@ class Tokens:
         meant = tuple(one for one in named if one in audiences)
         if not meant:
             raise InvalidToken(
-                f"token audiences {_listed(named)} is invalid for the target audiences {_listed(audiences)}"
+                f"token audiences {_format_audiences(named)} is invalid for the target audiences "
+                f"{_format_audiences(audiences)}"
             )
         now = self._now().timestamp()
         own = claims.get("kubernetes.io") or {}
-        # go-jose grants a minute either way.
+        # go-jose allows a minute of clock skew.
         if now > claims.get("exp", now) + _LEEWAY:
             raise InvalidToken("service account token has expired")
         if now < claims.get("nbf", now) - _LEEWAY:
@@ -185,7 +191,7 @@ class Tokens:
             raise InvalidToken("service account token has been invalidated")
         return Identity(_user(claims, own), meant)
 
-    def _verified(self, token: str) -> JsonObject:
+    def _verify(self, token: str) -> JsonObject:
         from jwt import InvalidTokenError
         from jwt.api_jws import PyJWS
 
@@ -221,8 +227,8 @@ def _audiences(claims: JsonObject) -> Sequence[str]:
     return (found,) if isinstance(found, str) else found
 
 
-def _listed(audiences: Sequence[str]) -> str:
-    """The audiences as Go's %q shows them."""
+def _format_audiences(audiences: Sequence[str]) -> str:
+    """Format the audiences like Go's %q."""
     return f"[{' '.join(map(quote, audiences))}]"
 
 

@@ -17,7 +17,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.unixsocket import unix_connection
 
-from dra_apiserver.errors import StatusError, service_unavailable, unanswered
+from dra_apiserver.errors import StatusError, deadline_exceeded, service_unavailable
 from dra_apiserver.storage import rows
 from dra_apiserver.storage.engine import Engine, History, reason
 from dra_apiserver.storage.records import Record, Resource
@@ -110,7 +110,7 @@ class Replica(Store):
             async with asyncio.timeout(_REQUEST_TIMEOUT):
                 await self._be_fresh()
         except TimeoutError as error:
-            raise unanswered() from error
+            raise deadline_exceeded() from error
 
     async def _be_fresh(self) -> None:
         # The answer comes after all that was durable when the writer gave it. All who come before the question is
@@ -162,7 +162,7 @@ class Replica(Store):
                 async with asyncio.timeout(_REQUEST_TIMEOUT):
                     return _ANSWERS[what](await waiting)
             except TimeoutError as error:
-                raise unanswered() from error
+                raise deadline_exceeded() from error
             except ConnectionError:
                 continue
 

@@ -15,7 +15,7 @@ from dra_shared.clock import Clock
 from dra_shared.log import logger
 from dra_shared.retention import Retention
 
-from dra_apiserver.errors import server_error, unanswered
+from dra_apiserver.errors import deadline_exceeded, server_error
 from dra_apiserver.storage.collection import Collection, Pending
 from dra_apiserver.storage.engine import Changes, Commit, Engine, FarBehind, SharedEngine, reason
 from dra_apiserver.storage.records import Change, Record, Resource, by_resource
@@ -95,7 +95,7 @@ class SharedStore(Store):
             async with asyncio.timeout(_REQUEST_TIMEOUT):
                 await asyncio.shield(self._next_refresh)
         except TimeoutError as error:
-            raise unanswered() from error
+            raise deadline_exceeded() from error
         except Exception as error:
             self._judge(error)
             raise server_error(f"storage: {reason(error)}") from error
@@ -115,7 +115,7 @@ class SharedStore(Store):
         except TimeoutError as error:
             if not limit.expired():
                 raise
-            raise unanswered() from error
+            raise deadline_exceeded() from error
 
     async def _refresh_after(self, running: asyncio.Task[None] | None) -> None:
         if running is not None:

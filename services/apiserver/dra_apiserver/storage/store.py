@@ -18,7 +18,7 @@ from dra_shared.jsontext import dumps
 from dra_shared.log import logger
 from dra_shared.retention import Retention
 
-from dra_apiserver.errors import expired, server_error, too_large_resource_version
+from dra_apiserver.errors import expired_error, server_error, too_large_resource_version
 from dra_apiserver.storage.archive.keeper import Keeper
 from dra_apiserver.storage.authors import current_author
 from dra_apiserver.storage.collection import Collection, Pending
@@ -480,7 +480,7 @@ class Store:
             StatusError: 410 Expired or 504 Timeout.
         """
         if revision < self._compacted:
-            raise expired(f"too old resource version: {revision} ({self._compacted})")
+            raise expired_error(f"too old resource version: {revision} ({self._compacted})")
         if revision > self._revision:
             raise too_large_resource_version(revision, self._revision)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from dra_apiserver.errors import expired, too_large_resource_version
+from dra_apiserver.errors import expired_error, too_large_resource_version
 from dra_apiserver.storage.archive import reading
 from dra_apiserver.storage.archive.reading import Entry
 from dra_apiserver.storage.records import Record, Resource
@@ -51,7 +51,7 @@ class Timeline:
     def _at(self, session: Reading, revision: int) -> Moment:
         oldest, newest = self._oldest(session), self._store.revision
         if revision < oldest.revision:
-            raise expired(f"too old resource version: {revision} ({oldest.revision})")
+            raise expired_error(f"too old resource version: {revision} ({oldest.revision})")
         if revision > newest:
             raise too_large_resource_version(revision, newest)
         found = reading.last_until(session, revision=revision)
@@ -64,7 +64,7 @@ class Timeline:
             return Moment(min(found.revision, self._store.revision), found.time)
         if oldest.time and time >= oldest.time:
             return oldest
-        raise expired(f"the history that is kept begins after {_shown(time)}")
+        raise expired_error(f"the history that is kept begins after {_shown(time)}")
 
     async def entries(self, wanted: Range) -> list[Entry]:
         """Changes, oldest first. `Event.previous` is None also where the version before is not kept."""
@@ -104,7 +104,7 @@ class Timeline:
             found = read(session)
             # Asked afterwards: what was read may have been incomplete by then.
             if (oldest := self._oldest(session).revision) > revision:
-                raise expired(f"too old resource version: {revision} ({oldest})")
+                raise expired_error(f"too old resource version: {revision} ({oldest})")
             return found
 
         return await self._read(checked)

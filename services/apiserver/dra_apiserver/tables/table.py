@@ -24,10 +24,10 @@ def table(
     now: datetime,
     headers: bool = True,
 ) -> Object:
-    """The Table that shows ``items``.
+    """Return the Table of ``items``.
 
-    ``metadata`` is the list's own. ``include_object`` says what each row has besides its cells: ``Metadata``,
-    ``Object`` or ``None``. Later events of a watch go without ``headers``.
+    ``metadata`` is that of the list. ``include_object`` selects what each row has besides its cells:
+    ``Metadata``, ``Object`` or ``None``. Later events of a watch omit ``headers``.
     """
     printer = kind.printers.get(version) or kind.printers.get("") or _USUAL
     if printer.sort_key is not None:
@@ -50,7 +50,7 @@ def table(
 
 @functools.lru_cache(maxsize=1024)
 def _definition(column: Column) -> Object:
-    """A column as a Table has it; all answers share it."""
+    """Return a column's definition in a Table. All responses share it."""
     return asdict(column)
 
 
@@ -61,12 +61,12 @@ def _row_object(item: Object, include: str) -> Object | None:
 
 
 def partial_metadata(obj: Mapping[str, Any]) -> Object:
-    """The PartialObjectMetadata of an object."""
+    """Return the PartialObjectMetadata of an object."""
     return {"kind": "PartialObjectMetadata", "apiVersion": META_V1, "metadata": obj.get("metadata") or {}}
 
 
 def partial_metadata_list(items: Sequence[Mapping[str, Any]], metadata: Mapping[str, Any]) -> Object:
-    """The PartialObjectMetadataList of several objects."""
+    """Return the PartialObjectMetadataList of several objects."""
     return {
         "kind": "PartialObjectMetadataList",
         "apiVersion": META_V1,
@@ -75,7 +75,7 @@ def partial_metadata_list(items: Sequence[Mapping[str, Any]], metadata: Mapping[
     }
 
 
-def _created(obj: Mapping[str, Any], now: datetime) -> list[Any]:
+def _default_cells(obj: Mapping[str, Any], now: datetime) -> list[Any]:
     metadata = obj.get("metadata") or {}
     return [metadata.get("name", ""), metadata.get("creationTimestamp")]
 
@@ -89,6 +89,6 @@ _USUAL = Printer(
         ),
         Column("Created At", "date", description="When the object was created."),
     ),
-    _created,
+    _default_cells,
 )
-"""What a kind without columns of its own shows."""
+"""The columns of kinds without columns of their own."""

@@ -1,4 +1,4 @@
-"""Watches: which events a client selects, and the stream that brings them."""
+"""Watches: select events for a client, and stream them."""
 
 from dra_apiserver.watch.selection import Selection
 from dra_apiserver.watch.stream import WatchStream

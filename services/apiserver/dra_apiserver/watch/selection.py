@@ -1,4 +1,4 @@
-"""Which objects a list or watch selects, and what a change of an object means to the list or watch."""
+"""Select objects for a list or watch, and decide what a change of an object means for it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class Selection:
         self._indexed = fields.exact(known.indexed) if known.indexed in known.fields else None
 
     def keys(self, collection: Collection, after: str = "") -> list[str]:
-        """The keys of the objects that may be selected and follow `after`, in order."""
+        """Return the sorted keys after `after` of the objects that may be selected."""
         if self._indexed is None:
             return collection.range(self.prefix, after)
         found = collection.having(self._kind.field_selection.indexed, self._indexed, self._value)
         return [key for key in found if key > after and key.startswith(self.prefix)]
 
     def _value(self, data: bytes) -> str:
-        """What an object has in the indexed field."""
+        """Return an object's value of the indexed field."""
         known = self._kind.field_selection
         return known.fields[known.indexed].value(orjson.loads(data))
 
@@ -55,7 +55,7 @@ class Selection:
         return self._labels.matches(labels) and self._fields.matches(lambda label: fields.get(label, ""))
 
     def filter(self, records: Iterable[Record]) -> list[Record]:
-        """The selected ones of records in the namespace."""
+        """Return the selected records of those in the namespace."""
         if self.everything:
             return list(records)
         if self.key is not None and self._labels.empty and len(self._fields.terms) == 1:
@@ -64,7 +64,7 @@ class Selection:
         return [record for record in records if self._matches(_traits(kind, record.data))]
 
     def judge(self, event: Event) -> str | None:
-        """What the event means to this selection: ADDED, MODIFIED, DELETED; None where it means nothing."""
+        """Return the type of the event for this selection: ADDED, MODIFIED, DELETED; None if it is not selected."""
         if not event.key.startswith(self.prefix):
             return None
         if self.everything:
@@ -87,7 +87,8 @@ class Selection:
     def _before(self, event: Event) -> _Traits:
         found: _Traits | None = event.cache.get((self._source, "before"))
         if found is None:
-            # A deleted object's last state selects as the one before it did, except where that is unknown.
+            # A deleted object's last state is not tested: it was selected if its previous state was. If that
+            # is unknown, the last state decides.
             known = event.previous or event.record
             found = _traits(self._kind, known.data)
             event.remember((self._source, "before"), found)

@@ -1,4 +1,6 @@
-"""One watch: what is there, what was missed, and then what happens, until the client or the time ends it."""
+"""One watch: send the current objects, missed events, and new events, until the client disconnects or the time
+is over.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from dra_apiserver.watch.selection import Selection
 Sender = Callable[[bytes], Awaitable[None]]
 Tally = Callable[[int], None]
 Writer = Callable[[bytes], bool]
-"""Sends a part of the stream at once; False where the client's buffer is full, and nothing was sent."""
+"""Sends a part of the stream at once. Returns False, with nothing sent, if the client's buffer is full."""
 
 _BOOKMARK_EVERY = 60.0
 _CHUNK_BYTES = 256 << 10
@@ -28,15 +30,17 @@ Keep = Callable[[Event, Hashable, bytes], None]
 
 
 _Part = tuple[bytes, int, int, int]
-"""A piece of the stream, how many lines it has, of how many events it is made, and the last one's revision."""
+"""A part of the stream, its number of lines, the number of events that it covers, and the revision of the
+last one.
+"""
 
 
 class WatchStream:
     """Sends a selection's events in revision order, each once.
 
-    All watchers of a resource read one ring of events; what is written for an event is made once for all that show it
-    the same way. A client that doesn't keep up holds back only its own stream, which reads from the database what the
-    ring has forgotten meanwhile; it ends when that has forgotten it too.
+    All watchers of a resource read one ring of events. The encoding of an event is shared by all watchers
+    with the same presentation. A slow client only delays its own stream. If the ring no longer has the next
+    events, the stream reads them from the database. The stream ends if the database has compacted them too.
     """
 
     def __init__(
@@ -75,12 +79,12 @@ class WatchStream:
         self._alarm_at = 0.0
 
     def stop(self) -> None:
-        """End the stream before its time."""
+        """End the stream before its timeout."""
         self._stopped = True
         self._wake()
 
     def hold(self, held: bool) -> None:
-        """Send nothing any more, or all that has happened meanwhile."""
+        """Hold events back, or send those that were held back."""
         self._held = held
         if not held:
             self._wake()
@@ -90,7 +94,9 @@ class WatchStream:
             self._waiter.set_result(None)
 
     async def run_from_now(self, records: Sequence[Record], initial_end: bool) -> None:
-        """Send the objects as ADDED, then what follows. `records` must be the selection's state of this moment."""
+        """Send the objects as ADDED, then all later events. `records` must be the selection's current state."""
+        # Take the revision and the position before the first await. Events that are stored while the objects
+        # are sent come after this position, so the ring delivers each of them once and none is lost.
         revision = self._start = self._after = self._store.revision
         self._position = self._collection.end
         event = self._presenter.event
@@ -111,7 +117,7 @@ class WatchStream:
         await self._follow()
 
     async def run_after(self, revision: int) -> None:
-        """Send what happened after `revision`."""
+        """Send the events after `revision`."""
         self._start = self._after = revision
         self._seek()
         await self._follow()
@@ -126,6 +132,10 @@ class WatchStream:
             self._disarm()
 
     async def _send_events(self) -> None:
+        # Invariant: all events up to self._after are sent, or are part of the chunk that is being sent. Each
+        # turn does one thing, in this order: send pending events, check the deadline, send a bookmark, wait.
+        # A bookmark promises that nothing before its revision is pending, so it must not precede pending
+        # events.
         clock = self._clock
         next_bookmark = clock.monotonic() + _BOOKMARK_EVERY * random.uniform(0.9, 1.0)
         while not self._stopped:
@@ -147,7 +157,11 @@ class WatchStream:
             await self._bookmark()
 
     async def _send_next(self) -> bool:
-        """Send a chunk of what has happened; whether there was anything, so that there may be more."""
+        """Send a chunk of pending events. Return whether there were any, because there may be more."""
+        # The ring only keeps recent events. None means that it no longer has the position of this stream,
+        # whose client is slow. The database then has the missing events. Positions advance before the await
+        # of the send below: events that are stored during that await must not move the start of the next
+        # chunk.
         events = self._collection.events(self._position, _STEP)
         if events is None:
             part = await self._part_of_history()
@@ -157,7 +171,7 @@ class WatchStream:
             self._after = max(self._after, part[3])
         else:
             return False
-        # A client that doesn't read holds on to one chunk, and to no event.
+        # A client that doesn't read must only hold one chunk in memory, and no events.
         del events
         if part is not None:
             chunk, lines = part[:2]
@@ -167,7 +181,7 @@ class WatchStream:
         return True
 
     async def _part_of_history(self) -> _Part | None:
-        """The next part from the database; None, and the stream ends, where that has forgotten it."""
+        """Return the next part from the database. If it was compacted, end the stream and return None."""
         try:
             history = await self._store.history(self._resource, self._after)
         except StatusError as error:
@@ -178,6 +192,9 @@ class WatchStream:
             self._after = history.until
             self._seek()
             return None
+        # The part may end before the last event, because a chunk is limited. Continue after its last event
+        # then. Otherwise continue after the end of the history, which may be later than its last event: the
+        # other revisions in between belong to other resources.
         part = self._part(history.events, _keep_nothing)
         taken, revision = part[2:]
         self._after = history.until if taken == len(history.events) else revision
@@ -189,16 +206,18 @@ class WatchStream:
         self._position = _FORGOTTEN if position is None else position
 
     async def _bookmark(self) -> None:
-        # Nothing is undelivered here: the ring was read to its end without a pause since.
+        # Nothing is undelivered here: the ring was read to its end, without an await since.
         if self._store.revision > self._start:
             await self._send(self._presenter.bookmark(self._store.revision))
 
     async def _wait(self, until: float, now: float) -> None:
-        # One alarm serves all the waits that end at the same moment.
+        # One timer serves all waits with the same end.
         if self._alarm is None or self._alarm_at != until:
             self._disarm()
             self._alarm = asyncio.get_running_loop().call_later(until - now, self._ring)
             self._alarm_at = until
+        # Create the future before listening. There is no await between the last look at the ring and this
+        # line, so an event cannot be missed in between.
         self._waiter = asyncio.get_running_loop().create_future()
         self._collection.listen(self._on_events)
         try:
@@ -208,21 +227,24 @@ class WatchStream:
             self._waiter = None
 
     def _on_events(self) -> None:
-        # A turn of the event loop for each of many watchers would cost more than all else that is done for it.
+        # With many watchers, a turn of the event loop for each would cost more than everything else.
         if self._held:
             return
         if self._waiter is not None and not self._waiter.done() and not self._pass_on():
             self._waiter.set_result(None)
 
     def _pass_on(self) -> bool:
-        """Send the new events without waiting; False leaves them, or the rest, to the stream's own task."""
+        """Send new events without waiting. Return False to leave them, or the rest, to the stream's own task."""
+        # This runs in the task that publishes the events, once for each watcher that waits. It must not await,
+        # and must not raise, because an error here would reach other watchers and the write itself. Everything
+        # beyond one chunk that fits in the client's buffer is left to the stream's own task, which False wakes.
         events = self._collection.events(self._position, _STEP)
         if not events:
             return events is not None
         try:
             chunk, lines, taken, revision = self._part(events, self._collection.keep)
         except Exception:
-            return False  # The task comes across it too, and its request fails of it.
+            return False  # The stream's task finds the error too, and its request fails with it.
         if lines:
             if not self._write(chunk):
                 return False
@@ -241,7 +263,7 @@ class WatchStream:
         self._wake()
 
     def _part(self, events: Sequence[Event], keep: Keep) -> _Part:
-        """What a chunk holds of these events, at least the first one."""
+        """Return a chunk of these events, with at least the first one."""
         lines: list[bytes] = []
         size = taken = 0
         judge = self._selection.judge
@@ -254,6 +276,8 @@ class WatchStream:
             meaning = judge(event)
             if meaning is None:
                 continue
+            # Watchers with the same presentation share the encoded line. Encoding is most of the cost of an
+            # event, so it is done once and not for each watcher.
             line: bytes | None = event.cache.get((key, meaning))
             if line is None:
                 line = self._line(event, meaning)
@@ -267,10 +291,11 @@ class WatchStream:
 
     def _line(self, event: Event, meaning: str) -> bytes:
         if meaning == DELETED and event.type != DELETED and event.previous is not None:
-            # It left the selection: the client gets what it knew, at the revision that took it away.
+            # The object left the selection: the client gets its previous state, at the revision of the
+            # change.
             return self._presenter.event(meaning, with_revision(event.previous.data, event.revision))
         return self._presenter.event(meaning, event.record.data)
 
 
 def _keep_nothing(event: Event, place: Hashable, made: bytes) -> None:
-    """Events from the database serve one stream."""
+    """Keep nothing, because events from the database serve one stream only."""

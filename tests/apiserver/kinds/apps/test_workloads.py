@@ -1,4 +1,4 @@
-"""Deployments, jobs and their like: selectors, templates and what may not change."""
+"""Test deployments, jobs and other workloads: selectors, templates and immutable fields."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Jobs' policies and limits, as kube-apiserver 1.36.2 judges them."""
+"""Test the validation of jobs' policies and limits against kube-apiserver 1.36.2."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a new cluster has, and what is derived from its objects."""
+"""Test the objects of a new cluster and those that the server derives from others."""
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
-from dra_apiserver.authorization.rules import missing
+from dra_apiserver.authorization.rules import find_uncovered
 from dra_apiserver.config import Config
 from dra_apiserver.kinds.rbac.bootstrap import default_rules, roles_and_bindings
 from dra_apiserver.server import ApiServer
@@ -90,7 +90,7 @@ async def test_a_restart_takes_nothing_away_and_gives_default_roles_what_they_la
         assert (await client.get(kept)).json() == before
         given = (await client.get(role)).json()["rules"]
         assert given[0] == own
-        assert not missing(given, rules)
+        assert not find_uncovered(given, rules)
         whole = (await client.get(binding)).json()
         assert (whole["subjects"], whole["metadata"]["labels"]["mine"]) == (subjects, "1")
         revision = (await client.get(API_SERVICES)).json()["metadata"]["resourceVersion"]
@@ -108,7 +108,7 @@ _FLOW = "/apis/flowcontrol.apiserver.k8s.io/v1"
 
 @pytest.fixture
 async def restoring(tmp_path: Path) -> AsyncIterator[tuple[httpx.AsyncClient, FakeClock]]:
-    """A client of a server whose time stands still."""
+    """Start a server whose clock stands still, and return a client of it."""
     clock = FakeClock()
     config = Config(port=0, data=tmp_path, relaxed=True)
     async with (
@@ -181,7 +181,7 @@ async def test_flow_control_and_namespaces_are_back_in_a_minute_and_the_rest_is_
 
 
 async def until_there(client: httpx.AsyncClient, path: str, clock: FakeClock) -> dict[str, Any]:
-    """Wait for the object. Time goes on meanwhile, as a round writes, and the next counts from its end."""
+    """Wait for the object, and advance the clock, because a round waits for the clock after it writes."""
 
     async def check() -> dict[str, Any] | None:
         answer = await client.get(path)
@@ -252,7 +252,7 @@ def test_the_roles_as_they_are_written() -> None:
 
 
 def _rules(controller: str, features: FeatureGates) -> list[str] | None:
-    """The rules of a controller's role as `VERBS RESOURCES`; None without it."""
+    """Return the rules of a controller's role as `VERBS RESOURCES`, or None if there is no role."""
     found = {
         obj["kind"]: obj
         for obj in roles_and_bindings(features)

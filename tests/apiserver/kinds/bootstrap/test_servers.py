@@ -1,4 +1,4 @@
-"""The service `kubernetes` leads to all API servers of one database."""
+"""Test that the service `kubernetes` has the addresses of all API servers of one database."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -23,14 +23,14 @@ LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
 def _configs(folder: Path, database: str) -> Callable[[int], Config]:
-    """Servers of one database, each with an address of its own."""
+    """Return the configurations of servers of one database, each with its own address."""
     return lambda number: Config(
         port=0, data=folder / str(number), database=database, relaxed=True, listen=f"127.0.0.{number}"
     )
 
 
 async def _places(client: httpx.AsyncClient) -> tuple[set[str], set[str]]:
-    """Where the Endpoints lead, and where the EndpointSlices do, which are written after them."""
+    """Return the addresses in the Endpoints and those in the EndpointSlices, which are written later."""
     endpoints = (await client.get(ENDPOINTS)).json()
     pieces = (await client.get(SLICES, params=OWN)).json()["items"]
     return (
@@ -51,7 +51,7 @@ async def _places(client: httpx.AsyncClient) -> tuple[set[str], set[str]]:
 
 
 async def _shown(client: httpx.AsyncClient) -> tuple[list[str], list[str]]:
-    """The addresses alone, in order."""
+    """Return the addresses without ports, in order."""
     one, other = [sorted(place.rpartition(":")[0] for place in places) for places in await _places(client)]
     return one, other
 
@@ -114,7 +114,7 @@ async def test_a_server_that_died_is_taken_off_after_its_lease(
 async def test_servers_at_one_address_have_endpoints_of_their_own(
     tmp_path: Path, postgres: Callable[[], str]
 ) -> None:
-    """Upstream's servers have one port and an address each; with `dralab up` they share the address."""
+    """Check servers that share an address. Upstream's servers do not, but those of `dralab up` do."""
     clock, config = FakeClock(), Config(port=0, data=tmp_path, database=postgres(), relaxed=True)
     async with ApiServer(config, clock) as one, httpx.AsyncClient(base_url=one.url, timeout=30) as client:
         alone = {one.url.removeprefix("http://")}
@@ -131,7 +131,10 @@ async def test_servers_at_one_address_have_endpoints_of_their_own(
 
 
 async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Path) -> None:
-    """As upstream's (`apiserver.kubernetes.io/identity`): renewed every ten seconds, and the same after a restart."""
+    """Check that the identity lease is renewed every ten seconds and stays the same after a restart.
+
+    It is upstream's `apiserver.kubernetes.io/identity`.
+    """
     clock, config = FakeClock(), Config(port=0, data=tmp_path, relaxed=True)
     selected = {"labelSelector": "apiserver.kubernetes.io/identity=kube-apiserver"}
 
@@ -187,7 +190,7 @@ async def test_readers_have_leases_that_their_writer_renews(tmp_path: Path) -> N
 
 
 async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Callable[[], str]) -> None:
-    """An hour after the last renewal, as upstream's; what others hold stays (`apiserverleasegc`)."""
+    """Check that leases are deleted an hour after the last renewal, and only servers' leases (`apiserverleasegc`)."""
     clock, config = FakeClock(), _configs(tmp_path, postgres())
 
     def lease(name: str, age: int, label: str = "kube-apiserver") -> Object:

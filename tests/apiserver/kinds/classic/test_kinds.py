@@ -1,4 +1,4 @@
-"""The kinds of classic DRA, as an API server serves them that was asked to."""
+"""Test the kinds of classic DRA on an API server that is configured to serve them."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Workloads and the plain kinds: what is refused at creation and change."""
+"""Test the validation of workloads and simple kinds at creation and update."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""Limit ranges and quotas, as kube-apiserver 1.36.2 judges them."""
+"""Test the validation of limit ranges and quotas against kube-apiserver 1.36.2."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Definitions that can't be served are refused: the texts are what kube-apiserver 1.36.2 answered."""
+"""Test that invalid definitions are rejected. The texts are those of kube-apiserver 1.36.2."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Custom kinds: from their definition, its names' acceptance, and their objects' validation."""
+"""Test custom kinds: their definition, the acceptance of names, and the validation of objects."""
 
 import copy
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from dra_apiserver.errors import ErrorType
 from dra_apiserver.kinds.custom.definitions import (
     accepted_status,
-    established,
+    is_established,
     kind_of_definition,
 )
 from dra_apiserver.kinds.custom.validation import validate_custom
@@ -80,7 +80,7 @@ def test_names_are_accepted_once() -> None:
     assert status["acceptedNames"] == DEFINITION["spec"]["names"]
     assert status["storedVersions"] == ["v1"]
     accepted = {**DEFINITION, "status": status}
-    assert established(accepted)
+    assert is_established(accepted)
     assert accepted_status(accepted, [], "T2") == status
 
 
@@ -96,7 +96,7 @@ def test_names_of_another_kind_are_not_accepted(changes: Object, reason: str) ->
     other["spec"]["names"] = names | changes
     status = accepted_status(other, [taken], "T1")
     assert status["conditions"][0]["reason"] == reason
-    assert not established({"status": status})
+    assert not is_established({"status": status})
 
 
 SCHEMA: Object = {

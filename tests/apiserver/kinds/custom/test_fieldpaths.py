@@ -1,4 +1,4 @@
-"""Paths of fields as kube-apiserver 1.36.2 follows them."""
+"""Test paths of fields against kube-apiserver 1.36.2."""
 
 from typing import Any
 

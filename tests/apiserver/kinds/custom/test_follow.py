@@ -1,4 +1,4 @@
-"""A running server serves what is defined, and nothing any more once the definition is gone."""
+"""Test that a running server serves defined resources, and stops when their definition is deleted."""
 
 import asyncio
 import json
@@ -154,7 +154,7 @@ def stored(server: ApiServer) -> Object:
 
 
 async def make_again(server: ApiServer, client: httpx.AsyncClient) -> None:
-    """The definition goes, and another one of its name comes, with an object."""
+    """Delete the definition, and create another one of the same name with an object."""
     assert (await client.delete(f"{CRDS}/widgets.example.com")).status_code == 200
     await until_gone(client, f"{CRDS}/widgets.example.com")
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
@@ -294,7 +294,9 @@ async def let_go(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_definition_waits_for_objects_with_finalizers(client: httpx.AsyncClient) -> None:
-    """And no object comes while it does (apiextensions' `forbidCreateAdmission`); what is there can change."""
+    """Check that no object can be created meanwhile (apiextensions' `forbidCreateAdmission`), but objects can
+    change.
+    """
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
     await made_with_finalizer(client, "w")
@@ -366,7 +368,7 @@ async def test_what_was_never_established_says_so_in_the_end(client: httpx.Async
 
 @pytest.mark.parametrize("field_validation", ["Ignore", "Warn", "Strict"])
 async def test_a_custom_resource_says_what_it_is(client: httpx.AsyncClient, field_validation: str) -> None:
-    """Upstream takes the kind of a built-in object's address where the body has none, but of no custom resource."""
+    """Check that the body names the kind. Upstream infers a missing kind from the address only for built-in kinds."""
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
     named = {"metadata": {"name": "w"}}
@@ -410,7 +412,7 @@ def _other_version(found: str) -> str:
 
 
 async def test_methods_and_paths_of_custom_resources(client: httpx.AsyncClient) -> None:
-    """Upstream looks for a definition and a verb, where it has routes for built-in kinds."""
+    """Check unknown methods and paths. Upstream looks for a definition and a verb instead of a route."""
     assert (await client.post(CRDS, json=DEFINITION)).status_code == 201
     await until_established(client)
     assert (await client.post(WIDGETS, json=_typed({"metadata": {"name": "w"}}))).status_code == 201

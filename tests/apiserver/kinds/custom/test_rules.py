@@ -1,4 +1,4 @@
-"""Custom resources against their definition's schema and rules, over the wire."""
+"""Test the validation of custom resources against their definition's schema and rules, through HTTP."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

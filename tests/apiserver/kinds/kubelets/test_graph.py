@@ -1,4 +1,4 @@
-"""The graph keeps up with collections, also where they have forgotten what happened."""
+"""Test that the graph follows collections, also if these have dropped their events."""
 
 from collections import defaultdict
 from typing import Any, cast
@@ -32,7 +32,7 @@ def test_what_was_forgotten_is_read_again() -> None:
 
     def related() -> list[tuple[str, str]]:
         known = [(node, name) for node in ("n1", "n2") for name in ("one", "two", "three")]
-        return [(node, name) for node, name in known if graph.related(node, SECRET, "default", name)]
+        return [(node, name) for node, name in known if graph.is_related(node, SECRET, "default", name)]
 
     assert related() == [("n1", "one"), ("n2", "two")]
     pods.reset([_pod("b", "n1", "one"), _pod("c", "n1", "three")], 5)

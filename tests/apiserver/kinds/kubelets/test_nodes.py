@@ -1,4 +1,4 @@
-"""What a node may do: its own pods' objects, its own node, lease and slices, and no more."""
+"""Test the permissions of a node: its own pods' objects, its own node, lease and slices, and nothing else."""
 
 import base64
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What is wrong with details of pods and of what makes them, field by field, as kube-apiserver 1.36 says it."""
+"""Test the errors of invalid details of pods and pod templates, by field, against kube-apiserver 1.36."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Fields of pods behind feature gates."""
+"""Test fields of pods that depend on feature gates."""
 
 import contextlib
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Pods as upstream judges them: new ones, changed ones and their status."""
+"""Test the validation of new pods, changed pods and their status."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""A pod's status: what kubelets, the scheduler and controllers may write, as kube-apiserver 1.36.2 judges it."""
+"""Test the validation of a pod's status as kubelets, the scheduler and controllers write it, against 1.36.2."""
 
 import copy
 from collections.abc import AsyncIterator
@@ -141,7 +141,7 @@ async def test_the_observed_generation_stays_until_it_is_written(client: httpx.A
 
 @pytest.mark.parametrize(("kubernetes", "known"), [(V1_36, False), (V1_37, True)])
 def test_the_claim_for_extended_resources_can_take_of_the_node(kubernetes: Version, known: bool) -> None:
-    """Neither the spec nor resourceClaimStatuses names it (kubernetes/kubernetes#141556)."""
+    """Check a claim that neither the spec nor resourceClaimStatuses names (kubernetes/kubernetes#141556)."""
     mapping = {"containerName": "c", "resourceName": "example.com/gpu", "requestName": "r"}
     amount = {"resources": {"cpu": "1"}} if kubernetes == V1_36 else {}
     taken = {"resourceClaimName": "made", "containers": ["c"], **amount}

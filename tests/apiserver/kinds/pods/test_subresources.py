@@ -1,4 +1,4 @@
-"""Subresources of a pod change what they are for, and nothing else."""
+"""Test that each subresource of a pod changes only its own fields."""
 
 import copy
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""What an API server of Kubernetes 1.37, or another version, makes of a claim or a slice: without a socket."""
+"""Answers of an API server of Kubernetes 1.37 or another version about a claim or slice, without a socket."""
 
 import copy
 from typing import Any

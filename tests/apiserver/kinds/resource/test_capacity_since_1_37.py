@@ -1,4 +1,4 @@
-"""What devices take of their nodes, and ranges of capacity, as Kubernetes 1.37 checks them."""
+"""Test the checks of Kubernetes 1.37 for node-allocatable resources and capacity ranges."""
 
 from typing import Any
 

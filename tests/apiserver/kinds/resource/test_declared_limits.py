@@ -1,4 +1,4 @@
-"""The limits and values of resource.k8s.io's types, of which the hand-written rules make use."""
+"""Test the limits and values of resource.k8s.io's types that the hand-written rules use."""
 
 import pytest
 from dra_apiserver.kinds.resource.claimspec import check_claim_spec

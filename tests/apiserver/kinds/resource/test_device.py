@@ -1,4 +1,4 @@
-"""Devices of slices: those like one found valid are not looked at again."""
+"""Test that devices equal to one that is known to be valid are not checked again."""
 
 from typing import Any
 

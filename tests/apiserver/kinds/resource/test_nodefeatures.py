@@ -1,4 +1,4 @@
-"""ResourceSlices whose devices take of nodes: the cases of upstream's NodeDeclaredFeatureValidator."""
+"""Test ResourceSlices with node-allocatable resources in the cases of upstream's NodeDeclaredFeatureValidator."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def refusal(
     version: Version = V1_37,
     operation: str = "CREATE",
 ) -> str:
-    """Why a slice with one device is refused; "" if it is not."""
+    """Return the reason why a slice with one device is invalid, or "" if it is valid."""
     assert SLICES is not None
     taken = {"nodeAllocatableResources": {"cpu": {"mapping": {"deviceMultiplier": "1"}}}} if takes else {}
     obj = {"metadata": {"name": "s"}, "spec": {**spec, "devices": [{"name": "d", **device, **taken}]}}

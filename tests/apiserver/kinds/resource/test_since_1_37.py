@@ -1,4 +1,4 @@
-"""What resource.k8s.io of Kubernetes 1.37 accepts, drops and refuses, and 1.36 does not know."""
+"""Test the changes of resource.k8s.io in Kubernetes 1.37: fields accepted, dropped and rejected."""
 
 import copy
 from typing import Any
@@ -160,7 +160,7 @@ def test_a_name_is_given_once_and_there_are_at_most_32() -> None:
 
 
 def costly(name: str) -> Json:
-    """Some 600,000 units of the million that a claim has."""
+    """Return an entry whose expression costs some 600,000 of the million units that a claim has."""
     each = (
         "device.attributes.all(d, device.attributes[d].all(n, device.attributes[d].all(m, n != m || true)))"
     )

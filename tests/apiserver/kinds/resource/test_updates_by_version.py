@@ -1,4 +1,4 @@
-"""Updates of resource.k8s.io's objects, as the strategies of each version of Kubernetes take them."""
+"""Test how the strategies of each version of Kubernetes handle updates of resource.k8s.io's objects."""
 
 from typing import Any
 

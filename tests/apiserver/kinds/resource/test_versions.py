@@ -1,4 +1,4 @@
-"""What changed in the validation of resource.k8s.io between versions of Kubernetes."""
+"""Test the differences in the validation of resource.k8s.io between versions of Kubernetes."""
 
 from typing import Any
 

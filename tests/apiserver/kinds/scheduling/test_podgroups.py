@@ -1,4 +1,4 @@
-"""PodGroup and Workload as kube-apiserver 1.36 treats them; ``test_since_1_37`` has the newer ones."""
+"""Test PodGroup and Workload against kube-apiserver 1.36. ``test_since_1_37`` has the newer ones."""
 
 import copy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""PodGroups, CompositePodGroups and Workloads of Kubernetes 1.37."""
+"""Test PodGroups, CompositePodGroups and Workloads of Kubernetes 1.37."""
 
 import copy
 from typing import Any

@@ -1,4 +1,4 @@
-"""CSI drivers' objects and EndpointSlices, as kube-apiserver 1.36.2 judges them."""
+"""Test the validation of CSI drivers' objects and EndpointSlices against kube-apiserver 1.36.2."""
 
 from typing import Any
 

@@ -1,6 +1,6 @@
-"""What one declared rule asks of a value (apimachinery's `pkg/api/validate`).
+"""Implement single declared rules (apimachinery's `pkg/api/validate`).
 
-Rules come in two sorts: those of `SHORT_CIRCUIT` decide whether the others are asked at all.
+If a rule of `SHORT_CIRCUIT` fails, the other rules are skipped.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from dra_apiserver.errors import (
     Verbatim,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
     too_long,
     too_many,
 )
 
 
 class Site(NamedTuple):
-    """Where a value stands: its path, whether an object is updated, and whether an old value belongs to it."""
+    """The context of a value: its path, whether an object is updated, and whether an old value corresponds to it."""
 
     path: str
     update: bool
@@ -33,13 +33,13 @@ class Site(NamedTuple):
 
 
 Check = Callable[[Any, Any, Site], list[FieldError]]
-"""The errors of a value, given the old one."""
+"""Returns the errors of a value, given the old one."""
 
 _NULL = Verbatim("null")
 
 
 def _required(rule: Rule, field: Field) -> Check:
-    return lambda value, _, site: [] if field.has(value) else [required(site.path)]
+    return lambda value, _, site: [] if field.has(value) else [missing_field(site.path)]
 
 
 def _max_items(rule: Rule, field: Field) -> Check:
@@ -48,12 +48,12 @@ def _max_items(rule: Rule, field: Field) -> Check:
 
 
 def _immutable(rule: Rule, field: Field) -> Check:
-    """Asked only where the value changed: that is what ratcheting finds out first."""
+    """Return a check that rejects changes. It is only called if the value changed."""
     return lambda _, __, site: [invalid(site.path, _NULL, IMMUTABLE)] if site.update else []
 
 
 def _update(rule: Rule, field: Field) -> Check:
-    """What an update may not do; asked only where the value changed."""
+    """Return a check of an update constraint. It is only called if the value changed."""
     refused = _UPDATES.get(rule.value)
     if refused is None:
         raise ValueError(f"no update constraint {rule.value!r} is known")
@@ -80,7 +80,7 @@ def _cleared(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
 
 
 def _added(field: Field, value: Any, old: Any, path: str) -> list[FieldError]:
-    """Of lists whose items have names."""
+    """Reject new items, of a list whose items have names."""
     known = {item.get("name") for item in old or ()}
     return [
         forbidden_field(f"{path}[{index}]", "item may not be added")

@@ -1,4 +1,4 @@
-"""The formats of text that declared rules can ask for (apimachinery's `validate/strfmt.go`)."""
+"""The string formats of declared rules (apimachinery's `validate/strfmt.go`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_apiserver.common.names import DOMAIN_LENGTH, c_identifier
 from dra_apiserver.errors import FieldError, invalid, too_long
 
 Format = Callable[[str, str], list[FieldError]]
-"""The errors of a text at a path."""
+"""Returns the errors of a text at a path."""
 
 _POOL_NAME_LENGTH = 253
 _UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -54,7 +54,7 @@ def _pool_name(value: str, path: str) -> list[FieldError]:
 
 
 def _fully_qualified_name(value: str, path: str) -> list[FieldError]:
-    """More than one slash is let through, as upstream does."""
+    """Check a qualified name. Like upstream, allow more than one slash."""
     parts = value.split("/")
     if len(parts) == 1:
         text = "a fully qualified name must be a domain and a name separated by a slash"

@@ -1,8 +1,9 @@
-"""Compiles the rules that an API type declares into one function, as validation-gen makes Go code of them.
+"""Compile the rules that an API type declares into one function, like the Go code that validation-gen generates.
 
-Struct by struct: unions first, then the fields in Go's order. A field that did not change is not judged again, nor is
-an item of a list with keys, or a value of a map. Of a field that changed, the short-circuiting rules are asked first,
-then the others, both in the order of their tags, then whether keys are unique, then what is inside.
+For each struct: unions first, then the fields in Go's order. An unchanged field is not validated again, nor
+is an unchanged item of a list with keys, or an unchanged value of a map. For a changed field, the
+short-circuiting rules come first, then the others, both in the order of their tags, then duplicate keys, then
+the contents.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from dra_apiserver.schema import types as schema
 
 JsonObject = dict[str, Any]
 ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
-"""The rules whose errors upstream's server answers with: the others shadow hand-written ones."""
+"""The stages of rules whose errors upstream's server returns. Rules of other stages shadow hand-written ones."""
 ALL = frozenset(Stage)
 
-# Rules that say how a list is compared rather than what it may hold.
+# Rules that define how a list is compared, and not what it may contain.
 _LIST_RULES = ("listType", "listMapKey", "unique")
-# Rules for one state of a gate.
+# Rules that apply in one state of a gate.
 _CONDITIONS = ("ifDisabled", "ifEnabled")
-# A subfield is text in all rules that there are.
+# A subfield is a string in all existing rules.
 _SUBFIELD = Shape.TEXT
 
 
@@ -36,7 +37,7 @@ class DeclaredRules:
     """The declared rules of one type, such as ``io.k8s.api.resource.v1.ResourceClaim``.
 
     Raises:
-        ValueError: the type declares a rule that this interpreter does not know.
+        ValueError: the type declares a rule that this interpreter does not support.
     """
 
     def __init__(
@@ -45,24 +46,24 @@ class DeclaredRules:
         self._check = _Compiler(stages, gates or FeatureGates()).struct(type_name)
 
     def validate(self, obj: JsonObject, old: JsonObject | None = None) -> list[FieldError]:
-        """The errors of a new object, or of one changed from `old`."""
+        """Return the errors of a new object, or of one changed from `old`."""
         if self._check is None:
             return []
         return self._check(obj, old, Site("", old is not None, old is not None))
 
 
 class _Compiler:
-    """Compiles the rules of these stages, with these gates on."""
+    """Compiles the rules of the given stages, with the given gates."""
 
     def __init__(self, stages: frozenset[Stage], gates: FeatureGates) -> None:
         self._stages = stages
         self._gates = gates
-        # By struct; one that is being compiled is none yet.
+        # By struct. A struct that is still being compiled is missing.
         self._made: dict[str, Check | None] = {}
         self._open: set[str] = set()
 
     def struct(self, name: str) -> Check | None:
-        """The rules of a struct; None where it has none. The value is no None."""
+        """Return the rules of a struct, or None if it has none. The value must not be None."""
         if name in self._open:
             return lambda value, old, site: check(value, old, site) if (check := self._made[name]) else []
         if name not in self._made:
@@ -88,7 +89,7 @@ class _Compiler:
             prefix = f"{site.path}." if site.path else ""
             update, known = site.update, old is not None
             for field, zero, idle, check in checks:
-                # This runs for every field of every object: it calls nothing.
+                # Inlined without calls, because this runs for every field of every object.
                 one = value.get(field)
                 before = old.get(field) if old is not None else None
                 if one is None:
@@ -103,7 +104,7 @@ class _Compiler:
         return validate
 
     def _asked(self, field: Field) -> list[Rule]:
-        """The rules of a field that count with the gates."""
+        """Return the rules of a field that apply with the gates."""
         found = []
         for rule in field.rules:
             if rule.stage in self._stages and rule.name in _CONDITIONS and rule.inner is not None:
@@ -119,7 +120,7 @@ class _Compiler:
 
 
 def _is_idle(field: Field, rules: list[Rule]) -> bool:
-    """Whether no rule asks anything of a field that is and was at its zero: most fields of most objects."""
+    """True if no rule can fail for a field that is and was at its zero value, like most fields of most objects."""
     names = {rule.name for rule in rules}
     if field.pointer:
         return not field.defaulted and not names & {"immutable", "required"}
@@ -127,7 +128,7 @@ def _is_idle(field: Field, rules: list[Rule]) -> bool:
 
 
 def _union(members: list[Field]) -> Check:
-    """Exactly one member is set; looked at only where another set of members is set than before."""
+    """Check that exactly one member is set. Only checked if the set of set members changed."""
     names = ", ".join(f"`{field.name}`" for field in members)
 
     def validate(value: JsonObject, old: JsonObject | None, site: Site) -> list[FieldError]:
@@ -144,7 +145,7 @@ def _union(members: list[Field]) -> Check:
 
 
 def _field(field: Field, member: schema.Field, rules: list[Rule], inner: Check | None) -> Check | None:
-    """The rules of a field and of the struct in it, where it changed."""
+    """Return the rules of a field and of the struct in it, for a changed value."""
     first = [SHORT_CIRCUIT[rule.name](rule, field) for rule in rules if rule.name in SHORT_CIRCUIT]
     rest = list(_others(field, rules))
     if field.shape is Shape.LIST:
@@ -203,7 +204,7 @@ def _subfield(field: Field, check: Check) -> Check:
 
 
 def _each_key(check: Check) -> Check:
-    """Every key that was not there before; errors are at the map's own path."""
+    """Check every new key. Errors are at the map's own path."""
 
     def validate(value: Mapping[str, Any], old: Mapping[str, Any] | None, site: Site) -> list[FieldError]:
         new = (key for key in value if not (site.update and old and key in old))
@@ -272,7 +273,7 @@ def _unique(field: Field, key: _Key) -> Check:
 
 
 def _each_item(member: schema.Field, check: Check, key: _Key | None) -> Check:
-    """Every item; with a key those alone that are new or changed."""
+    """Check every item; with a key, only those that are new or changed."""
     assert isinstance(member.node, schema.ListNode)
     node = member.node.item
 

@@ -1,4 +1,4 @@
-"""The Go structs of API types as the schema data has them: fields in Go's order, with the rules they declare."""
+"""The Go structs of API types from the schema data: fields in Go's order, with their declared rules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RULE = re.compile(r"(\w+)(?:\((.*)\))?(?:=(.*))?")
 
 
 class Stage(enum.Enum):
-    """How far a rule is on its way: upstream answers with standard and beta ones, alpha ones only shadow other code."""
+    """The stage of a rule. Upstream returns errors of standard and beta rules. Alpha rules only shadow other code."""
 
     STANDARD = ""
     BETA = "beta"
@@ -26,7 +26,7 @@ class Stage(enum.Enum):
 
 
 class Shape(enum.Enum):
-    """What kind of Go value a field holds; the value is its zero."""
+    """The kind of Go value in a field. The value is its zero value."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -51,7 +51,7 @@ _ZEROS: dict[Shape, Any] = {
 
 @dataclass(frozen=True)
 class Rule:
-    """One tag: ``name(argument)=value``, or a name with the `inner` rule that it applies to something else."""
+    """One tag: ``name(argument)=value``, or a name with an `inner` rule that it applies to a part."""
 
     name: str
     stage: Stage = Stage.STANDARD
@@ -61,10 +61,10 @@ class Rule:
 
     @classmethod
     def parse(cls, text: str) -> Rule:
-        """The rule of ``alpha(1.36): eachKey: format=k8s-short-name``.
+        """Parse a rule like ``alpha(1.36): eachKey: format=k8s-short-name``.
 
         Raises:
-            ValueError: it is none.
+            ValueError: it is not a rule.
         """
         first, _, rest = text.partition(": ")
         if found := _STAGE.fullmatch(first):
@@ -83,9 +83,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct; `inner` names the struct that it, its items or its values are.
+    """A field of a struct. `inner` names the struct of the field, its items or its values.
 
-    One that is `defaulted` is never left at its zero.
+    A `defaulted` field never has its zero value.
     """
 
     name: str
@@ -99,16 +99,16 @@ class Field:
 
     @property
     def zero(self) -> Any:
-        """What an absent field has: None for a pointer and the zero value for others."""
+        """The value of an absent field: None for a pointer, else the zero value."""
         return None if self.pointer else _ZEROS[self.shape]
 
     def get(self, struct: Mapping[str, Any]) -> Any:
-        """The field's value; where it is absent its zero."""
+        """Return the field's value, or its zero value if it is absent."""
         value = struct.get(self.name)
         return self.zero if value is None else value
 
     def has(self, value: Any) -> bool:
-        """Whether the field is set to `value` or left at its zero."""
+        """True if the field is set to `value`, and not at its zero value."""
         return value is not None if self.pointer else bool(value)
 
 
@@ -127,9 +127,10 @@ def _schema(name: str) -> dict[str, Any]:
 
 @functools.cache
 def fields(name: str) -> tuple[Field, ...]:
-    """The fields of the struct ``name``, such as ``io.k8s.api.resource.v1.Device``; none of what is no struct.
+    """Return the fields of the struct ``name``, such as ``io.k8s.api.resource.v1.Device``; none if it is not a
+    struct.
 
-    Those that the schema data gives no order come last.
+    Fields without an order in the schema data come last.
     """
     schema = _schema(name)
     properties = schema.get("properties", {})
@@ -161,14 +162,14 @@ def _field(name: str, spec: Mapping[str, Any]) -> Field:
 
 
 def _reference(spec: Mapping[str, Any]) -> str:
-    """The struct that a schema refers to; empty where it is another value."""
+    """Return the struct that a schema refers to; empty if it is another value."""
     target: Mapping[str, Any] = spec["allOf"][0] if "allOf" in spec else spec
     name = str(target.get("$ref", "")).removeprefix(_REF)
     return name if _schema(name).get("properties") else ""
 
 
 def encoded(value: Any, struct: str) -> Any:
-    """`value` in Go's order of fields, as encoding/json writes the struct of that name."""
+    """Return `value` with its fields in Go's order, as encoding/json encodes the struct of that name."""
     if not struct or not isinstance(value, dict):
         return value
     shown = {}

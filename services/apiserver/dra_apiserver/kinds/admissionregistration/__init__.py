@@ -1,1 +1,1 @@
-"""admissionregistration.k8s.io: policies and webhooks; ``dynamic`` has them judge requests."""
+"""admissionregistration.k8s.io: policies and webhooks. ``dynamic`` runs them for requests."""

@@ -1,4 +1,4 @@
-"""What admission policies and their bindings may say (pkg/apis/admissionregistration/validation)."""
+"""Validate admission policies and their bindings (pkg/apis/admissionregistration/validation)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_shared.names import dns_1035_label, dns_subdomain, path_segment_name
 from dra_apiserver.common import names
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.common.lists import repeated
-from dra_apiserver.errors import duplicate, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import duplicate, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import OBJECT, PATCHES, Environment
 from dra_apiserver.kinds.admissionregistration.rules import (
     FAILURE_POLICIES,
@@ -21,12 +21,12 @@ from dra_apiserver.kinds.admissionregistration.rules import (
     among,
     check_conditions,
     check_match,
-    compiled,
+    expression_errors,
 )
 from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
-# The members that are compared have the same types in mutating policies.
+# The compared members have the same types in mutating policies.
 _POLICY_SPEC = "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec"
 
 _MUTABLE = ("*", "CONNECT", "CREATE", "UPDATE")
@@ -45,7 +45,7 @@ _RESERVED = frozenset(
 
 
 def _mutable_only(match: JsonObject | None, path: str) -> Errors:
-    """What is deleted can't be mutated."""
+    """Check that the operations do not include DELETE, which cannot be mutated."""
     every = [one for rule in (match or {}).get("resourceRules") or () for one in rule.get("operations") or ()]
     return [
         not_supported(f"{path}.resourceRules.operations", one, _MUTABLE)
@@ -60,7 +60,7 @@ def _check_param_kind(kind: JsonObject, path: str) -> Errors:
     group, _, plain = version.rpartition("/")
     at = f"{path}.apiVersion"
     if not version:
-        errors.append(required(at))
+        errors.append(missing_field(at))
     elif "/" in group:
         errors.append(invalid(at, version, f"unexpected GroupVersion string: {version}"))
     else:
@@ -71,7 +71,7 @@ def _check_param_kind(kind: JsonObject, path: str) -> Errors:
         elif problems := dns_1035_label(plain):
             errors.append(invalid(at, plain, ",".join(problems)))
     if not name:
-        errors.append(required(f"{path}.kind"))
+        errors.append(missing_field(f"{path}.kind"))
     elif problems := dns_1035_label(name.lower()):
         text = "may have mixed case, but should otherwise match: " + ",".join(problems)
         errors.append(invalid(f"{path}.kind", name, text))
@@ -81,18 +81,18 @@ def _check_param_kind(kind: JsonObject, path: str) -> Errors:
 def _check_policy(
     spec: JsonObject, old: JsonObject | None, rest: Callable[[JsonObject, Environment], Errors]
 ) -> Errors:
-    """What both kinds of policies have; `rest` checks what they do."""
+    """Validate the common parts of both kinds of policies. `rest` validates their actions."""
     errors = among(spec.get("failurePolicy"), FAILURE_POLICIES, "spec.failurePolicy")
     params = spec.get("paramKind")
     if params is not None:
         errors += _check_param_kind(params, "spec.paramKind")
     match = spec.get("matchConstraints")
     if match is None:
-        errors.append(required("spec.matchConstraints"))
+        errors.append(missing_field("spec.matchConstraints"))
     else:
         errors += check_match(match, "spec.matchConstraints")
         if not match.get("resourceRules"):
-            errors.append(required("spec.matchConstraints.resourceRules"))
+            errors.append(missing_field("spec.matchConstraints.resourceRules"))
         if "mutations" in spec or "reinvocationPolicy" in spec:
             errors += _mutable_only(match, "spec.matchConstraints")
     if old is None or not same_members(_POLICY_SPEC, spec, old["spec"], "paramKind", "matchConditions"):
@@ -110,29 +110,29 @@ def _check_variable(variable: JsonObject, environment: Environment, path: str) -
     name, expression = variable.get("name") or "", variable.get("expression") or ""
     errors: Errors = []
     if not name.strip():
-        errors.append(required(f"{path}.name", "name is not specified"))
+        errors.append(missing_field(f"{path}.name", "name is not specified"))
     elif not _IDENTIFIER(name) or name in _RESERVED:
         errors.append(invalid(f"{path}.name", name, "must be a valid CEL identifier"))
     if not expression.strip():
-        return [*errors, required(f"{path}.expression", "expression is not specified")]
-    return errors + compiled(environment.add_variable(name, expression), f"{path}.expression")
+        return [*errors, missing_field(f"{path}.expression", "expression is not specified")]
+    return errors + expression_errors(environment.add_variable(name, expression), f"{path}.expression")
 
 
 def check_validating_policy(obj: JsonObject, old: JsonObject | None) -> Errors:
-    """A ValidatingAdmissionPolicy, every expression of which compiles."""
+    """Validate a ValidatingAdmissionPolicy, and compile its expressions."""
     name = obj["metadata"].get("name") or ""
 
     def rest(spec: JsonObject, environment: Environment) -> Errors:
         validations, annotations = spec.get("validations") or (), spec.get("auditAnnotations") or ()
         if not validations and not annotations:
             text = "validations or auditAnnotations must contain at least one item"
-            return [required("spec.validations", text), required("spec.auditAnnotations", text)]
+            return [missing_field("spec.validations", text), missing_field("spec.auditAnnotations", text)]
         errors: Errors = []
         for index, one in enumerate(validations):
             errors += _check_validation(one, environment, f"spec.validations[{index}]")
         if len(annotations) > _MOST_ANNOTATIONS:
             text = f"must not have more than {_MOST_ANNOTATIONS} auditAnnotations"
-            # As Go shows what has no names for JSON.
+            # As Go prints a struct without JSON names.
             shown = [
                 {"Key": one.get("key"), "ValueExpression": one.get("valueExpression")} for one in annotations
             ]
@@ -155,14 +155,14 @@ def _check_validation(validation: JsonObject, environment: Environment, path: st
     empty = "must be non-empty if specified"
     errors: Errors = []
     if expression.strip():
-        errors += compiled(environment.compile(expression, (t.BOOL,)), f"{path}.expression")
+        errors += expression_errors(environment.compile(expression, (t.BOOL,)), f"{path}.expression")
     else:
-        errors.append(required(f"{path}.expression", "expression is not specified"))
+        errors.append(missing_field(f"{path}.expression", "expression is not specified"))
     if message_expression and not message_expression.strip():
         errors.append(invalid(f"{path}.messageExpression", message_expression, empty))
     elif message_expression:
         made = environment.compile(message_expression, (t.STRING,), authorizer=False)
-        errors += compiled(made, f"{path}.messageExpression")
+        errors += expression_errors(made, f"{path}.messageExpression")
     if message and not message.strip():
         errors.append(invalid(f"{path}.message", message, empty))
     elif re.search(r"[\n\r]", message.strip()):
@@ -175,24 +175,24 @@ def _check_annotation(annotation: JsonObject, policy: str, environment: Environm
     errors = names.label_name(f"{policy}/{key}", f"{path}.key")
     at = f"{path}.valueExpression"
     if not expression:
-        return [*errors, required(at, "valueExpression is not specified")]
+        return [*errors, missing_field(at, "valueExpression is not specified")]
     if len(expression.encode()) > _LONGEST_ANNOTATION:
-        return [*errors, required(at, f"must not exceed {_LONGEST_ANNOTATION} bytes in length")]
-    return errors + compiled(environment.compile(expression, (t.STRING, t.NULL)), at)
+        return [*errors, missing_field(at, f"must not exceed {_LONGEST_ANNOTATION} bytes in length")]
+    return errors + expression_errors(environment.compile(expression, (t.STRING, t.NULL)), at)
 
 
 def check_mutating_policy(obj: JsonObject, old: JsonObject | None) -> Errors:
-    """A MutatingAdmissionPolicy, every expression of which compiles."""
+    """Validate a MutatingAdmissionPolicy, and compile its expressions."""
 
     def rest(spec: JsonObject, environment: Environment) -> Errors:
         mutations, errors = spec.get("mutations") or (), []
         if not mutations:
-            errors = [required("spec.mutations", "mutations must contain at least one item")]
+            errors = [missing_field("spec.mutations", "mutations must contain at least one item")]
         for index, one in enumerate(mutations):
             errors += _check_mutation(one, environment, f"spec.mutations[{index}]")
         policy = spec.get("reinvocationPolicy")
         if not policy:
-            return [*errors, required("spec.reinvocationPolicy")]
+            return [*errors, missing_field("spec.reinvocationPolicy")]
         return errors + among(policy, REINVOCATION_POLICIES, "spec.reinvocationPolicy")
 
     return _check_policy({"mutations": None, **(obj.get("spec") or {})}, old, rest)
@@ -201,7 +201,7 @@ def check_mutating_policy(obj: JsonObject, old: JsonObject | None) -> Errors:
 def _check_mutation(mutation: JsonObject, environment: Environment, path: str) -> Errors:
     kind = mutation.get("patchType") or ""
     if not kind:
-        return [required(f"{path}.patchType")]
+        return [missing_field(f"{path}.patchType")]
     if kind not in _PATCH_TYPES:
         return [not_supported(f"{path}.patchType", kind, _PATCH_TYPES)]
     field, other = "jsonPatch", "applyConfiguration"
@@ -210,12 +210,12 @@ def _check_mutation(mutation: JsonObject, environment: Environment, path: str) -
         field, other, accepted = other, field, OBJECT
     errors: Errors = []
     if mutation.get(field) is None:
-        errors.append(required(f"{path}.{field}", f"must be specified when patchType is {kind}"))
+        errors.append(missing_field(f"{path}.{field}", f"must be specified when patchType is {kind}"))
     elif expression := (mutation[field].get("expression") or "").strip():
         made = environment.compile(expression, (accepted,), patches=True)
-        errors += compiled(made, f"{path}.{field}.expression")
+        errors += expression_errors(made, f"{path}.{field}.expression")
     else:
-        errors.append(required(f"{path}.{field}.expression"))
+        errors.append(missing_field(f"{path}.{field}.expression"))
     if mutation.get(other) is not None:
         text = f"must not be specified when patchType is {kind}"
         errors.append(invalid(f"{path}.{other}", f"{{{other}}}", text))
@@ -237,10 +237,10 @@ def _check_param_ref(reference: JsonObject | None, path: str) -> Errors:
         if name:
             errors.append(forbidden_field(f"{path}.selector", both))
     if not name and selector is None:
-        errors.append(required(path, "one of name or selector must be specified"))
+        errors.append(missing_field(path, "one of name or selector must be specified"))
     at, action = f"{path}.parameterNotFoundAction", reference.get("parameterNotFoundAction")
     if not action:
-        errors.append(required(at))
+        errors.append(missing_field(at))
     elif action not in ("Deny", "Allow"):
         errors.append(not_supported(at, action, ("Deny", "Allow")))
     return errors
@@ -249,13 +249,13 @@ def _check_param_ref(reference: JsonObject | None, path: str) -> Errors:
 def _check_binding(spec: JsonObject) -> Errors:
     name = spec.get("policyName") or ""
     errors: Errors = [invalid("spec.policyName", name, text) for text in dns_subdomain(name)] if name else []
-    errors += [] if name else [required("spec.policyName")]
+    errors += [] if name else [missing_field("spec.policyName")]
     errors += _check_param_ref(spec.get("paramRef"), "spec.paramRef")
     return errors + check_match(spec.get("matchResources"), "spec.matchResources")
 
 
 def check_validating_binding(obj: JsonObject, old: JsonObject | None) -> Errors:
-    """A ValidatingAdmissionPolicyBinding that says what it does."""
+    """Validate a ValidatingAdmissionPolicyBinding, which must have actions."""
     spec = obj.get("spec") or {}
     actions, path = spec.get("validationActions") or [], "spec.validationActions"
     errors = _check_binding(spec)
@@ -271,11 +271,11 @@ def check_validating_binding(obj: JsonObject, old: JsonObject | None) -> Errors:
         )
         errors.append(invalid(path, actions, text))
     if not actions:
-        errors.append(required(path, "at least one validation action is required"))
+        errors.append(missing_field(path, "at least one validation action is required"))
     return errors
 
 
 def check_mutating_binding(obj: JsonObject, old: JsonObject | None) -> Errors:
-    """A MutatingAdmissionPolicyBinding for what can be mutated."""
+    """Validate a MutatingAdmissionPolicyBinding."""
     spec = obj.get("spec") or {}
     return _check_binding(spec) + _mutable_only(spec.get("matchResources"), "spec.matchResources")

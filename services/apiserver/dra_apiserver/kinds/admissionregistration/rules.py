@@ -1,4 +1,4 @@
-"""What the kinds that register policies and webhooks have in common: rules, selectors, conditions."""
+"""Validate the common parts of policies and webhooks: rules, selectors, conditions."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from dra_apiserver.errors import (
     duplicate,
     internal_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
     too_many,
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment, Expression
@@ -46,28 +46,28 @@ def _only_wildcard(values: Sequence[str], path: str, others: str) -> Errors:
 def check_rule(rule: JsonObject, path: str) -> Errors:
     operations, groups = rule.get("operations") or [], rule.get("apiGroups") or []
     versions, errors = rule.get("apiVersions") or [], []
-    errors = [] if operations else [required(f"{path}.operations")]
+    errors = [] if operations else [missing_field(f"{path}.operations")]
     errors += _only_wildcard(operations, f"{path}.operations", "operations")
     for index, operation in enumerate(operations):
         errors += among(operation, _OPERATIONS, f"{path}.operations[{index}]")
-    errors += [] if groups else [required(f"{path}.apiGroups")]
+    errors += [] if groups else [missing_field(f"{path}.apiGroups")]
     errors += _only_wildcard(groups, f"{path}.apiGroups", "API groups")
-    errors += [] if versions else [required(f"{path}.apiVersions")]
+    errors += [] if versions else [missing_field(f"{path}.apiVersions")]
     errors += _only_wildcard(versions, f"{path}.apiVersions", "API versions")
-    errors += [required(f"{path}.apiVersions[{index}]") for index, one in enumerate(versions) if not one]
+    errors += [missing_field(f"{path}.apiVersions[{index}]") for index, one in enumerate(versions) if not one]
     errors += _check_resources(rule.get("resources") or [], f"{path}.resources")
     return errors + among(rule.get("scope"), _SCOPES, f"{path}.scope")
 
 
 def _check_resources(resources: list[str], path: str) -> Errors:
-    errors: Errors = [] if resources else [required(path)]
+    errors: Errors = [] if resources else [missing_field(path)]
     whole: set[str] = set()
     parts: set[str] = set()
     plain = False
     for index, one in enumerate(resources):
         at = f"{path}[{index}]"
         if not one:
-            errors.append(required(at))
+            errors.append(missing_field(at))
             continue
         resource, slash, part = one.partition("/")
         if not slash:
@@ -113,7 +113,7 @@ def _check_names(given: Sequence[str], path: str) -> Errors:
     return errors
 
 
-def compiled(expression: Expression, path: str) -> Errors:
+def expression_errors(expression: Expression, path: str) -> Errors:
     if not expression.problem:
         return []
     if expression.internal:
@@ -125,17 +125,17 @@ def check_conditions(conditions: Sequence[JsonObject], path: str, params: bool) 
     errors: Errors = []
     if len(conditions) > _MOST_CONDITIONS:
         errors.append(too_many(path, len(conditions), _MOST_CONDITIONS))
-    # Variables are not for conditions to name, though they work once they are stored.
+    # Conditions must not use variables, although they work in stored policies.
     environment = Environment(params=params, composed=False)
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         at, name = f"{path}[{index}]", condition.get("name") or ""
         expression = (condition.get("expression") or "").strip()
         if expression:
-            errors += compiled(environment.compile(expression, (t.BOOL,)), f"{at}.expression")
+            errors += expression_errors(environment.compile(expression, (t.BOOL,)), f"{at}.expression")
         else:
-            errors.append(required(f"{at}.expression"))
-        errors += names.label_name(name, f"{at}.name") if name else [required(f"{at}.name")]
+            errors.append(missing_field(f"{at}.expression"))
+        errors += names.label_name(name, f"{at}.name") if name else [missing_field(f"{at}.name")]
         if name in seen:
             errors.append(duplicate(f"{at}.name", name))
         seen |= {name} - {""}

@@ -1,4 +1,4 @@
-"""What webhook configurations may say (pkg/apis/admissionregistration/validation, apiserver's util/webhook)."""
+"""Validate webhook configurations (pkg/apis/admissionregistration/validation, apiserver's util/webhook)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.common.lists import repeated
-from dra_apiserver.errors import duplicate, invalid, required
+from dra_apiserver.errors import duplicate, invalid, missing_field
 from dra_apiserver.kinds.admissionregistration.rules import (
     FAILURE_POLICIES,
     MATCH_POLICIES,
@@ -28,7 +28,7 @@ _URL_FORM = "; desired format: https://host[/path]"
 
 
 def check_webhooks(obj: JsonObject, old: JsonObject | None) -> Errors:
-    """Webhooks that can be called."""
+    """Validate the webhooks of a configuration."""
     errors: Errors = []
     webhooks, before = obj.get("webhooks") or [], (old or {}).get("webhooks") or []
     conditions = [[one.get("matchConditions") for one in some] for some in (webhooks, before)]
@@ -46,7 +46,7 @@ def check_webhooks(obj: JsonObject, old: JsonObject | None) -> Errors:
 
 def _check_name(name: str, path: str) -> Errors:
     if not name:
-        return [required(path)]
+        return [missing_field(path)]
     if problems := dns_subdomain(name):
         return [invalid(path, name, ",".join(problems))]
     if name.count(".") < 2:
@@ -62,7 +62,7 @@ def _check_webhook(webhook: JsonObject, path: str, kept: bool) -> Errors:
     errors += among(webhook.get("matchPolicy"), MATCH_POLICIES, f"{path}.matchPolicy")
     effects = webhook.get("sideEffects")
     if effects is None:
-        errors.append(required(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}"))
+        errors.append(missing_field(f"{path}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}"))
     errors += among(effects, _SIDE_EFFECTS, f"{path}.sideEffects")
     seconds = webhook.get("timeoutSeconds")
     if seconds is not None and not 1 <= seconds <= 30:
@@ -78,10 +78,10 @@ def _check_webhook(webhook: JsonObject, path: str, kept: bool) -> Errors:
 
 
 def check_reviews(versions: list[str], path: str) -> Errors:
-    """Versions of reviews, one of which is known."""
+    """Check that one of the review versions is supported."""
     accepted = ", ".join(_REVIEWS)
     if not versions:
-        return [required(path, f"must specify one of {accepted}")]
+        return [missing_field(path, f"must specify one of {accepted}")]
     errors: Errors = []
     again = repeated(versions)
     for index, version in enumerate(versions):
@@ -95,10 +95,10 @@ def check_reviews(versions: list[str], path: str) -> Errors:
 
 
 def check_client(config: JsonObject, path: str) -> Errors:
-    """A URL or a service, and only one of them."""
+    """Check that the client configuration has either a URL or a service."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
-        return [required(path, "exactly one of url or service is required")]
+        return [missing_field(path, "exactly one of url or service is required")]
     if url is not None:
         return _check_url(url, f"{path}.url")
     assert service is not None
@@ -123,9 +123,9 @@ def _check_url(url: str, path: str) -> Errors:
 
 
 def _check_service(service: JsonObject, path: str) -> Errors:
-    # Upstream takes one for the other where either is missing.
-    errors: Errors = [] if service.get("namespace") else [required(f"{path}.name")]
-    errors += [] if service.get("name") else [required(f"{path}.namespace")]
+    # Upstream reports the name for either field if it is missing.
+    errors: Errors = [] if service.get("namespace") else [missing_field(f"{path}.name")]
+    errors += [] if service.get("name") else [missing_field(f"{path}.namespace")]
     port = service.get("port") or 0
     if not 1 <= port <= 65535:
         text = "port is not valid: must be between 1 and 65535, inclusive"

@@ -1,1 +1,1 @@
-"""internal.apiserver.k8s.io: which versions API servers store. ``kinds`` has the records."""
+"""internal.apiserver.k8s.io: the storage versions of API servers. ``kinds`` has the records."""

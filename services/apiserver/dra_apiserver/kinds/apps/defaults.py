@@ -29,7 +29,7 @@ def replica_set(obj: Object, _version: str, _now: str) -> None:
 
 
 def daemon_set(obj: Object, _version: str, _now: str) -> None:
-    # What the strategy counts changes of the template in; the manager that made the set owns it.
+    # The strategy counts changes of the template here. The manager that created the set owns the field.
     annotations = obj.setdefault("metadata", {}).get("annotations") or {}
     obj["metadata"]["annotations"] = {"deprecated.daemonset.template.generation": "0", **annotations}
     spec = obj.setdefault("spec", {})
@@ -50,7 +50,7 @@ def stateful_set(obj: Object, _version: str, _now: str) -> None:
     if not strategy.get("type"):
         strategy["type"] = "RollingUpdate"
         strategy.setdefault("rollingUpdate", {})
-    # Who says the type may leave out the rest.
+    # An object that sets the type may omit the rest.
     if strategy["type"] == "RollingUpdate" and isinstance(strategy.get("rollingUpdate"), dict):
         strategy["rollingUpdate"].setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})

@@ -1,4 +1,4 @@
-"""How workloads replace their pods."""
+"""Validate the update strategies of workloads."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any
 from dra_shared.numerals import integer
 
 from dra_apiserver.common.counts import check_count_or_percent
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 
 JsonObject = dict[str, Any]
 
 
 def check_strategy(word: str, spec: JsonObject) -> list[FieldError]:
-    """The strategy of a deployment, daemon set or stateful set."""
+    """Validate the strategy of a deployment, daemon set or stateful set."""
     if word == "deployment" and "strategy" in spec:
         return _check_deployment(spec.get("strategy") or {})
     if word == "daemonset":
@@ -32,12 +32,12 @@ def _check_deployment(strategy: JsonObject) -> list[FieldError]:
     if kind != "RollingUpdate":
         return [_unknown_type(strategy, path, ("Recreate", "RollingUpdate"))]
     if rolling is None:
-        return [required(f"{path}.rollingUpdate", "this should be defaulted and never be nil")]
+        return [missing_field(f"{path}.rollingUpdate", "this should be defaulted and never be nil")]
     return _check_bounds(rolling, f"{path}.rollingUpdate", "may not be 0 when `maxSurge` is 0")
 
 
 def _unknown_type(strategy: JsonObject, path: str, known: tuple[str, ...]) -> FieldError:
-    """Upstream shows the whole strategy here, as its Go struct has it."""
+    """Return the error of an unknown strategy. Upstream prints the whole strategy as a Go struct."""
     rolling, bounds = strategy.get("rollingUpdate"), None
     if rolling is not None:
         bounds = {"MaxUnavailable": rolling.get("maxUnavailable", 0), "MaxSurge": rolling.get("maxSurge", 0)}
@@ -69,7 +69,7 @@ def _check_daemon_set(strategy: JsonObject) -> list[FieldError]:
     if kind != "RollingUpdate":
         return [_unknown_type(strategy, path, ("RollingUpdate", "OnDelete"))]
     if rolling is None:
-        return [required(f"{path}.rollingUpdate")]
+        return [missing_field(f"{path}.rollingUpdate")]
     path += ".rollingUpdate"
     down, up = rolling.get("maxUnavailable", 0), rolling.get("maxSurge", 0)
     errors = check_count_or_percent(down, f"{path}.maxUnavailable")
@@ -78,7 +78,7 @@ def _check_daemon_set(strategy: JsonObject) -> list[FieldError]:
         text = "may not be set when maxUnavailable is non-zero"
         errors.append(invalid(f"{path}.maxSurge", up, text))
     elif _number(down) == 0 and _number(up) == 0:
-        errors.append(required(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
+        errors.append(missing_field(f"{path}.maxUnavailable", "cannot be 0 when maxSurge is 0"))
     return errors
 
 
@@ -86,13 +86,13 @@ def _check_stateful_set(spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     management, strategy = spec.get("podManagementPolicy", ""), spec.get("updateStrategy") or {}
     if not management:
-        errors.append(required("spec.podManagementPolicy"))
+        errors.append(missing_field("spec.podManagementPolicy"))
     elif management not in ("OrderedReady", "Parallel"):
         text = "must be 'OrderedReady' or 'Parallel'"
         errors.append(invalid("spec.podManagementPolicy", management, text))
     kind, rolling, path = strategy.get("type", ""), strategy.get("rollingUpdate"), "spec.updateStrategy"
     if not kind:
-        errors.append(required(path))
+        errors.append(missing_field(path))
     elif kind == "OnDelete":
         if rolling is not None:
             text = "only allowed for updateStrategy 'RollingUpdate'"

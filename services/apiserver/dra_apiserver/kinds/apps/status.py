@@ -1,4 +1,4 @@
-"""The statuses that controllers of workloads write: counts that agree with one another."""
+"""Validate the statuses of workloads: their counts must be consistent."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Check = Callable[[JsonObject, JsonObject], list[FieldError]]
 
 @dataclass(frozen=True, slots=True)
 class CountsCheck:
-    """Checks a new status, also against the old one.
+    """Validates a new status, also against the old one.
 
-    `counts` are never negative, `parts` are never above `replicas`; `ready` is how upstream calls what there are always
-    more of than available ones.
+    `counts` must not be negative, `parts` must not exceed `replicas`. `ready` is upstream's name for the
+    count that limits the available ones.
     """
 
     counts: Sequence[str]

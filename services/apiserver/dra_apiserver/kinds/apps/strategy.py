@@ -1,4 +1,4 @@
-"""The strategies of the kinds that make pods from a template (``pkg/registry/{apps,batch,core}`` upstream)."""
+"""The strategies of kinds with a pod template (``pkg/registry/{apps,batch,core}`` upstream)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_shared.selectors import SelectorError, label_selector
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.apps.rollouts import check_strategy
 from dra_apiserver.kinds.pods import gates
@@ -39,7 +39,10 @@ _SET_FIXED = (
 
 
 class WorkloadStrategy(GenericStrategy):
-    """Deployments and their like: a selector that never changes and that the template's labels match."""
+    """The strategy of Deployments and similar kinds.
+
+    The selector is immutable and must match the template's labels.
+    """
 
     gated = gates.template("spec.template")
 
@@ -48,18 +51,18 @@ class WorkloadStrategy(GenericStrategy):
         self._fixed_rest = fixed_rest
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         return super().validate_create(obj, ctx) + self._validate_spec(obj.get("spec") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The new object's errors, and what may not have changed."""
+        """Validate the new object, and that immutable fields are unchanged."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             return errors
         spec, before = obj.get("spec") or {}, old.get("spec") or {}
         if self._fixed_rest:
             errors += self._validate_spec(spec, before)
-            if not same("io.k8s.api.apps.v1.StatefulSetSpec", _fixed(spec), _fixed(before)):
+            if not same("io.k8s.api.apps.v1.StatefulSetSpec", _immutable_part(spec), _immutable_part(before)):
                 errors.append(forbidden_field("spec", _SET_FIXED))
             return errors
         fixed = []
@@ -69,7 +72,7 @@ class WorkloadStrategy(GenericStrategy):
         return errors + (fixed + found if self._word == "daemonset" else found + fixed)
 
     def _validate_spec(self, spec: JsonObject, before: JsonObject | None = None) -> list[FieldError]:
-        """The errors of a spec; of a set's, which was ``before``, only in what may change."""
+        """Validate a spec. For a StatefulSet with an old spec ``before``, only the fields that may change."""
         errors = [
             invalid(f"spec.{name}", spec[name], _NEGATIVE)
             for name in (
@@ -82,13 +85,13 @@ class WorkloadStrategy(GenericStrategy):
         selector = spec.get("selector")
         if selector is None:
             if self._word != "daemonset":
-                errors.append(required("spec.selector"))
+                errors.append(missing_field("spec.selector"))
         else:
             errors += check_label_selector(selector, "spec.selector")
             if not selector.get("matchLabels") and not selector.get("matchExpressions"):
                 errors.append(invalid("spec.selector", {}, f"empty selector is invalid for {self._word}"))
         template = spec.get("template") or {}
-        # Upstream says nothing more to a set's selector.
+        # Upstream adds no detail for the selector of a StatefulSet.
         errors += selector_mismatch(selector, template, "" if self._fixed_rest else "invalid label selector")
         if self._fixed_rest:
             found, template = _with_claims(spec, template)
@@ -116,10 +119,13 @@ class WorkloadStrategy(GenericStrategy):
 
 
 class DeploymentStrategy(WorkloadStrategy):
-    """Counts changes of its annotations too, as some of them matter to its controller."""
+    """The strategy of Deployments.
+
+    Changes of annotations increment the generation, because the controller uses some.
+    """
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """One more generation where only annotations changed."""
+        """Increment the generation if only annotations changed."""
         super().prepare_for_update(obj, old, ctx)
         meta, before = obj["metadata"], old["metadata"]
         changed = (meta.get("annotations") or {}) != (before.get("annotations") or {})
@@ -128,16 +134,16 @@ class DeploymentStrategy(WorkloadStrategy):
 
 
 class ReplicationControllerStrategy(GenericStrategy):
-    """Selects by plain labels."""
+    """The strategy of ReplicationControllers, which select by plain labels."""
 
     gated = gates.template("spec.template")
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         return super().validate_create(obj, ctx) + self._validate_spec(obj.get("spec") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource else errors + self._validate_spec(obj.get("spec") or {})
 
@@ -149,9 +155,9 @@ class ReplicationControllerStrategy(GenericStrategy):
         ]
         selector, template = spec.get("selector") or {}, spec.get("template")
         if not selector:
-            errors.append(required("spec.selector"))
+            errors.append(missing_field("spec.selector"))
         if template is None:
-            return [*errors, required("spec.template")]
+            return [*errors, missing_field("spec.template")]
         labels = (template.get("metadata") or {}).get("labels") or {}
         if selector and any(labels.get(key) != value for key, value in selector.items()):
             text = "`selector` does not match template `labels`"
@@ -166,18 +172,21 @@ class ReplicationControllerStrategy(GenericStrategy):
 
 
 class DaemonSetStrategy(WorkloadStrategy):
-    """Counts the changes of its template in an annotation, as the field for it is long gone from the API."""
+    """The strategy of DaemonSets.
+
+    An annotation counts the changes of the template, because the API has removed that field.
+    """
 
     def __init__(self) -> None:
         super().__init__("daemonset")
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """The first template."""
+        """Set the template's generation to 1."""
         super().prepare_for_create(obj, ctx)
         _count_template(obj, max(1, _template_generation(obj)))
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """One more where the template changed."""
+        """Increment the template's generation if the template changed."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource == "status":
             return
@@ -196,15 +205,15 @@ def _count_template(obj: JsonObject, generation: int) -> None:
     obj["metadata"]["annotations"] = {**annotations, _TEMPLATE_GENERATION: str(generation)}
 
 
-def _fixed(spec: JsonObject) -> JsonObject:
-    """What never changes of a StatefulSet; that its claims are claims goes without saying."""
+def _immutable_part(spec: JsonObject) -> JsonObject:
+    """Return the immutable part of a StatefulSet's spec. The type of its claims is ignored."""
     made = _without(spec, _SET_MAY_CHANGE)
     claims = made.get("volumeClaimTemplates") or ()
     return {**made, "volumeClaimTemplates": [_without(one, ("apiVersion", "kind")) for one in claims]}
 
 
 def _with_claims(spec: JsonObject, template: JsonObject) -> tuple[list[FieldError], JsonObject]:
-    """The errors of a StatefulSet's claims, and its template with the volumes that its pods get from them."""
+    """Return the errors of a StatefulSet's claims, and its template with the volumes of these claims."""
     errors: list[FieldError] = []
     names = []
     for index, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
@@ -224,7 +233,7 @@ def selector_mismatch(
     selector: JsonObject | None, template: JsonObject, text: str = "invalid label selector"
 ) -> list[FieldError]:
     labels = (template.get("metadata") or {}).get("labels") or {}
-    # Upstream takes a missing selector for one that selects nothing.
+    # Upstream treats a missing selector as one that selects nothing.
     matches = False
     if selector is not None:
         try:

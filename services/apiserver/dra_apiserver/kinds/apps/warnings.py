@@ -25,7 +25,7 @@ def named_template(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
 def replication_controller(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:
     yield from name_warnings(obj, old)
     if template_changed(obj, old):
-        # Upstream looks at the template that was.
+        # Upstream uses the old template.
         yield from pod_warnings(spec_of(old or obj).get("template") or {}, "spec.template.")
 
 

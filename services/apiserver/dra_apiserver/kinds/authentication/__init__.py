@@ -1,1 +1,1 @@
-"""authentication.k8s.io: reviews of who a user is; nothing is stored. ``kinds`` has the records."""
+"""authentication.k8s.io: reviews of a user's identity; nothing is stored. ``kinds`` has the records."""

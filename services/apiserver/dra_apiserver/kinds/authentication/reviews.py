@@ -1,4 +1,4 @@
-"""Reviews of who somebody is: TokenReview and SelfSubjectReview (upstream's `pkg/registry/authentication`)."""
+"""Review identities: TokenReview and SelfSubjectReview (upstream's `pkg/registry/authentication`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ JsonObject = dict[str, Any]
 
 
 async def review_self(api: Api, request: Request, target: Target) -> None:
-    """Who asks."""
+    """Respond with the identity of the request's user."""
     await read_review(api, request, target)
     kind = target.kind
     document: JsonObject = {
@@ -29,9 +29,9 @@ async def review_self(api: Api, request: Request, target: Target) -> None:
 
 
 async def review_token(api: Api, request: Request, target: Target) -> None:
-    """Whose token it is."""
+    """Respond with the identity of a token's user."""
     obj = await read_review(api, request, target)
-    obj["status"] = _reviewed(api, obj)
+    obj["status"] = _review_status(api, obj)
     await reply(request, 201, obj)
 
 
@@ -45,8 +45,8 @@ def _shown_user(user: UserInfo) -> JsonObject:
     return {key: value for key, value in shown.items() if value}
 
 
-def _reviewed(api: Api, obj: JsonObject) -> JsonObject:
-    """Whose token it is, and for which of the audiences asked for, by default this server's.
+def _review_status(api: Api, obj: JsonObject) -> JsonObject:
+    """Return the user of a token, with the requested audiences that it is valid for (by default this server's).
 
     Raises:
         StatusError: 400, there is no token to review.

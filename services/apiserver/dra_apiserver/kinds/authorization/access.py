@@ -1,4 +1,4 @@
-"""Reviews of access: may I, may somebody, what may I (pkg/registry/authorization)."""
+"""Review access: of the requesting user, of another user, and all rules of a user (pkg/registry/authorization)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_apiserver.errors import FieldError, bad_request, invalid, invalid_objec
 from dra_apiserver.handlers.bodies import read_review, reply
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.authorization.selectors import check_selectors, selected_fields
-from dra_apiserver.kinds.rbac.authorizer import absences, aggregated
+from dra_apiserver.kinds.rbac.authorizer import absences, join_problems
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
 
@@ -24,15 +24,15 @@ _ALL: list[Rule] = [
 
 
 def review_access(api: Api, request: Request, target: Target, obj: JsonObject) -> JsonObject:
-    """The status of a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview.
+    """Return the status of a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview.
 
     Raises:
-        StatusError: 422, the question is none.
+        StatusError: 422, the review is invalid.
     """
     kind = target.kind
     spec = obj.get("spec") or {}
     if errors := _validate(kind.kind, spec, obj["metadata"], target.namespace):
-        # Upstream's object has forgotten its kind by now.
+        # Upstream's object has lost its kind at this point.
         raise invalid_object(kind.group, "", "", errors)
     if api.authorizer is None:
         return {"allowed": True, "reason": "every caller is an administrator"}
@@ -82,7 +82,7 @@ def _subject(spec: JsonObject) -> UserInfo:
 
 
 def _question(spec: JsonObject, user: UserInfo) -> tuple[Attributes, list[str]]:
-    """What is asked, and what of it is passed over."""
+    """Return the attributes that are reviewed, and the errors of selectors that are ignored."""
     wanted = spec.get("resourceAttributes")
     if wanted is None:
         wanted = spec["nonResourceAttributes"]
@@ -95,7 +95,7 @@ def _question(spec: JsonObject, user: UserInfo) -> tuple[Attributes, list[str]]:
 
 
 def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
-    """The status of a SelfSubjectRulesReview.
+    """Return the status of a SelfSubjectRulesReview.
 
     Raises:
         StatusError: 400, it names no namespace.
@@ -108,34 +108,34 @@ def review_rules(api: Api, request: Request, obj: JsonObject) -> JsonObject:
     unlisted = ""
     if api.authorizer is not None:
         rules, absent = api.authorizer.rules_of(request.user, namespace)
-        unlisted = api.authorizer.unlisted(request.user)
+        unlisted = api.authorizer.explain_unlisted(request.user)
     status: JsonObject = {
         "resourceRules": [
-            _picked(rule, "verbs", "apiGroups", "resources", "resourceNames")
+            _select_fields(rule, "verbs", "apiGroups", "resources", "resourceNames")
             for rule in rules
             if rule.get("resources")
         ],
         "nonResourceRules": [
-            _picked(rule, "verbs", "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")
+            _select_fields(rule, "verbs", "nonResourceURLs") for rule in rules if rule.get("nonResourceURLs")
         ],
         "incomplete": bool(unlisted),
     }
-    problem = aggregated([*filter(None, [unlisted]), *absences(absent)])
+    problem = join_problems([*filter(None, [unlisted]), *absences(absent)])
     return status | ({"evaluationError": problem} if problem else {})
 
 
-def _picked(rule: Rule, *fields: str) -> JsonObject:
+def _select_fields(rule: Rule, *fields: str) -> JsonObject:
     return {field: rule[field] for field in fields if rule.get(field)}
 
 
 async def review(api: Api, request: Request, target: Target) -> None:
-    """Answer a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview."""
+    """Respond to a SelfSubjectAccessReview, a SubjectAccessReview or a LocalSubjectAccessReview."""
     obj = await read_review(api, request, target)
     obj["status"] = review_access(api, request, target, obj)
     await reply(request, 201, obj)
 
 
 async def review_own_rules(api: Api, request: Request, target: Target) -> None:
-    """Answer a SelfSubjectRulesReview."""
+    """Respond to a SelfSubjectRulesReview."""
     obj = await read_review(api, request, target)
     await reply(request, 201, obj | {"status": review_rules(api, request, obj), "spec": {}})

@@ -1,4 +1,4 @@
-"""The selectors in a question about access, as far as an authorizer can make use of them.
+"""The selectors in an access review that authorizers can use.
 
 Mirrors ``pkg/apis/authorization/validation`` and ``pkg/registry/authorization/util``.
 """
@@ -11,7 +11,7 @@ from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.selectors import SelectorError, new_requirement, parse_label_selector
 
 from dra_apiserver.common.labelselectors import check_requirement
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 
 JsonObject = dict[str, Any]
 Fields = tuple[tuple[str, str], ...]
@@ -21,7 +21,10 @@ _OPERATORS = {"In": "in", "NotIn": "notin", "Exists": "exists", "DoesNotExist": 
 
 
 def check_selectors(resource: JsonObject) -> list[FieldError]:
-    """A selector is a text or requirements. Of operators that only newer clients know nothing is asked."""
+    """Check that a selector has either a text or requirements.
+
+    Unknown operators, as of newer clients, are not checked.
+    """
     errors: list[FieldError] = []
     for field in ("fieldSelector", "labelSelector"):
         selector, path = resource.get(field), f"{_PATH}.{field}"
@@ -33,7 +36,7 @@ def check_selectors(resource: JsonObject) -> list[FieldError]:
             errors.append(invalid(f"{path}.rawSelector", raw, text))
         if not raw and not requirements:
             text = f"when {path} is specified, requirements or rawSelector is required"
-            errors.append(required(f"{path}.requirements", text))
+            errors.append(missing_field(f"{path}.requirements", text))
         for index, one in enumerate(requirements):
             at = f"{path}.requirements[{index}]"
             if field == "labelSelector":
@@ -47,9 +50,9 @@ def _check_field(requirement: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     operator, values = requirement.get("operator") or "", requirement.get("values") or ()
     if not requirement.get("key"):
-        errors.append(required(f"{path}.key", "must be specified"))
+        errors.append(missing_field(f"{path}.key", "must be specified"))
     if operator in ("In", "NotIn") and not values:
-        errors.append(required(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+        errors.append(missing_field(f"{path}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     if operator in ("Exists", "DoesNotExist") and values:
         text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
         errors.append(forbidden_field(f"{path}.values", text))
@@ -57,7 +60,7 @@ def _check_field(requirement: JsonObject, path: str) -> list[FieldError]:
 
 
 def selected_fields(resource: JsonObject) -> tuple[Fields, list[str]]:
-    """The fields that must have one value, with it; which selectors are not understood, and so passed over."""
+    """Return the fields that must have one value, with that value, and the errors of selectors that are ignored."""
     known, problems = _of_fields(resource.get("fieldSelector") or {})
     fields = tuple((field, value) for field, value, equal in known if equal)
     return fields, [*problems, *_of_labels(resource.get("labelSelector") or {})]
@@ -69,7 +72,7 @@ def _of_fields(selector: JsonObject) -> tuple[list[tuple[str, str, bool]], list[
         try:
             terms = parse_field_selector(selector.get("rawSelector") or "").terms
         except SelectorError:
-            return [], [_ignored("fieldSelector", partially=False)]
+            return [], [_ignored_message("fieldSelector", partially=False)]
         return [(term.field, term.value, term.equal) for term in terms], []
     known = [
         (one["key"], one["values"][0], one["operator"] == "In")
@@ -78,7 +81,7 @@ def _of_fields(selector: JsonObject) -> tuple[list[tuple[str, str, bool]], list[
     ]
     if len(known) == len(requirements):
         return known, []
-    return known, [_ignored("fieldSelector", partially=bool(known))]
+    return known, [_ignored_message("fieldSelector", partially=bool(known))]
 
 
 def _of_labels(selector: JsonObject) -> list[str]:
@@ -93,13 +96,13 @@ def _of_labels(selector: JsonObject) -> list[str]:
             continue
         known += 1
     if requirements:
-        return [] if known == len(requirements) else [_ignored("labelSelector", partially=known > 0)]
+        return [] if known == len(requirements) else [_ignored_message("labelSelector", partially=known > 0)]
     try:
         parse_label_selector(selector.get("rawSelector") or "")
     except SelectorError:
-        return [_ignored("labelSelector", partially=False)]
+        return [_ignored_message("labelSelector", partially=False)]
     return []
 
 
-def _ignored(field: str, *, partially: bool) -> str:
+def _ignored_message(field: str, *, partially: bool) -> str:
     return f"{_PATH}.{field} {'partially ' if partially else ''}ignored due to parse error"

@@ -1,4 +1,4 @@
-"""HorizontalPodAutoscalers, in autoscaling/v2."""
+"""Validate HorizontalPodAutoscalers of autoscaling/v2."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.names import dns_label, label_key, path_segment
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 
 JsonObject = dict[str, Any]
 
@@ -22,21 +22,21 @@ _SOURCES = {
     "Pods": "pods",
     "Resource": "resource",
 }
-# Upstream looks at them in this order, and only at the first that is there.
+# Upstream checks them in this order, and only the first one that is set.
 _LOOKED_AT = ("object", "external", "pods", "resource", "containerResource")
 _TARGETS = ("Utilization", "Value", "AverageValue")
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def check_autoscaler(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Bounds, what is scaled, metrics and behavior."""
+    """Validate the bounds, the target, metrics and behavior."""
     spec = obj.get("spec") or {}
     errors: list[FieldError] = []
     least, most = spec.get("minReplicas"), spec.get("maxReplicas") or 0
     if least is not None and least < 1:
         errors.append(invalid("spec.minReplicas", least, "must be greater than or equal to 1"))
     if most == 0:
-        errors.append(required("spec.maxReplicas", "must be set and greater than 0"))
+        errors.append(missing_field("spec.maxReplicas", "must be set and greater than 0"))
     elif most < 0:
         errors.append(invalid("spec.maxReplicas", most, "must be greater than or equal to 1"))
     if least is not None and most < least:
@@ -62,7 +62,7 @@ def _check_reference(reference: JsonObject, path: str, *, core: bool) -> list[Fi
     for field in ("kind", "name"):
         value = reference.get(field) or ""
         if not value:
-            errors.append(required(f"{path}.{field}"))
+            errors.append(missing_field(f"{path}.{field}"))
         errors += [invalid(f"{path}.{field}", value, text) for text in path_segment(value) if value]
     version = reference.get("apiVersion") or ""
     if version.count("/") > 1:
@@ -77,7 +77,7 @@ def _check_metric(metric: JsonObject, path: str) -> list[FieldError]:
     kind = metric.get("type") or ""
     unknown = not_supported(f"{path}.type", kind, tuple(_SOURCES))
     if not kind:
-        errors.append(required(f"{path}.type", "must specify a metric source type"))
+        errors.append(missing_field(f"{path}.type", "must specify a metric source type"))
     if kind not in _SOURCES:
         errors.append(unknown)
     present = [name for name in _LOOKED_AT if metric.get(name) is not None]
@@ -87,7 +87,9 @@ def _check_metric(metric: JsonObject, path: str) -> list[FieldError]:
     if not wanted:
         errors.append(unknown)
     elif metric.get(wanted) is None:
-        errors.append(required(f"{path}.{wanted}", "must populate information for the given metric source"))
+        errors.append(
+            missing_field(f"{path}.{wanted}", "must populate information for the given metric source")
+        )
     if len(present) != 1:
         errors += [
             forbidden_field(f"{path}.{name}", "must populate the given metric source only")
@@ -107,26 +109,26 @@ def _check_source(kind: str, source: JsonObject, path: str) -> list[FieldError]:
     if kind in ("object", "external", "pods"):
         name = (source.get("metric") or {}).get("name") or ""
         if not name:
-            errors.append(required(f"{path}.metric.name", "must specify a metric name"))
+            errors.append(missing_field(f"{path}.metric.name", "must specify a metric name"))
         errors += [invalid(f"{path}.metric.name", name, text) for text in path_segment(name) if name]
     else:
         errors += _check_resource(kind, source, path)
     errors += _check_target(target, at)
     if kind == "pods" and average is None:
-        errors.append(required(f"{at}.averageValue", "must specify a positive target averageValue"))
+        errors.append(missing_field(f"{at}.averageValue", "must specify a positive target averageValue"))
     if kind == "object" and value is None and average is None:
-        errors.append(required(f"{at}.averageValue", "must set either a target value or averageValue"))
+        errors.append(missing_field(f"{at}.averageValue", "must set either a target value or averageValue"))
     if kind == "external":
         if value is None and average is None:
             text = "must set either a target value for metric or a per-pod target"
-            errors.append(required(f"{at}.averageValue", text))
+            errors.append(missing_field(f"{at}.averageValue", text))
         if value is not None and average is not None:
             text = "may not set both a target value for metric and a per-pod target"
             errors.append(forbidden_field(f"{at}.value", text))
     if kind in ("resource", "containerResource"):
         if share is None and average is None:
             text = "must set either a target raw value or a target utilization"
-            errors.append(required(f"{at}.averageUtilization", text))
+            errors.append(missing_field(f"{at}.averageUtilization", text))
         if share is not None and average is not None:
             text = "may not set both a target raw value and a target utilization"
             errors.append(forbidden_field(f"{at}.averageValue", text))
@@ -137,7 +139,7 @@ def _check_resource(kind: str, source: JsonObject, path: str) -> list[FieldError
     name = source.get("name") or ""
     errors: list[FieldError] = []
     if not name:
-        errors.append(required(f"{path}.name", "must specify a resource name"))
+        errors.append(missing_field(f"{path}.name", "must specify a resource name"))
     elif kind == "containerResource":
         errors += [invalid(f"{path}.name", name, text) for text in label_key(name)]
         if "/" not in name and name not in _RESOURCES and not name.startswith("hugepages-"):
@@ -146,7 +148,7 @@ def _check_resource(kind: str, source: JsonObject, path: str) -> list[FieldError
     if kind == "containerResource":
         container = source.get("container") or ""
         if not container:
-            errors.append(required(f"{path}.container", "must specify a container"))
+            errors.append(missing_field(f"{path}.container", "must specify a container"))
         errors += [
             invalid(f"{path}.container", container, text) for text in dns_label(container) if container
         ]
@@ -157,7 +159,7 @@ def _check_target(target: JsonObject, path: str) -> list[FieldError]:
     kind = target.get("type") or ""
     errors: list[FieldError] = []
     if not kind:
-        errors.append(required(f"{path}.type", "must specify a metric target type"))
+        errors.append(missing_field(f"{path}.type", "must specify a metric target type"))
     if kind not in _TARGETS:
         text = "must be either Utilization, Value, or AverageValue"
         errors.append(invalid(f"{path}.type", kind, text))
@@ -183,7 +185,7 @@ def _check_rules(rules: JsonObject, path: str) -> list[FieldError]:
         errors.append(not_supported(f"{path}.selectPolicy", select, _SELECT))
     policies = rules.get("policies") or []
     if not policies:
-        errors.append(required(f"{path}.policies", "must specify at least one Policy"))
+        errors.append(missing_field(f"{path}.policies", "must specify at least one Policy"))
     for index, policy in enumerate(policies):
         one, period = f"{path}.policies[{index}]", policy.get("periodSeconds") or 0
         if policy.get("type") not in _POLICIES:

@@ -11,5 +11,5 @@ JsonObject = dict[str, Any]
 
 
 def check_autoscaler_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """How many replicas there are and should be."""
+    """Validate the current and desired number of replicas."""
     return check_counts(obj.get("status") or {}, ("currentReplicas", "desiredReplicas"), "status")

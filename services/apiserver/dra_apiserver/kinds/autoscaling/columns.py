@@ -27,7 +27,7 @@ _METRICS = {
 
 
 def _metric(metric: Object, found: Object) -> str:
-    """What one metric is and ought to be."""
+    """Format the current and target value of one metric."""
     kind = metric.get("type", "")
     if kind not in _METRICS:
         return "<unknown type>"
@@ -74,7 +74,7 @@ def autoscaler(obj: Object, now: datetime) -> list[Any]:
     least = str(spec["minReplicas"]) if spec.get("minReplicas") is not None else UNSET
     metrics, found = spec.get("metrics") or [], status.get("currentMetrics") or []
     if spec.get("targetCPUUtilizationPercentage") is not None:
-        # autoscaling/v1 knows one metric only.
+        # autoscaling/v1 has only one metric.
         goal, share = spec["targetCPUUtilizationPercentage"], status.get("currentCPUUtilizationPercentage")
         metrics = [_processor({"target": {"averageUtilization": goal}}), *metrics]
         found = [_processor({"current": {"averageUtilization": share}}), *found]
@@ -84,6 +84,6 @@ def autoscaler(obj: Object, now: datetime) -> list[Any]:
 
 
 def scale(obj: Object, now: datetime) -> list[Any]:
-    """An autoscaling Scale."""
+    """Return the cells of a Scale."""
     counts = [part(obj, "spec").get("replicas", 0), part(obj, "status").get("replicas", 0)]
     return [name(obj), *counts, age(obj, now)]

@@ -1,6 +1,6 @@
-"""autoscaling/v1: a target CPU utilization where the stored v2 has any metrics.
+"""Convert autoscaling/v1, which has a target CPU utilization, to and from the stored v2, which has any metrics.
 
-What v1 has no field for travels in annotations, so that nothing is lost on the way through it.
+Fields that v1 lacks are kept in annotations, so that a conversion to v1 and back loses nothing.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"
-# Annotation -> where v2 has it.
+# Annotation -> its field in v2.
 _KEPT = {
     "metrics": ("spec", "metrics"),
     "behavior": ("spec", "behavior"),
@@ -26,7 +26,7 @@ _KEPT = {
 
 
 def _cpu(metric: JsonObject, part: str) -> int | None:
-    """The CPU utilization of a metric that v1 can say."""
+    """Return the CPU utilization of a metric if v1 can express it, else None."""
     resource = metric.get("resource") or {}
     if metric.get("type") != "Resource" or resource.get("name") != "cpu":
         return None

@@ -7,7 +7,7 @@ from typing import Any
 Object = dict[str, Any]
 
 
-# What scales where a behavior leaves it open.
+# The defaults for scaling up if a behavior omits them.
 _SCALE_UP: Object = {
     "stabilizationWindowSeconds": 0,
     "selectPolicy": "Max",

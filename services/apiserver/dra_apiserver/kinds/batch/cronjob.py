@@ -1,4 +1,4 @@
-"""CronJob."""
+"""Validate CronJobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dra_shared.numerals import integer
 
 from dra_apiserver.common.counts import check_not_negative
-from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field, not_supported
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
 
 JsonObject = dict[str, Any]
@@ -27,11 +27,11 @@ _FIELDS: tuple[tuple[int, int, tuple[str, ...]], ...] = (
 
 
 def check_cron_job(spec: JsonObject) -> list[FieldError]:
-    """When, how often at a time, and what."""
+    """Validate the schedule, the concurrency policy and the job template."""
     errors: list[FieldError] = []
     schedule = spec.get("schedule", "")
     if not schedule:
-        errors.append(required("spec.schedule"))
+        errors.append(missing_field("spec.schedule"))
     else:
         problem = _schedule_problem(schedule)
         if "TZ" in schedule:
@@ -43,7 +43,7 @@ def check_cron_job(spec: JsonObject) -> list[FieldError]:
         errors += check_not_negative(spec["startingDeadlineSeconds"], "spec.startingDeadlineSeconds")
     policy = spec.get("concurrencyPolicy", "")
     if not policy:
-        errors.append(required("spec.concurrencyPolicy"))
+        errors.append(missing_field("spec.concurrencyPolicy"))
     elif policy not in _CONCURRENCY:
         errors.append(not_supported("spec.concurrencyPolicy", policy, _CONCURRENCY))
     job = (spec.get("jobTemplate") or {}).get("spec") or {}

@@ -19,7 +19,7 @@ def job(obj: Object, _version: str, _now: str) -> None:
     labels = (template.get("metadata") or {}).get("labels")
     metadata = obj.setdefault("metadata", {})
     if labels and not metadata.get("labels"):
-        # The very same ones, not a copy: what a new job's strategy adds to them it adds to both.
+        # The same dict, not a copy: the strategy's labels for a new job must appear in both.
         metadata["labels"] = labels
     spec.setdefault("completionMode", "NonIndexed")
     spec.setdefault("suspend", False)

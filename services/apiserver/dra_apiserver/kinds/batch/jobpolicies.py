@@ -1,4 +1,4 @@
-"""When a job has failed, and when it has succeeded, before all its pods have ended."""
+"""Validate the policies by which a job fails or succeeds before all of its pods have ended."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from dra_apiserver.errors import (
     duplicate,
     invalid,
     json_value,
+    missing_field,
     not_supported,
     quote,
-    required,
     too_long,
     too_many,
 )
@@ -48,17 +48,17 @@ JOB_POLICIES: dict[str, Shape] = {
     "podFailurePolicy": [("Rules", "rules", [_FAILURE_RULE], "null")],
     "successPolicy": [("Rules", "rules", [_SUCCESS_RULE], "null")],
 }
-"""How messages show a job's policies."""
+"""The structure of a job's policies in messages."""
 
 
 def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:
     if not value:
-        return [required(path, f"valid values: [{' '.join(quote(one) for one in known)}]")]
+        return [missing_field(path, f"valid values: [{' '.join(quote(one) for one in known)}]")]
     return [] if value in known else [not_supported(path, value, known)]
 
 
 def check_pod_failure_policy(spec: JsonObject, path: str) -> list[FieldError]:
-    """What the job does about pods that failed in some way."""
+    """Validate the job's policy for failed pods."""
     pods = (spec.get("template") or {}).get("spec") or {}
     containers = {
         container.get("name")
@@ -124,14 +124,14 @@ def _check_conditions(conditions: Sequence[JsonObject], path: str) -> list[Field
 
 
 def check_success_policy(spec: JsonObject, path: str) -> list[FieldError]:
-    """Which indexes, or how many of them, are enough for an indexed job."""
+    """Validate the indexes, or the number of indexes, with which an indexed job succeeds."""
     rules = (spec.get("successPolicy") or {}).get("rules") or ()
-    # Where there are none upstream has an error already, and then panics.
+    # Without completions, upstream has an error already, and then panics.
     completions = spec.get("completions") or 0
     errors: list[FieldError] = []
     if not rules:
         text = "at least one rules must be specified when the successPolicy is specified"
-        errors.append(required(f"{path}.rules", text))
+        errors.append(missing_field(f"{path}.rules", text))
     if len(rules) > _MOST_RULES:
         errors.append(too_many(f"{path}.rules", len(rules), _MOST_RULES))
     for index, rule in enumerate(rules):
@@ -144,7 +144,7 @@ def _check_success_rule(rule: JsonObject, completions: int, path: str) -> list[F
     indexes, count = rule.get("succeededIndexes"), rule.get("succeededCount")
     if indexes is None and count is None:
         text = "at least one of succeededCount or succeededIndexes must be specified"
-        errors.append(required(path, text))
+        errors.append(missing_field(path, text))
     total, at = 0, f"{path}.succeededIndexes"
     if indexes is not None:
         if len(indexes.encode()) > _LONGEST_INDEXES:

@@ -1,4 +1,4 @@
-"""The spec of jobs, and of those that a CronJob makes (`validateJobSpec`)."""
+"""Validate the spec of jobs, and of the job template of CronJobs (`validateJobSpec`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.names import dns_subdomain, regex_message
 
 from dra_apiserver.common.counts import check_counts
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.errors import FieldError, invalid, json_value, not_supported, required, too_long
+from dra_apiserver.errors import FieldError, invalid, json_value, missing_field, not_supported, too_long
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES, check_pod_failure_policy, check_success_policy
 from dra_apiserver.kinds.pods.spec import check_template
 
@@ -29,16 +29,16 @@ _RESTARTS = ("OnFailure", "Never")
 _MANAGER_LENGTH = 63
 _PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _MOST = 100_000
-# With more completions than `_MOST`, where failures are counted for each index.
+# The limit with more completions than `_MOST`, if failures are counted for each index.
 _MOST_OF_MANY = 10_000
 
 
 def check_job_spec(spec: JsonObject, path: str) -> list[FieldError]:
-    """How often and how to run which pods; the selector is somebody else's."""
+    """Validate a job's spec, except for its selector."""
     errors = check_counts(spec, _COUNTS, path)
     per_index, failed = spec.get("backoffLimitPerIndex"), spec.get("maxFailedIndexes")
     if failed is not None and per_index is None:
-        errors.append(required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
+        errors.append(missing_field(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified"))
     if spec.get("managedBy") is not None:
         errors += _check_manager(spec["managedBy"], f"{path}.managedBy")
     mode = spec.get("completionMode") or "NonIndexed"
@@ -70,11 +70,11 @@ def check_job_spec(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def _check_manager(name: str, path: str) -> list[FieldError]:
-    """A controller of somebody's own: a domain and a path."""
+    """Validate the name of an external controller: a domain and a path."""
     domain, _, rest = name.partition("/")
     errors: list[FieldError] = []
     if not name:
-        errors.append(required(path))
+        errors.append(missing_field(path))
     elif not domain or not rest:
         text = 'must be a domain-prefixed path (such as "acme.io/foo")'
         errors.append(invalid(path, name, text))
@@ -88,12 +88,12 @@ def _check_manager(name: str, path: str) -> list[FieldError]:
 
 
 def _check_indexed(spec: JsonObject, path: str) -> list[FieldError]:
-    """A job whose pods have an index each."""
+    """Validate a job whose pods have an index each."""
     errors: list[FieldError] = []
     completions, parallelism = spec.get("completions"), spec.get("parallelism")
     failed = spec.get("maxFailedIndexes")
     if completions is None:
-        errors.append(required(f"{path}.completions", "when completion mode is Indexed"))
+        errors.append(missing_field(f"{path}.completions", "when completion mode is Indexed"))
     if parallelism is not None and parallelism > _MOST:
         text = f"must be less than or equal to {_MOST} when completion mode is Indexed"
         errors.append(invalid(f"{path}.parallelism", parallelism, text))
@@ -106,7 +106,7 @@ def _check_indexed(spec: JsonObject, path: str) -> list[FieldError]:
         return errors
     if failed is None:
         text = f"must be specified when completions is above {_MOST}"
-        errors.append(required(f"{path}.maxFailedIndexes", text))
+        errors.append(missing_field(f"{path}.maxFailedIndexes", text))
     text = (
         f"must be less than or equal to {_MOST_OF_MANY} when completions are above {_MOST} and used with backoff "
         "limit per index"
@@ -121,7 +121,7 @@ def _check_indexed(spec: JsonObject, path: str) -> list[FieldError]:
 def _check_restarts(spec: JsonObject, path: str) -> list[FieldError]:
     policy = ((spec.get("template") or {}).get("spec") or {}).get("restartPolicy", "Always")
     if policy in ("Always", ""):
-        return [required(path, 'valid values: "OnFailure", "Never"')]
+        return [missing_field(path, 'valid values: "OnFailure", "Never"')]
     if policy not in _RESTARTS:
         return [not_supported(path, policy, _RESTARTS)]
     if spec.get("podFailurePolicy") is not None and policy != "Never":

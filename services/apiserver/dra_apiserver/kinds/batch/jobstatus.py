@@ -1,4 +1,4 @@
-"""The status of a job: where it may go from where it is (`ValidateJobStatusUpdate`)."""
+"""Validate the status of a job and its transitions (`ValidateJobStatusUpdate`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dra_apiserver.errors import (
     duplicate,
     invalid,
     json_value,
+    missing_field,
     quote,
-    required,
 )
 
 JsonObject = dict[str, Any]
@@ -28,7 +28,7 @@ _UNCOUNTED: Shape = [("Succeeded", "succeeded", None, "null"), ("Failed", "faile
 
 
 class _Job:
-    """What the checks ask of a job more than once."""
+    """Facts about a job that several checks use."""
 
     def __init__(self, obj: JsonObject) -> None:
         self.spec: JsonObject = obj.get("spec") or {}
@@ -43,16 +43,16 @@ class _Job:
         return condition in self._true
 
     @property
-    def finished(self) -> bool:
+    def is_finished(self) -> bool:
         return self.has("Complete") or self.has("Failed")
 
     @property
-    def indexed(self) -> bool:
+    def is_indexed(self) -> bool:
         return self.spec.get("completionMode") == "Indexed"
 
 
 def check_job_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """What is wrong with the new status; what was wrong before and did not change may stay."""
+    """Validate a new status. Errors that the old status had and that did not change are accepted."""
     job, before = _Job(obj), _Job(old)
     errors = check_counts(job.status, _COUNTS, "status") + _check_uncounted(job)
     errors += _check_end(job, before)
@@ -61,11 +61,11 @@ def check_job_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
     return errors + _check_criteria(job) + _check_change(job, before)
 
 
-def _changed(job: _Job, before: _Job, *fields: str) -> bool:
+def _has_changed(job: _Job, before: _Job, *fields: str) -> bool:
     return any(job.status.get(field) != before.status.get(field) for field in fields)
 
 
-def _switched(job: _Job, before: _Job, *conditions: str) -> bool:
+def _has_toggled(job: _Job, before: _Job, *conditions: str) -> bool:
     return any(job.has(condition) != before.has(condition) for condition in conditions)
 
 
@@ -89,45 +89,47 @@ def _conflict(text: str) -> FieldError:
 
 
 def _check_end(job: _Job, before: _Job) -> list[FieldError]:
-    """Conditions, start and end of a job that has ended."""
+    """Validate the conditions, start and end of a job that has ended."""
     errors: list[FieldError] = []
     complete, status = job.has("Complete"), job.status
     start, end = status.get("startTime"), status.get("completionTime")
-    if _switched(job, before, "Complete", "Failed") and complete and job.has("Failed"):
+    if _has_toggled(job, before, "Complete", "Failed") and complete and job.has("Failed"):
         errors.append(_conflict("cannot set Complete=True and Failed=true conditions"))
-    if _switched(job, before, "Complete", "FailureTarget") and complete and job.has("FailureTarget"):
+    if _has_toggled(job, before, "Complete", "FailureTarget") and complete and job.has("FailureTarget"):
         errors.append(_conflict("cannot set Complete=True and FailureTarget=true conditions"))
-    if _switched(job, before, "Complete") or _changed(job, before, "completionTime"):
+    if _has_toggled(job, before, "Complete") or _has_changed(job, before, "completionTime"):
         if end is not None and not complete:
             text = "cannot set completionTime when there is no Complete=True condition"
             errors.append(invalid("status.completionTime", end, text))
         if end is None and complete:
-            errors.append(required("status.completionTime", "completionTime is required for Complete jobs"))
-    if _changed(job, before, "startTime", "completionTime") and start and end and end < start:
+            errors.append(
+                missing_field("status.completionTime", "completionTime is required for Complete jobs")
+            )
+    if _has_changed(job, before, "startTime", "completionTime") and start and end and end < start:
         errors.append(invalid("status.completionTime", end, "must be equal to or after `startTime`"))
     failed = job.has("Failed") and not job.has("FailureTarget")
-    if failed and (_switched(job, before, "Failed") or _changed(job, before, "failedIndexes")):
+    if failed and (_has_toggled(job, before, "Failed") or _has_changed(job, before, "failedIndexes")):
         text = "cannot set Failed=True condition without the FailureTarget=true condition"
         errors.append(_conflict(text))
     unmet = complete and not job.has("SuccessCriteriaMet")
-    if unmet and _switched(job, before, "Complete", "SuccessCriteriaMet"):
+    if unmet and _has_toggled(job, before, "Complete", "SuccessCriteriaMet"):
         text = "cannot set Complete=True condition without the SuccessCriteriaMet=true condition"
         errors.append(_conflict(text))
-    if job.finished:
+    if job.is_finished:
         errors += _check_finished(job, before)
     return errors
 
 
 def _check_finished(job: _Job, before: _Job) -> list[FieldError]:
     errors: list[FieldError] = []
-    status, ended = job.status, job.finished != before.finished
+    status, ended = job.status, job.is_finished != before.is_finished
     active, uncounted = status.get("active", 0), status.get("uncountedTerminatedPods") or {}
-    if (ended or _changed(job, before, "active")) and active > 0:
+    if (ended or _has_changed(job, before, "active")) and active > 0:
         errors.append(invalid("status.active", active, "active>0 is invalid for finished job"))
     never = job.spec.get("suspend") is True and job.spec.get("completions") == 0
-    if (ended or _changed(job, before, "startTime")) and not never and status.get("startTime") is None:
-        errors.append(required("status.startTime", "startTime is required for finished job"))
-    if (ended or _changed(job, before, "uncountedTerminatedPods")) and any(uncounted.values()):
+    if (ended or _has_changed(job, before, "startTime")) and not never and status.get("startTime") is None:
+        errors.append(missing_field("status.startTime", "startTime is required for finished job"))
+    if (ended or _has_changed(job, before, "uncountedTerminatedPods")) and any(uncounted.values()):
         path, text = "status.uncountedTerminatedPods", "must be empty for finished job"
         errors.append(invalid(path, show(uncounted, _UNCOUNTED), text))
     return errors
@@ -139,8 +141,8 @@ def _check_indexes(job: _Job, before: _Job) -> list[FieldError]:
     done, failed = job.status.get("completedIndexes", ""), job.status.get("failedIndexes")
     limited = job.spec.get("backoffLimitPerIndex") is not None
     done_changed, failed_changed = (
-        _changed(job, before, "completedIndexes"),
-        _changed(job, before, "failedIndexes"),
+        _has_changed(job, before, "completedIndexes"),
+        _has_changed(job, before, "failedIndexes"),
     )
     if done_changed and completions is not None and (problem := _problem(done, completions)):
         errors.append(invalid("status.completedIndexes", done, f"error parsing completedIndexes: {problem}"))
@@ -148,7 +150,7 @@ def _check_indexes(job: _Job, before: _Job) -> list[FieldError]:
         problem = _problem(failed, completions)
         if problem:
             errors.append(invalid("status.failedIndexes", failed, f"error parsing failedIndexes: {problem}"))
-    if done_changed and done and not job.indexed:
+    if done_changed and done and not job.is_indexed:
         text = "cannot set non-empty completedIndexes when non-indexed completion mode"
         errors.append(invalid("status.completedIndexes", done, text))
     if failed_changed and not limited and failed is not None:
@@ -164,11 +166,11 @@ def _check_indexes(job: _Job, before: _Job) -> list[FieldError]:
 
 def _check_pods(job: _Job, before: _Job) -> list[FieldError]:
     errors = []
-    status, ended = job.status, job.finished != before.finished
+    status, ended = job.status, job.is_finished != before.is_finished
     terminating, ready = status.get("terminating") or 0, status.get("ready") or 0
-    if (ended or _changed(job, before, "terminating")) and job.finished and terminating > 0:
+    if (ended or _has_changed(job, before, "terminating")) and job.is_finished and terminating > 0:
         errors.append(invalid("status.terminating", terminating, "terminating>0 is invalid for finished job"))
-    if _changed(job, before, "ready", "active") and ready > status.get("active", 0):
+    if _has_changed(job, before, "ready", "active") and ready > status.get("active", 0):
         errors.append(invalid("status.ready", ready, "cannot set more ready pods than active"))
     return errors
 
@@ -187,13 +189,13 @@ def _check_criteria(job: _Job) -> list[FieldError]:
 
 
 def _check_change(job: _Job, before: _Job) -> list[FieldError]:
-    """What a job has come to it does not leave again."""
+    """Check the change of a status. Once set, a Job's terminal condition cannot be removed."""
     errors = [
         _conflict(f"cannot disable the terminal {condition}=True condition")
         for condition in ("Failed", "Complete", "FailureTarget")
         if before.has(condition) and not job.has(condition)
     ]
-    elastic = job.indexed and job.spec.get("completions") == job.spec.get("parallelism")
+    elastic = job.is_indexed and job.spec.get("completions") == job.spec.get("parallelism")
     for field in ("failed", "succeeded"):
         now = job.status.get(field, 0)
         if now < before.status.get(field, 0) and not (field == "succeeded" and elastic):
@@ -221,7 +223,7 @@ def _check_change(job: _Job, before: _Job) -> list[FieldError]:
 
 
 def _interval(text: str, completions: int) -> tuple[int, int] | str:
-    """The first and last index of `3` or `3-5`; or what is wrong with it."""
+    """Return the first and last index of `3` or `3-5`, or the error."""
     limits = text.split("-")
     if len(limits) > 2:
         return (
@@ -245,7 +247,7 @@ def _interval(text: str, completions: int) -> tuple[int, int] | str:
 
 
 def check_interval_list(text: str, completions: int) -> tuple[int, str]:
-    """How many indexes a list such as `1,3-5` has, and what is wrong with it."""
+    """Return the number of indexes in a list such as `1,3-5`, and its error."""
     total, last = 0, None
     for part in text.split(",") if text else ():
         found = _interval(part, completions)
@@ -269,7 +271,7 @@ def _intervals(text: str, completions: int) -> Iterator[tuple[int, int]]:
 
 
 def _common(done: str, failed: str, completions: int) -> int | None:
-    """The first index that is in both lists, as far as they can be read."""
+    """Return the first index that is in both lists, as far as these can be parsed."""
     pairs = itertools.product(_intervals(done, completions), list(_intervals(failed, completions)))
     shared = (max(one[0], other[0]) for one, other in pairs if one[0] <= other[1] and other[0] <= one[1])
     return min(shared, default=None)

@@ -10,7 +10,7 @@ from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.common.labelselectors import check_label_selector, shown_selector
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import FieldError, Verbatim, invalid, required
+from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.apps.strategy import selector_mismatch
 from dra_apiserver.kinds.batch.cronjob import check_cron_job
@@ -21,22 +21,22 @@ from dra_apiserver.schema import same_members
 
 JsonObject = dict[str, Any]
 
-# Room for the time that a job's name ends in.
+# Leaves room for the time at the end of a job's name.
 _CRON_JOB_NAME_LENGTH = 52
 _JOB_FIXED = (
     "selector", "template", "completionMode", "podFailurePolicy", "backoffLimitPerIndex", "managedBy", "successPolicy",
 )  # fmt: skip
-# What of a job's template may change while the job is suspended and has not started.
+# Fields of a job's template that may change while the job is suspended and has not started.
 _DIRECTIVES = ("nodeSelector", "affinity", "tolerations", "schedulingGates")
 
 
 class CronJobStrategy(GenericStrategy):
-    """Jobs at certain times."""
+    """The strategy of CronJobs."""
 
     gated = gates.template("spec.jobTemplate.spec.template")
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec; the jobs' names must fit as well."""
+        """Validate metadata and spec. The names of its jobs must not be too long either."""
         errors = super().validate_create(obj, ctx) + check_cron_job(obj.get("spec") or {})
         name = (obj.get("metadata") or {}).get("name", "")
         if len(name) > _CRON_JOB_NAME_LENGTH:
@@ -45,34 +45,34 @@ class CronJobStrategy(GenericStrategy):
         return errors
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource == "status" else errors + check_cron_job(obj.get("spec") or {})
 
 
 class JobStrategy(GenericStrategy):
-    """A job selects its pods by its own uid, unless it says that it selects by hand."""
+    """The strategy of Jobs. A job selects its pods by its own uid, unless it has a manual selector."""
 
     gated = gates.template("spec.template")
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Generation 1, no status, and the selector and labels made from uid and name."""
+        """Set generation 1, clear the status, and set the selector and labels from uid and name."""
         super().prepare_for_create(obj, ctx)
         spec = obj.setdefault("spec", {})
         if not spec.get("manualSelector"):
             _generate_selector(spec, obj["metadata"])
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         return super().validate_create(obj, ctx) + self._validate_spec(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The new job's errors, and what may not have changed."""
+        """Validate the new job, and that immutable fields are unchanged."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             return errors
         spec, before = obj.get("spec") or {}, dict(old.get("spec") or {})
-        # Upstream judges the new job, and then the spec once more as that of a changed one.
+        # Upstream validates the new job, and then the spec again for an update.
         errors += self._validate_spec(obj) + self._validate_rest(spec)
         if spec.get("completions") != before.get("completions") and not _is_elastic(spec):
             tandem = "can only be modified in tandem with spec.parallelism"
@@ -83,7 +83,7 @@ class JobStrategy(GenericStrategy):
                 errors.append(invalid("spec.completions", spec["completions"], tandem))
         redirected = _may_change_template(old)
         if redirected:
-            before["template"] = _redirected(before.get("template") or {}, spec.get("template") or {})
+            before["template"] = _apply_directives(before.get("template") or {}, spec.get("template") or {})
         for name in _JOB_FIXED:
             if same_members("io.k8s.api.batch.v1.JobSpec", spec, before, name):
                 continue
@@ -108,7 +108,7 @@ class JobStrategy(GenericStrategy):
         errors = check_job_spec(spec, "spec")
         selector = spec.get("selector")
         if selector is None:
-            errors.append(required("spec.selector"))
+            errors.append(missing_field("spec.selector"))
         else:
             errors += check_label_selector(selector, "spec.selector")
         return errors + selector_mismatch(selector, spec.get("template") or {})
@@ -137,7 +137,8 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
         labels.setdefault(key, value)
     template_meta["labels"] = labels
     if not meta.get("labels") or meta["labels"] is given:
-        # Upstream's default, which finds the labels when the stored job is read, or has the two be one and the same.
+        # Upstream's default, which sets the labels when the stored job is read, or uses the same map for
+        # both.
         meta["labels"] = dict(labels)
     selector = spec["selector"] = dict(spec.get("selector") or {})
     selector["matchLabels"] = {
@@ -147,12 +148,12 @@ def _generate_selector(spec: JsonObject, meta: JsonObject) -> None:
 
 
 def _is_elastic(spec: JsonObject) -> bool:
-    """An indexed job may grow and shrink, with as many pods at a time as it has indexes."""
+    """True for an indexed job with equal completions and parallelism, which may be scaled."""
     return spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
 
 
 def _may_change_template(job: JsonObject) -> bool:
-    """Whether the job is suspended and none of its pods is there (`shouldAllowMutablePodTemplate`)."""
+    """True if the job is suspended and has no active pods (`shouldAllowMutablePodTemplate`)."""
     status = job.get("status") or {}
     suspended = any(
         condition.get("type") == "Suspended" and condition.get("status") == "True"
@@ -163,7 +164,7 @@ def _may_change_template(job: JsonObject) -> bool:
 
 
 def _take_resources(spec: JsonObject, wanted: JsonObject) -> None:
-    """Give the containers of ``spec`` the resources of those in ``wanted``, where they are the same containers."""
+    """Copy the resources of the containers in ``wanted`` to the containers of ``spec`` if their names match."""
     for field in ("containers", "initContainers"):
         old, new = spec.get(field) or [], wanted.get(field) or []
         if len(old) == len(new) and old:
@@ -176,7 +177,7 @@ def _take_resources(spec: JsonObject, wanted: JsonObject) -> None:
 
 
 def _generated_labels(job: JsonObject) -> list[FieldError]:
-    """The labels that name a job on its pods, unless it selects by hand."""
+    """Validate the labels that name a job on its pods, unless it has a manual selector."""
     spec, meta = job.get("spec") or {}, job["metadata"]
     if spec.get("manualSelector") or spec.get("selector") is None:
         return []
@@ -190,14 +191,14 @@ def _generated_labels(job: JsonObject) -> list[FieldError]:
     ):
         path, text = f"spec.template.metadata.labels[{key}]", f"must be '{value}'"
         if key not in labels:
-            errors.append(required(path, text))
+            errors.append(missing_field(path, text))
         elif labels[key] != value:
             errors.append(invalid(path, dict(sorted(labels.items())), text))
     return errors
 
 
-def _redirected(template: JsonObject, wanted: JsonObject) -> JsonObject:
-    """``template`` with the scheduling directives, resources, labels and annotations of ``wanted``."""
+def _apply_directives(template: JsonObject, wanted: JsonObject) -> JsonObject:
+    """Return ``template`` with the scheduling directives, resources, labels and annotations of ``wanted``."""
     meta = {**(template.get("metadata") or {})}
     spec = {**(template.get("spec") or {})}
     _take_resources(spec, wanted.get("spec") or {})

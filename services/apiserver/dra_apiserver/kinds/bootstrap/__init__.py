@@ -1,14 +1,14 @@
-"""What a cluster has before anybody created anything, as kube-apiserver's post-start hooks make it.
+"""The objects that every cluster has from the start, as created by kube-apiserver's post-start hooks.
 
-``make_missing(api)`` makes those that are not there; ``Followers(api, served)`` keeps the objects that the server
-derives from others: an IPAddress for each address of a service, an APIService for each group and version;
-``Restorer(api, port, addresses)`` makes again what kube-apiserver keeps, which leads to the server's ``advertised``
-address. ``load_past`` has an empty database begin with another cluster's past.
+``make_missing(api)`` creates those that are missing. ``Followers(api, served)`` keeps the objects that the
+server derives from others: an IPAddress for each address of a service, an APIService for each group and
+version. ``Restorer(api, port, addresses)`` restores the objects that kube-apiserver maintains, with the
+server's ``advertised_address``. ``load_past`` fills an empty database with another cluster's history.
 """
 
 from dra_apiserver.kinds.bootstrap.follow import Followers
 from dra_apiserver.kinds.bootstrap.objects import make_missing
 from dra_apiserver.kinds.bootstrap.past import load_past
-from dra_apiserver.kinds.bootstrap.restore import Restorer, advertised
+from dra_apiserver.kinds.bootstrap.restore import Restorer, advertised_address
 
-__all__ = ["Followers", "Restorer", "advertised", "load_past", "make_missing"]
+__all__ = ["Followers", "Restorer", "advertised_address", "load_past", "make_missing"]

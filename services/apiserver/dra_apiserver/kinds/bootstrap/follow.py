@@ -1,4 +1,4 @@
-"""Objects that the server derives from others and keeps in step with them."""
+"""Keep objects that the server derives from other objects in sync with these."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MANAGED_BY = "ipaddress.kubernetes.io/managed-by"
 _ALLOCATOR = "ipallocator.k8s.io"
 _AUTO = "kube-aggregator.kubernetes.io/automanaged"
 
-# How kube-aggregator orders groups; versions in the order that discovery has them.
+# The order of groups in kube-aggregator. Versions have the order of discovery.
 _GROUPS = {
     "": 18000,
     "apps": 17800,
@@ -63,28 +63,31 @@ _VERSIONS = {
 _STABLE, _OTHER = 15, 9
 _CUSTOM_GROUP, _CUSTOM_VERSION = 1000, 100
 _AGGREGATED_PRIORITY = 100
-# The aggregator is no group of its own.
+# The aggregator's own group has no APIService.
 _AGGREGATOR = "apiregistration.k8s.io"
 
 
 class Followers:
-    """Writes IPAddresses and APIServices as services and served kinds come and go; `served` is set when kinds did."""
+    """Keeps IPAddresses and APIServices in sync with services and served kinds.
+
+    `served` is set after a change of the kinds.
+    """
 
     def __init__(self, api: Api, served: asyncio.Event) -> None:
         self._api = api
         self._served = served
 
     async def sync(self) -> None:
-        """Make what is missing now and remove what nothing needs."""
+        """Create missing objects now, and delete those without a source."""
         self._served.clear()
         await asyncio.gather(self.sync_addresses(), self._sync_services())
 
     async def sync_addresses(self) -> None:
-        """Make the IPAddresses that are missing and remove those that nothing needs."""
+        """Create missing IPAddresses, and delete those that no service uses."""
         await self._sync(_ADDRESSES, self._wanted_addresses)
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Follow changes until cancelled."""
         await asyncio.gather(self._follow_services(), self._follow_kinds())
 
     async def _follow_services(self) -> None:
@@ -94,7 +97,7 @@ class Followers:
             while True:
                 await waiter
                 collection.discard(waiter)
-                # Before the sync, so that what happens meanwhile wakes us again.
+                # Created before the sync, so that changes during the sync trigger another one.
                 waiter = collection.waiter()
                 await insist(self._api.clock, self.sync_addresses)
         finally:
@@ -151,7 +154,7 @@ class Followers:
                 priority = _CUSTOM_VERSION - index if custom else _version_priority(group, version)
                 service = registry.kinds_in(group, version)[0].service
                 made = self._api_service(group, version, priority, custom)
-                found[f"{version}.{group}"] = _aggregated(made, service) if service else made
+                found[f"{version}.{group}"] = _aggregated_service(made, service) if service else made
         return found
 
     def _api_service(self, group: str, version: str, priority: int, custom: bool) -> Object:
@@ -176,8 +179,8 @@ class Followers:
         }
 
 
-def _aggregated(local: Object, service: str) -> Object:
-    """The APIService as it is where a service has the group's objects (metrics-server's manifests)."""
+def _aggregated_service(local: Object, service: str) -> Object:
+    """Return the APIService of a group that is served by a service (metrics-server's manifests)."""
     namespace, _, name = service.partition("/")
     (condition,) = local["status"]["conditions"]
     labels = {"k8s-app": name, **local["metadata"]["labels"]}

@@ -1,4 +1,4 @@
-"""The objects that are there from the start."""
+"""The objects that exist from the start."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_lev
 from dra_apiserver.kinds.metrics import objects as metrics_server
 from dra_apiserver.kinds.networking.servicestrategy import SERVICE_RANGE
 from dra_apiserver.kinds.rbac.bootstrap import roles_and_bindings
-from dra_apiserver.kinds.rbac.reconciled import reconciled
+from dra_apiserver.kinds.rbac.reconciled import reconcile
 from dra_apiserver.storage import Put, Record, Resource, object_key
 
 Object = dict[str, Any]
@@ -28,7 +28,7 @@ _PRIORITIES = {
 
 
 async def make_missing(api: Api, port: int) -> None:
-    """Make what is not there; what is there stays as its users left it, but for what roles lack.
+    """Create missing objects. Existing ones are unchanged, except that roles get their missing rules.
 
     `port` is the server's own.
     """
@@ -41,7 +41,7 @@ async def make_missing(api: Api, port: int) -> None:
 
 
 def _policy(api: Api) -> Iterator[Object]:
-    """The roles and bindings for what is served."""
+    """Return the roles and bindings for the served resources."""
     yield from roles_and_bindings(api.features)
     if api.registry.resource("resource.k8s.io", "v1alpha3", "resourceclasses") is not None:
         from dra_apiserver.kinds.classic.roles import roles_and_bindings as classic
@@ -50,7 +50,7 @@ def _policy(api: Api) -> Iterator[Object]:
 
 
 def system_namespaces() -> Iterator[Object]:
-    """The namespaces that every cluster has."""
+    """Yield the namespaces that every cluster has."""
     for name in _NAMESPACES:
         yield {
             "kind": "Namespace",
@@ -74,7 +74,7 @@ def _classes() -> Iterator[Object]:
 
 
 def service_range(now: str) -> Object:
-    """The range that services have their addresses from, ready since `now`."""
+    """Return the range of service addresses, ready since `now`."""
     condition = {
         "type": "Ready",
         "status": "True",
@@ -92,7 +92,7 @@ def service_range(now: str) -> Object:
 
 
 def own_service(port: int) -> Object:
-    """The service by which pods know the server, which listens on `port`."""
+    """Return the service through which pods reach the server, which listens on `port`."""
     ports = [{"name": "https", "protocol": "TCP", "port": 443, "targetPort": port}]
     return {
         "kind": "Service",
@@ -123,15 +123,15 @@ async def _give_back(api: Api, obj: Object) -> None:
         return
 
     def change(current: Record | None) -> Put | None:
-        # Where other servers serve meanwhile, their users write, too.
-        whole = None if current is None else reconciled(current.object(), obj)
+        # The users of other servers may write at the same time.
+        whole = None if current is None else reconcile(current.object(), obj)
         return None if whole is None else Put(whole)
 
     await api.store.write(storage, key, change)
 
 
 def place(api: Api, obj: Object) -> tuple[Resource, str]:
-    """Where the store keeps the object."""
+    """Return the resource and key of the object in the store."""
     group, _, version = obj["apiVersion"].rpartition("/")
     info = api.registry.known_kind(group, version, obj["kind"])
     assert info is not None
@@ -139,7 +139,7 @@ def place(api: Api, obj: Object) -> tuple[Resource, str]:
 
 
 async def make(api: Api, obj: Object) -> None:
-    """Make an object unless there is one of its name."""
+    """Create an object unless its name exists."""
     storage, key = place(api, obj)
     if api.store.newest(storage, key) is not None:
         return

@@ -1,8 +1,8 @@
-"""A new database that begins with the past of another cluster, as ``dralab bundle`` has packed it.
+"""Fill a new database with the history of another cluster, as packed by ``dralab bundle``.
 
-The past is a file with a JSON object a line: first the moment at which it begins, then the objects of that moment, then
-every change in order. Revisions, times and authors stay; uids do, too. What starts afterwards finds the cluster as
-after a power cut of all its machines: pods that ran are to be started again.
+The history is a file with a JSON object a line: the moment at which it begins, then the objects of that
+moment, then every change in order. Revisions, times, authors and uids are kept. The services then find the
+cluster in the state after a power cut of all its machines: its pods have to be started again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _DEFINITION = "CustomResourceDefinition"
 
 
 class Begin(msgspec.Struct):
-    """The moment at which a past begins: a revision, and its time in milliseconds since 1970."""
+    """The moment at which a history begins: a revision, and its time in milliseconds since 1970."""
 
     revision: int
     time: int
@@ -60,10 +60,10 @@ _line = msgspec.json.Decoder(Line).decode
 
 
 def load_past(engine: Engine, registry: Registry, file: Path, retention: Retention | None) -> bool:
-    """Fill an empty database with the past in a file; False where the database has objects already.
+    """Fill an empty database with the history in a file. Return False if the database has objects already.
 
     Raises:
-        CannotRun: the file is no past.
+        CannotRun: the file is not a history.
         OSError: the file cannot be read, or the database not be used.
     """
     try:
@@ -98,7 +98,10 @@ def _write(engine: Engine, changes: Iterator[Change]) -> None:
 
 
 def _custom_kinds(lines: list[Line]) -> dict[Resource, Kind]:
-    """The kinds of the past's custom resources, each as its last definition says: of these no server knows yet."""
+    """Return the kinds of the history's custom resources, each by its last definition.
+
+    No server knows these kinds yet.
+    """
     found: dict[Resource, Kind] = {}
     for line in lines:
         if line.object.get("kind") == _DEFINITION:
@@ -109,7 +112,7 @@ def _custom_kinds(lines: list[Line]) -> dict[Resource, Kind]:
 
 
 class _Past:
-    """Follows the objects through the changes; `custom` are kinds that it has itself."""
+    """Follows the objects through the changes. `custom` are kinds that the history defines."""
 
     def __init__(self, registry: Registry, custom: dict[Resource, Kind]) -> None:
         self._registry = registry
@@ -119,7 +122,7 @@ class _Past:
         self._newest = 0
 
     def base(self, lines: Iterator[Line]) -> Iterator[Change]:
-        """The objects of the first moment, as if each had been added with the revision that it has."""
+        """Yield the objects of the first moment, as if each had been added at its revision."""
         seen: set[int] = set()
         for line in sorted(lines, key=lambda one: one.revision):
             if line.revision not in seen:
@@ -127,13 +130,13 @@ class _Past:
                 yield from self._change(line, ADDED)
 
     def changes(self, lines: list[Line]) -> Iterator[Change]:
-        """The changes, each once: some kinds are views of the same objects."""
+        """Yield the changes, each once although some kinds are views of the same objects."""
         for line in sorted(lines, key=lambda one: one.revision):
             if line.revision > self._newest:
                 yield from self._change(line, line.type)
 
     def _change(self, line: Line, type: str) -> Iterator[Change]:
-        made = self._stored(line.object, line.plural)
+        made = self._to_stored(line.object, line.plural)
         if made is None:
             return
         resource, obj = made
@@ -151,8 +154,11 @@ class _Past:
         author = Author(line.user, line.agent, line.manager, line.verb, line.subresource)
         yield Change(resource, Event(type, record, before), line.time, text_of(author) if line.user else "")
 
-    def _stored(self, obj: dict[str, Any], plural: str) -> tuple[Resource, dict[str, Any]] | None:
-        """The object as it is stored, and where; None for what this server does not know, or what is of a process."""
+    def _to_stored(self, obj: dict[str, Any], plural: str) -> tuple[Resource, dict[str, Any]] | None:
+        """Return the object in its storage version, and its resource.
+
+        None if its kind is unknown or belongs to processes.
+        """
         group, version = split_api_version(obj["apiVersion"])
         kind = (
             self._registry.get(group, plural)
@@ -165,7 +171,7 @@ class _Past:
         return kind.storage, canonical(to_storage(kind, obj, version))
 
     def power_cut(self, now: int) -> Iterator[Change]:
-        """What was running is not."""
+        """Yield changes to the state after a power cut: nothing is running."""
         for (resource, key), record in list(self._now.items()):
             obj = orjson.loads(record.data)
             if not self._kinds[resource].rewind.begin(obj):

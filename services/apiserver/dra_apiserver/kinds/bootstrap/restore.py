@@ -1,9 +1,9 @@
-"""What the server makes again while it runs, as kube-apiserver's controllers do.
+"""Objects that the server restores while it runs, as kube-apiserver's controllers do.
 
-Every ten seconds its own service with Endpoints and EndpointSlices, which lead to all API servers of the database, the
-Lease that is the server's identity, the default ServiceCIDR and the addresses of services (kubernetesservice,
-defaultservicecidr, the repair of ipallocator); every minute the system's namespaces and the defaults of API priority
-and fairness (systemnamespaces, flowcontrol). All else comes back with the next start.
+Every ten seconds: its own service with Endpoints and EndpointSlices of all API servers of the database, the
+Lease of its identity, the default ServiceCIDR and the addresses of services (kubernetesservice,
+defaultservicecidr, the repair of ipallocator). Every minute: the system's namespaces and the defaults of API
+priority and fairness (systemnamespaces, flowcontrol). Other objects are only created at the start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Object = dict[str, Any]
 _INTERVAL = 10.0
 # In intervals.
 _SLOW = 6
-# Seconds: a database that is away holds up no server's end.
+# In seconds. An unreachable database must not delay the shutdown.
 _LEAVE = 1.0
 _AUTO_UPDATE = "apf.kubernetes.io/autoupdate-spec"
 _MANDATORY = frozenset({"exempt", "catch-all"})
@@ -39,26 +39,26 @@ _log = logger(__name__)
 
 
 class Restorer:
-    """Makes again what is missing; `port` is the server's own, `addresses` sees to the addresses of services."""
+    """Restores missing objects. `port` is the server's own; `addresses` repairs the addresses of services."""
 
     def __init__(self, api: Api, port: int, addresses: Callable[[], Awaitable[None]]) -> None:
         self._api = api
         self._port = port
         self._addresses = addresses
-        self._host = advertised(api.config.listen)
-        # A store that others write, too, is that of several servers.
+        self._host = advertised_address(api.config.listen)
+        # Several servers share a store that others write to.
         self._shared = api.store.follows
-        # A database that is one server's has one lease, whichever port that has next time.
+        # The database of a single server has one lease, even if the port changes at the next start.
         self._servers = Servers(api, self._host, port, named="" if self._shared else self._host)
         self._readers: dict[Place, Servers] = {}
         self._identified = self._shared or api.features.enabled("APIServerIdentity")
 
     async def start(self) -> None:
-        """Have the endpoints lead to this server, and to the others that there are."""
+        """Add this server to the endpoints, with the other running ones."""
         await self._lead(ports=True)
 
     async def stop(self) -> None:
-        """Have the endpoints lead to the servers that stay; where none does, they lead to this one still."""
+        """Remove this server from the endpoints, unless it is the last one."""
         if not self._shared:
             return
         try:
@@ -67,7 +67,7 @@ class Restorer:
                 if others := self._servers.places():
                     await self._put_endpoints(others, ports=True)
         except Exception as error:
-            # The others notice after a while.
+            # The other servers notice after a while.
             _log.warning("cannot take this server off the endpoints", error=str(error))
 
     async def _lead(self, *, ports: bool) -> None:
@@ -94,7 +94,7 @@ class Restorer:
         await self._remove_slices({obj["metadata"]["name"] for obj in made})
 
     async def _remove_slices(self, kept: Collection[str]) -> None:
-        """Remove the slices of ports that no server has any more."""
+        """Delete the slices of ports that no server uses any more."""
         records = self._api.store.collection(_SLICES).records
         for key in [key for key in records if _OWN_SLICE.fullmatch(key)]:
             if key.partition("/")[2] not in kept:
@@ -115,7 +115,7 @@ class Restorer:
                 _log.warning("cannot restore the server's own objects", error=str(error))
 
     async def restore(self, *, slow: bool) -> None:
-        """One round; `slow` for what has its turn once a minute."""
+        """Run one round. `slow` includes the objects that are restored once a minute."""
         made = [own_service(self._port), service_range(self._api.now())]
         await asyncio.gather(*(make(self._api, obj) for obj in made))
         await self._addresses()
@@ -127,7 +127,7 @@ class Restorer:
                 await self._put(obj, _is_out_of_date)
 
     async def _put(self, obj: Object, differs: Callable[[Object, Object], bool]) -> None:
-        """Make the object, or write it over one that differs."""
+        """Create the object, or replace one that differs."""
         await make(self._api, obj)
         storage, key = place(self._api, obj)
         current = self._api.store.newest(storage, key)
@@ -145,7 +145,7 @@ class Restorer:
         await self._api.store.write(storage, key, change)
 
     def _endpoints(self, places: Sequence[Place]) -> Iterator[Object]:
-        """Endpoints, and an EndpointSlice for each port: upstream's servers all have one port."""
+        """Yield Endpoints, and an EndpointSlice for each port. Upstream's servers all use one port."""
         hosts: dict[int, list[str]] = {}
         for port, host in sorted(places):
             hosts.setdefault(port, []).append(host)
@@ -179,8 +179,8 @@ class Restorer:
             }
 
 
-def advertised(listen: str) -> str:
-    """The address that others reach the server by: its own, or this machine's where it listens on all."""
+def advertised_address(listen: str) -> str:
+    """Return the address at which others reach the server: its own, or this machine's if it listens on all."""
     if listen not in _ANY:
         return listen
     try:
@@ -190,7 +190,7 @@ def advertised(listen: str) -> str:
 
 
 def _differs(current: Object, wanted: Object, *, ports: bool) -> bool:
-    """Whether endpoints lead elsewhere; ports are looked at when the server starts alone, as upstream does it."""
+    """True if the endpoints' addresses differ. Like upstream, compare ports only when the server starts alone."""
     for field in ("subsets", "endpoints"):
         if field in wanted and [one.get("addresses") for one in current.get(field) or ()] != [
             one["addresses"] for one in wanted[field]
@@ -203,12 +203,12 @@ def _differs(current: Object, wanted: Object, *, ports: bool) -> bool:
 
 
 def _is_out_of_date(current: Object, wanted: Object) -> bool:
-    """Whether a default's spec is to be written again: those that users have not taken over, and two in any case."""
+    """True if a default's spec must be written again: if users have not taken it over, or it is mandatory."""
     meta = current["metadata"]
     mandatory = meta["name"] in _MANDATORY
     if not mandatory and (meta.get("annotations") or {}).get(_AUTO_UPDATE) != "true":
         return False
-    # What is exempt may be tuned.
+    # The exempt part may be tuned by users.
     left_out = {"exempt"} if mandatory else set()
 
     def compared(obj: Object) -> Object:

@@ -1,7 +1,7 @@
-"""The API servers of one database, as each of them knows the others: by Leases, which every one renews.
+"""The API servers of one database, which find each other by Leases that each of them renews.
 
-Upstream has a lease of an address in etcd (`pkg/controlplane/reconcilers/lease.go`), and one of an identity in
-kube-system, which has this form (`pkg/controlplane/apiserver/server.go`).
+Upstream has a lease for the address in etcd (`pkg/controlplane/reconcilers/lease.go`), and one for the
+identity in kube-system, which has this form (`pkg/controlplane/apiserver/server.go`).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from dra_apiserver.storage import Put, Record, Remove
 Object = dict[str, Any]
 
 LIFETIME = 30
-"""Seconds for which a server counts after it has renewed its lease: three rounds of the restorer."""
+"""Seconds for which a server counts as running after it renewed its lease: three rounds of the restorer."""
 _KEPT = 3600
-"""Seconds after which the lease of a server that has ended may go: upstream's ``IdentityLeaseDurationSeconds``."""
+"""Seconds after which the lease of an ended server may be deleted: upstream's ``IdentityLeaseDurationSeconds``."""
 _NAMESPACE = "kube-system"
 _IDENTITY = "apiserver.kubernetes.io/identity"
 _KIND = "kube-apiserver"
@@ -37,7 +37,7 @@ Place = tuple[int, str]
 
 
 class Servers:
-    """Who else serves the database; ``address`` and ``port`` are this server's own, ``named`` what it is known by."""
+    """The servers of the database. ``address`` and ``port`` are this server's own, ``named`` its identity."""
 
     def __init__(self, api: Api, address: str, port: int, named: str = "") -> None:
         self._api = api
@@ -46,11 +46,11 @@ class Servers:
         digest = base64.b32encode(hashlib.sha256(named.encode()).digest()).decode().lower()
         self._name = f"apiserver-{digest[:26]}"
         self._holder = f"{self._name}_{uuid.uuid4()}"
-        # By key: the revision that was seen last, and when it was new. Clocks of other machines are not asked.
+        # By key: the last observed revision, and when it was new. Clocks of other machines are not used.
         self._seen: dict[str, tuple[int, float]] = {}
 
     async def renew(self) -> None:
-        """Renew the lease of this server, or make it."""
+        """Create or renew the lease of this server."""
         lease = self._lease()
         storage, key = place(self._api, lease)
 
@@ -64,7 +64,7 @@ class Servers:
         await self._api.store.write(storage, key, change)
 
     async def leave(self) -> None:
-        """Take the lease back, unless another server at the same place has renewed it since."""
+        """Delete the lease, unless another server at the same place has renewed it since."""
         storage, key = place(self._api, self._lease())
 
         def change(current: Record | None) -> Remove | None:
@@ -75,7 +75,7 @@ class Servers:
         await self._api.store.write(storage, key, change)
 
     def places(self) -> list[Place]:
-        """Where all servers are that are there, at addresses of the family that this one's is of; in order."""
+        """Return the sorted addresses of all running servers, of the same address family as this one's."""
         found = set()
         for _, lease, silent in self._leases():
             noted = lease["metadata"].get("annotations") or {}
@@ -86,9 +86,9 @@ class Servers:
         return sorted(found)
 
     async def collect(self) -> None:
-        """Remove the leases of servers that are gone (upstream's ``controller/apiserverleasegc``).
+        """Delete the leases of ended servers (upstream's ``controller/apiserverleasegc``).
 
-        A clock that is wrong takes none of a server that is seen to renew it.
+        A wrong clock does not delete the lease of a server that is observed to renew it.
         """
         storage, _ = place(self._api, self._lease())
         for record, lease, silent in self._leases():
@@ -96,7 +96,7 @@ class Servers:
                 await self._api.store.write(storage, record.key, _unless_changed(record.revision))
 
     def _leases(self) -> list[tuple[Record, Object, float]]:
-        """The leases of servers, each with the seconds for which this server has not seen it renewed."""
+        """Return the leases of servers, each with the seconds for which no renewal was observed."""
         storage, _ = place(self._api, self._lease())
         collection = self._api.store.collection(storage)
         now = self._api.clock.monotonic()

@@ -17,8 +17,8 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
 )
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_items
@@ -41,10 +41,10 @@ _PEM = re.compile(rb"-----BEGIN ([A-Z0-9 ]+)-----\s+[A-Za-z0-9+/=\s]+-----END \1
 
 
 class SigningRequestStrategy(GenericStrategy):
-    """Who asks is written down by the server; what is asked for never changes."""
+    """The strategy of signing requests. The server records the requesting user. The request itself is immutable."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """The requestor, and no status."""
+        """Set the requesting user, and clear the status."""
         spec = obj.setdefault("spec", {})
         for field in ("username", "uid", "groups", "extra"):
             spec.pop(field, None)
@@ -52,11 +52,11 @@ class SigningRequestStrategy(GenericStrategy):
         if ctx.user.groups:
             spec["groups"] = list(ctx.user.groups)
         obj["status"] = {}
-        # All that a client wrote is the server's from now on.
+        # The server owns all fields that the client wrote.
         obj["metadata"].pop("managedFields", None)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Nothing but metadata changes; a decision through `approval`, the certificate through `status`."""
+        """Keep all fields but metadata, the decision if `approval` is updated, and the certificate if `status` is."""
         now = dict(obj.get("status") or {})
         before = old.get("status") or {}
         obj["spec"] = old.get("spec") or {}
@@ -73,11 +73,11 @@ class SigningRequestStrategy(GenericStrategy):
         obj["status"] = {**now, "conditions": conditions} if conditions else now
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and of what is asked for."""
+        """Validate metadata and the request."""
         return validate_metadata(obj["metadata"], False, lambda name, prefix: []) + _check(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of the request; a decision is made once."""
+        """Validate the request. A decision is final."""
         errors = _check(obj) + validate_metadata_update(obj["metadata"], old["metadata"])
         path = "status.conditions"
         for kind in _LASTING:
@@ -105,7 +105,7 @@ def _of(obj: JsonObject, kind: str) -> list[JsonObject]:
 
 
 def _keep(conditions: list[JsonObject], before: list[JsonObject]) -> None:
-    """A status update leaves decisions as they are."""
+    """Keep decisions in a status update."""
     for kind in (_APPROVED, _DENIED):
         places = [index for index, one in enumerate(conditions) if one.get("type") == kind]
         known = [one for one in before if one.get("type") == kind]
@@ -144,7 +144,7 @@ def _check(obj: JsonObject) -> list[FieldError]:
         errors.append(invalid("spec.request", spec.get("request") or "", problem))
     usages = spec.get("usages") or []
     if not usages:
-        errors.append(required("spec.usages"))
+        errors.append(missing_field("spec.usages"))
     for index, usage in enumerate(usages):
         if usage not in _USAGES:
             errors.append(not_supported(f"spec.usages[{index}]", usage, _USAGES))
@@ -160,7 +160,7 @@ def _check(obj: JsonObject) -> list[FieldError]:
 def _check_signer(name: str) -> list[FieldError]:
     path = "spec.signerName"
     if not name:
-        return [required(path)]
+        return [missing_field(path)]
     if name == "kubernetes.io/legacy-unknown":
         return [invalid(path, name, "the legacy signerName is not allowed via this API version")]
     domain, slash, rest = name.partition("/")
@@ -189,10 +189,10 @@ def _check_conditions(conditions: list[JsonObject]) -> list[FieldError]:
     for index, one in enumerate(conditions):
         kind, state = one.get("type") or "", one.get("status") or ""
         if not kind:
-            errors.append(required(f"{path}[{index}].type"))
+            errors.append(missing_field(f"{path}[{index}].type"))
         allowed = ("True",) if kind in _LASTING else _STATES
         if not state:
-            errors.append(required(f"{path}[{index}].status"))
+            errors.append(missing_field(f"{path}[{index}].status"))
         elif state not in allowed:
             errors.append(not_supported(f"{path}[{index}].status", state, allowed))
         other = {_APPROVED: _DENIED, _DENIED: _APPROVED}.get(kind)

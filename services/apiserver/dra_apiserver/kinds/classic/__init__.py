@@ -1,1 +1,1 @@
-"""The older DRA of Kubernetes 1.26 to 1.31, served if it is asked for. ``kinds`` has the records."""
+"""The older DRA of Kubernetes 1.26 to 1.31, served on request. ``kinds`` has the records."""

@@ -9,13 +9,13 @@ from dra_apiserver.common.objectcells import Object, age, name, part
 
 
 def resource_class(obj: Object, now: datetime) -> list[Any]:
-    """A ResourceClass and its driver."""
+    """Return the cells of a ResourceClass: its driver."""
     driver = obj.get("driverName") or part(obj, "spec").get("driverName", "")
     return [name(obj), driver, age(obj, now)]
 
 
 def resource_claim(obj: Object, now: datetime) -> list[Any]:
-    """A claim: its class, and how far it has come."""
+    """Return the cells of a claim: its class and its state."""
     spec, status = part(obj, "spec"), part(obj, "status")
     if part(obj, "metadata").get("deletionTimestamp"):
         states = ["deleted"]
@@ -33,11 +33,11 @@ def resource_claim(obj: Object, now: datetime) -> list[Any]:
 
 
 def resource_claim_template(obj: Object, now: datetime) -> list[Any]:
-    """A template: its claims' class."""
+    """Return the cells of a claim template: its claims' class."""
     spec = part(part(obj, "spec"), "spec")
     return [name(obj), spec.get("resourceClassName", ""), spec.get("allocationMode", ""), age(obj, now)]
 
 
 def pod_scheduling_context(obj: Object, now: datetime) -> list[Any]:
-    """Where a pod could go, and where it goes."""
+    """Return the cells of a pod's scheduling context: the selected node."""
     return [name(obj), part(obj, "spec").get("selectedNode", ""), age(obj, now)]

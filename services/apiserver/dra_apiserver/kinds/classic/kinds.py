@@ -1,8 +1,9 @@
-"""The kinds of classic DRA, served with ``--runtime-config resource.k8s.io/classic=true`` alone.
+"""The kinds of classic DRA, only served with ``--runtime-config resource.k8s.io/classic=true``.
 
-Those of resource.k8s.io are upstream's v1alpha2 (`k8s.io/api/resource/v1alpha2`), also under v1alpha3, as documents
-have them; those of drivers' groups are CustomResourceDefinitions upstream. All are kept apart from the objects of
-today that a controller makes of them, whose resources may have the same names.
+Those of resource.k8s.io are upstream's v1alpha2 (`k8s.io/api/resource/v1alpha2`), also served as v1alpha3,
+which some documents use. Those of drivers' groups are CustomResourceDefinitions upstream. All are stored
+separately from the current objects that a controller creates for them, because their resources may have the
+same names.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _NAMED = printer("Name|Age", named)
 
 @dataclass(frozen=True, slots=True)
 class _Declared:
-    """A classic kind, as its record is made of it."""
+    """The declaration of a classic kind, from which its record is built."""
 
     kind: str
     plural: str
@@ -99,7 +100,7 @@ _PARAMETERS = (
 
 
 def classic_kinds() -> Iterable[Kind]:
-    """The records of all classic kinds."""
+    """Return the records of all classic kinds."""
     yield from map(_record, _IN_TREE)
     for group, versions in _OF_DRIVERS:
         for kind, namespaced in _PARAMETERS:
@@ -110,7 +111,7 @@ def classic_kinds() -> Iterable[Kind]:
 
 
 def with_sources(kinds: Iterable[Kind]) -> list[Kind]:
-    """The kinds, those with pods in them taking `source:`."""
+    """Return the kinds, with support for `source:` in those that contain pods."""
     return [
         replace(kind, types=replace(kind.types, rewrite_body=_sources(kind)))
         if (kind.group, kind.kind) in POD_MAKERS
@@ -149,6 +150,6 @@ def _record(declared: _Declared) -> Kind:
         storage=(declared.group, f"classic{declared.plural}"),
         strategies=dict.fromkeys(kind.strategies, declared.strategy),
         printers={"": declared.printer},
-        # kubectl has types of this group's kinds, and patches them as it does all that it knows.
+        # kubectl has types for this group's kinds, and sends strategic merge patches for these.
         types=replace(kind.types, names_itself=False, strategic_merge=declared.group == _GROUP),
     )

@@ -1,4 +1,4 @@
-"""What the translating controller may do, where roles count; upstream has neither."""
+"""The permissions of the translating controller under RBAC. Not part of upstream."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ _RULES: list[Object] = [
 
 
 def roles_and_bindings() -> Iterator[Object]:
-    """The controller's role, and that its account has it."""
+    """Yield the controller's role, and the binding to its account."""
     yield from controller_role("classic-dra-controller", _RULES)

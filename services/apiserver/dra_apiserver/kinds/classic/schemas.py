@@ -1,7 +1,7 @@
-"""The fields of classic kinds, as schemas of OpenAPI (`k8s.io/api/resource/v1alpha2/types.go`).
+"""The fields of classic kinds, as OpenAPI schemas (`k8s.io/api/resource/v1alpha2/types.go`).
 
-A ResourceClass has its fields at the top, or below `spec` as documents write it. Parameters of single drivers take
-whatever they say: the driver's own definitions are not here.
+A ResourceClass has its fields at the top, or below `spec` as in some documents. Parameters of drivers accept
+any fields, because the drivers' own definitions are not available here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _list(items: Schema) -> Schema:
 
 
 def _whole(**properties: Schema) -> Schema:
-    """The schema of an object with these fields besides its type and metadata."""
+    """Return the schema of an object with these fields besides its type and metadata."""
     return _object(apiVersion=_TEXT, kind=_TEXT, metadata={"type": "object"}, **properties)
 
 

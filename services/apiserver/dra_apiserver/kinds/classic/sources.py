@@ -1,4 +1,6 @@
-"""Pods that name claims by `source:`, as they did until Kubernetes 1.30: the body is changed before it is read."""
+"""Accept pods that name claims with `source:`, as until Kubernetes 1.30, by rewriting the body before it is
+decoded.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ Rewrite = Callable[[bytes], bytes]
 
 
 def rewrite(api_version: str, kind: str) -> Rewrite:
-    """What moves the fields of `source` in bodies of a kind to where they are today; patches too."""
+    """Return a function that moves the fields of `source` in bodies and patches of a kind to their current place."""
 
     def change(body: bytes) -> bytes:
         if b"source" not in body:
@@ -30,7 +32,7 @@ def rewrite(api_version: str, kind: str) -> Rewrite:
         _retain(changed)
         if changed == named:
             return body
-        # A patch need not say what it is of.
+        # A patch may omit its type.
         own = {name: below for name, below in changed.items() if name in value}
         return dumps({**own, **{name: value[name] for name in ("apiVersion", "kind") if name in value}})
 
@@ -38,7 +40,7 @@ def rewrite(api_version: str, kind: str) -> Rewrite:
 
 
 def _retain(obj: dict[str, Any]) -> None:
-    """Say in a strategic merge patch which fields of today stay in an entry, where it says that `source` does."""
+    """Replace `source` in a strategic merge patch's list of retained fields by the current fields."""
     _, spec = pod_spec(obj) or ("", {})
     for entry in spec.get("resourceClaims") or ():
         kept = entry.get(_RETAIN_KEYS) if isinstance(entry, dict) else None
@@ -48,7 +50,7 @@ def _retain(obj: dict[str, Any]) -> None:
 
 
 def _value(body: bytes) -> Any:
-    """What is in a body of JSON or YAML; None in one of protobuf, or one that the reader refuses."""
+    """Return the value of a body of JSON or YAML; None for protobuf or malformed bodies."""
     try:
         return orjson.loads(body)
     except orjson.JSONDecodeError:

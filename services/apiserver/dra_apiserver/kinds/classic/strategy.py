@@ -1,4 +1,4 @@
-"""What classic objects must be (`pkg/apis/resource/validation` and `pkg/registry/resource` of Kubernetes 1.30)."""
+"""Validate classic objects (`pkg/apis/resource/validation` and `pkg/registry/resource` of Kubernetes 1.30)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.errors import FieldError, invalid, not_supported, required, too_many
+from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported, too_many
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.schema import equal_fields, object_type
@@ -20,28 +20,28 @@ _MOST_NODES = 128
 
 
 class ClassicStrategy(CustomStrategy):
-    """As a custom resource: the schema says which fields there are."""
+    """The strategy of a classic kind, similar to a custom resource: the schema defines the fields."""
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's and the schema's errors, then the kind's own."""
+        """Validate metadata and schema, then the kind's own rules."""
         return super().validate_create(obj, ctx) + self.check(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's and the schema's errors, then the kind's own."""
+        """Validate metadata and schema, then the kind's own rules."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource else errors + self.check(obj) + self.check_change(obj, old, ctx)
 
     def check(self, obj: JsonObject) -> list[FieldError]:
-        """What is wrong with an object."""
+        """Return the errors of an object."""
         return []
 
     def check_change(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """What may not have changed."""
+        """Return the errors of a change."""
         return []
 
 
 class ResourceClassStrategy(ClassicStrategy):
-    """A class: its driver and its references."""
+    """The strategy of ResourceClasses: a driver and references."""
 
     def check(self, obj: JsonObject) -> list[FieldError]:
         nested = isinstance(obj.get("spec"), dict)
@@ -53,15 +53,15 @@ class ResourceClassStrategy(ClassicStrategy):
 
 
 class ResourceClaimStrategy(ClassicStrategy):
-    """A claim, whose spec never changes."""
+    """The strategy of claims, whose spec is immutable."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """A claim of a class waits for its first pod, unless it says otherwise."""
+        """Default the allocation mode: a claim waits for its first pod."""
         super().prepare_for_create(obj, ctx)
         _default_mode(obj.get("spec"))
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """The default again, for an object that comes without it."""
+        """Default the allocation mode again, because the update may omit it."""
         super().prepare_for_update(obj, old, ctx)
         _default_mode(obj.get("spec"))
 
@@ -73,15 +73,15 @@ class ResourceClaimStrategy(ClassicStrategy):
 
 
 class ResourceClaimTemplateStrategy(ClassicStrategy):
-    """A template, whose spec never changes."""
+    """The strategy of claim templates, whose spec is immutable."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """As for claims."""
+        """Default the allocation mode of its claims."""
         super().prepare_for_create(obj, ctx)
         _default_mode((obj.get("spec") or {}).get("spec"))
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As for claims."""
+        """Default the allocation mode of its claims again."""
         super().prepare_for_update(obj, old, ctx)
         _default_mode((obj.get("spec") or {}).get("spec"))
 
@@ -93,7 +93,7 @@ class ResourceClaimTemplateStrategy(ClassicStrategy):
 
 
 class PodSchedulingContextStrategy(ClassicStrategy):
-    """Where a pod could go."""
+    """The strategy of pods' scheduling contexts."""
 
     def check(self, obj: JsonObject) -> list[FieldError]:
         nodes = (obj.get("spec") or {}).get("potentialNodes") or ()
@@ -109,7 +109,7 @@ def _default_mode(spec: Any) -> None:
 
 def _check_same(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
     spec = obj.get("spec") or {}
-    field = object_type(ctx.kind, ctx.kind.storage_version).known["spec"]
+    field = object_type(ctx.kind, ctx.kind.storage_version).all_fields["spec"]
     return [] if equal_fields(field, spec, old.get("spec")) else [invalid("spec", spec, _IMMUTABLE)]
 
 
@@ -127,7 +127,7 @@ def _check_claim(spec: JsonObject, path: str) -> list[FieldError]:
 
 def _check_driver(name: str, path: str) -> list[FieldError]:
     if not name:
-        return [required(path)]
+        return [missing_field(path)]
     if len(name) > _LONGEST_DRIVER:
         return [invalid(path, name, f"must be no more than {_LONGEST_DRIVER} characters")]
     return [invalid(path, name, detail) for detail in dns_subdomain(name.lower())]
@@ -136,4 +136,4 @@ def _check_driver(name: str, path: str) -> list[FieldError]:
 def _check_reference(reference: Any, path: str) -> list[FieldError]:
     if not isinstance(reference, dict):
         return []
-    return [required(f"{path}.{name}") for name in ("kind", "name") if not reference.get(name)]
+    return [missing_field(f"{path}.{name}") for name in ("kind", "name") if not reference.get(name)]

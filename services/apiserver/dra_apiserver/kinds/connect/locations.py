@@ -1,6 +1,6 @@
-"""Where the proxy of an object leads, and how that is reached (ResourceLocation in pkg/registry/core/…).
+"""The targets of proxy subresources, and how to reach them (ResourceLocation in pkg/registry/core/…).
 
-There is no network of pods here: a port of a pod is reached through its node, as port-forward does it.
+There is no pod network here: a port of a pod is reached through its node, as for port-forward.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _ENDED = frozenset({"Succeeded", "Failed"})
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """The other end. `own_host`: it is asked by its own name, with `headers`, not by the one that the client used."""
+    """The target of a proxy. With `own_host`, the request has its host name and `headers`, not the client's."""
 
     scheme: str
     host: str
@@ -54,19 +54,21 @@ class Location:
 
     @property
     def authority(self) -> str:
-        """Host and port, as a URL has them."""
+        """Host and port, as in a URL."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def locate(api: Api, target: Target) -> Location:
-    """What the target's proxy leads to. Its name may have a port and a scheme: `name:port`, `scheme:name:port`.
+    """Return the location of the target's proxy.
+
+    Its name may have a port and a scheme: `name:port`, `scheme:name:port`.
 
     Raises:
-        StatusError: 400, 404, 500 or 503, there is no such place.
+        StatusError: 400, 404, 500 or 503, there is no such location.
     """
     kind = target.kind.plural
     parts = target.name.split(":")
-    # A scheme comes with a port alone.
+    # A scheme requires a port.
     scheme = parts.pop(0) if len(parts) == 3 else ""
     name, port = parts[0], parts[1] if len(parts) > 1 else ""
     if len(parts) > 2 or not name or scheme not in _SCHEMES:
@@ -140,11 +142,11 @@ def _subsets(api: Api, namespace: str, name: str, service: JsonObject | None) ->
         return list(endpoints.get("subsets") or ())
     if service is None:
         raise not_found(GroupResource("", "endpoints"), name)
-    # No controller writes Endpoints here: they are what it would write.
-    return list(_selected(api, namespace, service["spec"]))
+    # No controller writes Endpoints here, so they are computed.
+    return list(_select_pods(api, namespace, service["spec"]))
 
 
-def _selected(api: Api, namespace: str, spec: JsonObject) -> Iterator[JsonObject]:
+def _select_pods(api: Api, namespace: str, spec: JsonObject) -> Iterator[JsonObject]:
     if not spec.get("selector"):
         return
     selector = label_selector({"matchLabels": spec["selector"]})
@@ -178,7 +180,7 @@ def _container_port(pod: JsonObject, port: int | str) -> int | None:
 
 
 def _pod_of(api: Api, namespace: str, address: JsonObject) -> JsonObject | None:
-    """The pod behind an endpoint's address; None where it has none, or another one has the address."""
+    """Return the pod of an endpoint's address; None if it has none, or another pod has the address."""
     ref = address.get("targetRef") or {}
     if ref.get("namespace") != namespace:
         return None
@@ -207,7 +209,7 @@ def _number(port: str) -> int:
 
 
 def _check_address(address: str) -> None:
-    """Upstream's proxy leads to nothing on the server's own machine or link."""
+    """Reject an address on the server's own machine or link, like upstream's proxy."""
     try:
         known = ipaddress.ip_address(address)
     except ValueError:

@@ -1,4 +1,4 @@
-"""What a request for a log asks for (``v1.PodLogOptions``)."""
+"""The options of a request for a log (``v1.PodLogOptions``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NO_TIME = "0001-01-01T00:00:00Z"
 
 
 def log_options(request: Request, pod: str) -> dict[str, str]:
-    """The options as the kubelet is asked for them, in the order in which Go writes a query (`LogLocation`).
+    """Return the options for the kubelet, in the order of Go's query encoding (`LogLocation`).
 
     Raises:
         StatusError: 400 or 422.
@@ -36,7 +36,7 @@ def log_options(request: Request, pod: str) -> dict[str, str]:
 
 
 def _moment(text: str) -> str:
-    # Clients of long ago wrote null for none.
+    # Very old clients wrote null for no time.
     if text in ("", "null"):
         return _NO_TIME
     try:
@@ -46,7 +46,7 @@ def _moment(text: str) -> str:
 
 
 def _check(numbers: dict[str, int], timed: bool) -> list[FieldError]:
-    """Upstream's ``ValidatePodLogOptions``."""
+    """Validate the options (upstream's ``ValidatePodLogOptions``)."""
     errors = []
     if (lines := numbers.get("tailLines", 0)) < 0:
         errors.append(invalid("tailLines", lines, NEGATIVE))

@@ -1,4 +1,4 @@
-"""pods/log: what a container wrote, fetched from its node's agent."""
+"""pods/log: a container's log, read from its node's agent."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")
 
 
 def choose_container(pod: JsonObject, wanted: str) -> str:
-    """The container that a request means, by name or because there is but one.
+    """Return the requested container, by name or because it is the only one.
 
     Raises:
-        StatusError: 400, it names none or a wrong one.
+        StatusError: 400, the name is missing or wrong.
     """
     spec, name = pod["spec"], pod["metadata"]["name"]
     names = [item["name"] for item in spec.get("containers") or []]
@@ -47,10 +47,10 @@ def choose_container(pod: JsonObject, wanted: str) -> str:
 
 
 def node_address(api: Api, host: str) -> tuple[str, int]:
-    """Where the agent of the node called ``host`` listens.
+    """Return the address of the agent of the node ``host``.
 
     Raises:
-        StatusError: 404, there is no such node; 500, it has no address, or one that leads nowhere.
+        StatusError: 404, the node does not exist; 500, it has no address, or an invalid one.
     """
     node = api.store.get(("", "nodes"), host)
     if node is None:
@@ -69,16 +69,16 @@ def node_address(api: Api, host: str) -> tuple[str, int]:
 
 
 async def logs(api: Api, request: Request, target: Target) -> None:
-    """Stream the log; with follow until the container or the client ends it."""
+    """Stream the log; with follow, until the container or the client ends it."""
     passed = log_options(request, target.name)
     record = api.store.get(target.resource, target.key)
     if record is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     pod = record.object()
     container = choose_container(pod, request.query.get("container", ""))
     host = pod["spec"].get("nodeName")
     if not host:
-        # Upstream answers an empty log for a pod that no node has yet.
+        # Upstream returns an empty log for a pod without a node.
         await request.respond(200, b"", "text/plain")
         return
     address, port = node_address(api, host)
@@ -91,7 +91,7 @@ async def logs(api: Api, request: Request, target: Target) -> None:
 
 
 def _refusal(code: int, text: str, pod: str) -> StatusError:
-    """What the kubelet's refusal is to the client (genericrest's GenericHttpResponseChecker)."""
+    """Return the client's error for an error of the kubelet (genericrest's GenericHttpResponseChecker)."""
     if code == 400:
         return bad_request(text)
     if code == 404:

@@ -1,4 +1,6 @@
-"""Links in answers that are passed on: those to the other end lead through here (apimachinery's `proxy.Transport`)."""
+"""Rewrite links in proxied responses so that links to the target lead through the proxy (apimachinery's
+`proxy.Transport`).
+"""
 
 from __future__ import annotations
 
@@ -40,15 +42,17 @@ _ATTRIBUTES = {
 Rewrite = Callable[[str], str]
 
 
-def rewritten_url(url: str, hosts: tuple[str, str], prefix: str) -> str:
-    """A link with the proxy's path before its own, where it is absolute and leads to one of these hosts, or to none."""
+def rewrite_url(url: str, hosts: tuple[str, str], prefix: str) -> str:
+    """Prepend the proxy's path to a link's path, if that is absolute and the link leads to one of these hosts,
+    or to none.
+    """
     try:
         parts = urlsplit(url)
     except ValueError:
         return url
     if (parts.netloc and parts.netloc not in hosts) or not parts.path.startswith("/"):
         return url
-    # The client knows this server by a name of its own: neither scheme nor host are put in their place.
+    # The client knows this server by another name, so the link gets neither scheme nor host.
     scheme, host = ("", "") if parts.netloc != hosts[1] else (parts.scheme, parts.netloc)
     path = parts.path
     if not path.startswith(prefix):
@@ -62,7 +66,7 @@ class _Page(HTMLParser):
     def __init__(self, text: str, rewrite: Rewrite) -> None:
         super().__init__(convert_charrefs=False)
         self._rewrite = rewrite
-        # The parser counts lines by "\n" alone.
+        # The parser only counts "\n" as the end of a line.
         self._starts = [0, *itertools.accumulate(len(line) + 1 for line in text.split("\n"))]
         self.changes: list[tuple[int, int, str]] = []
 
@@ -82,8 +86,8 @@ class _Page(HTMLParser):
         self.changes.append((start, start + len(raw), f"<{' '.join([tag, *words])}{end}"))
 
 
-def rewritten_page(text: str, rewrite: Rewrite) -> str:
-    """The page with `rewrite` done to each link in it; all else stays as it is."""
+def rewrite_page(text: str, rewrite: Rewrite) -> str:
+    """Return the page with `rewrite` applied to each link, and otherwise unchanged."""
     page = _Page(text, rewrite)
     page.feed(text)
     pieces, done = [], 0

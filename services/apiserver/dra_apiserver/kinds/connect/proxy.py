@@ -1,4 +1,4 @@
-"""The `proxy` subresource of pods, services and nodes: requests that are repeated at what an object stands for.
+"""The `proxy` subresource of pods, services and nodes: forward requests to their target.
 
 Mirrors apimachinery's `util/proxy` (UpgradeAwareHandler, Transport) and Go's `httputil.ReverseProxy`.
 """
@@ -20,7 +20,7 @@ from dra_apiserver.errors import bad_request, server_error, service_unavailable
 from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.locations import Location, locate
-from dra_apiserver.kinds.connect.pagelinks import rewritten_page, rewritten_url
+from dra_apiserver.kinds.connect.pagelinks import rewrite_page, rewrite_url
 from dra_apiserver.kinds.connect.tunnel import backend_of
 from dra_apiserver.target import Target
 
@@ -42,9 +42,9 @@ _HOP_BY_HOP = frozenset(
         b"upgrade",
     }
 )
-# What is for the API server itself: who asks.
+# Credentials for the API server itself.
 _CREDENTIALS = ("authorization", "impersonate-")
-# The date is this server's own.
+# The date is set by this server.
 _NOT_ANSWERED = frozenset(
     {
         b"date",
@@ -54,16 +54,16 @@ _NOT_ANSWERED = frozenset(
         b"access-control-allow-origin",
     }
 )
-# In bytes; pages that are longer keep their links.
+# In bytes. Links in longer pages are not rewritten.
 _LONGEST_PAGE = 8 << 20
 _EMPTY_PATH = frozenset({"GET", "HEAD"})
-# What Go leaves as it is in a URL's path.
+# Characters that Go does not escape in a URL's path.
 _PLAIN = "$&+,/:;=@~"
 
 
 def _path(request: Request, target: Target) -> str:
-    """What of the request's path comes after `proxy`, as upstream's options have it."""
-    # Go's RequestInfo splits the path without the slashes around it.
+    """Return the part of the request's path after `proxy`, as in upstream's options."""
+    # Go's RequestInfo splits the path without its leading and trailing slash.
     parts = request.path.strip("/").split("/")[7 if target.kind.namespaced else 5 :]
     path = "/".join(parts)
     if path and not path.startswith("/"):
@@ -72,10 +72,10 @@ def _path(request: Request, target: Target) -> str:
 
 
 async def proxy(api: Api, request: Request, target: Target) -> None:
-    """Repeat the request at the pod, the service's endpoint or the node, and pass on what that answers.
+    """Forward the request to the pod, the service's endpoint or the node, and pass on the response.
 
     Raises:
-        StatusError: 400, 404, 500 or 503, it can't be found or reached.
+        StatusError: 400, 404, 500 or 503, the target can't be found or reached.
     """
     if "dryRun" in request.query:
         raise bad_request("dryRun is not supported")
@@ -84,7 +84,7 @@ async def proxy(api: Api, request: Request, target: Target) -> None:
     ctx = api.context(target, request.user)
     await api.admit(request, target, options | ({"path": path} if path else {}), ctx, "CONNECT")
     location = locate(api, target)
-    # Go's path.Join, which loses the slash at the end; it is added again where the request has it.
+    # Go's path.Join removes the trailing slash. It is added again if the request has it.
     joined = posixpath.normpath(f"/{path.lstrip('/')}") if path else ""
     if request.scope.get(TAKE_OVER) is not None:
         await _upgrade(request, location, joined)
@@ -107,18 +107,18 @@ async def _upgrade(request: Request, location: Location, path: str) -> None:
     try:
         reader, writer = await location.connect()
         if location.scheme == "https":
-            await writer.start_tls(_unverified(), server_hostname=location.host)
+            await writer.start_tls(_unverified_context(), server_hostname=location.host)
     except OSError as error:
         raise server_error(f"error dialing backend: {error}") from None
     query = request.scope["query_string"].decode("latin-1")
     wanted = percent_encoded(path or "/", _PLAIN) + (f"?{query}" if query else "")
     lines = [f"{request.method} {wanted} HTTP/1.1".encode()]
-    lines += [name + b": " + value for name, value in _passed(request, location, upgrades=True)]
+    lines += [name + b": " + value for name, value in _forwarded_headers(request, location, upgrades=True)]
     await upgrade(request, reader, writer, b"\r\n".join([*lines, b"", b""]))
 
 
-def _passed(request: Request, location: Location, *, upgrades: bool = False) -> Headers:
-    """The request's headers as the other end gets them."""
+def _forwarded_headers(request: Request, location: Location, *, upgrades: bool = False) -> Headers:
+    """Return the request's headers for the target."""
     named = {
         token.strip().lower().encode("latin-1") for token in request.header(b"connection").split(",") if token
     }
@@ -139,12 +139,12 @@ def _passed(request: Request, location: Location, *, upgrades: bool = False) -> 
     return headers
 
 
-# The kubelet sees this server as its client, which is no web page.
+# The kubelet sees this server as its client, which is not a web page.
 _OF_PAGES = frozenset({b"host", b"origin", b"cookie", b"sec-fetch-site"})
 
 
 class _Exchange:
-    """One request and its answer. `path` is what the other end is asked for, decoded."""
+    """One request and its response. `path` is the decoded path at the target."""
 
     def __init__(self, request: Request, location: Location, path: str) -> None:
         self._request = request
@@ -154,11 +154,11 @@ class _Exchange:
         self._path = path
 
     async def run(self, target: str) -> None:
-        """Send the request, and the answer back."""
+        """Forward the request, and send the response back."""
         import httpcore
 
         request, location = self._request, self._location
-        headers = _passed(request, location)
+        headers = _forwarded_headers(request, location)
         forwarded = posixpath.join(self._prefix, self._path.lstrip("/"))
         headers.append((b"x-forwarded-uri", percent_encoded(forwarded, _PLAIN).encode()))
         length = request.header(b"content-length")
@@ -174,7 +174,9 @@ class _Exchange:
         backend = backend_of(location.connect)
         try:
             async with (
-                httpcore.AsyncConnectionPool(ssl_context=_unverified(), network_backend=backend) as pool,
+                httpcore.AsyncConnectionPool(
+                    ssl_context=_unverified_context(), network_backend=backend
+                ) as pool,
                 pool.stream(request.method, url, headers=headers, content=body) as answer,
             ):
                 await self._pass_on(answer)
@@ -200,7 +202,7 @@ class _Exchange:
         is_page = found.get(b"content-type", b"").partition(b";")[0].strip() == b"text/html"
         data, pieces = b"", answer.aiter_stream()
         if is_page and b"location" not in found and request.method != "HEAD":
-            data, pieces = await _held(pieces)
+            data, pieces = await _read_page(pieces)
             if pieces is None:
                 data = self._page(data, found.get(b"content-encoding", b""))
                 headers = [pair for pair in headers if pair[0] != b"content-length"]
@@ -213,23 +215,23 @@ class _Exchange:
         await request.stream(b"", more=False)
 
     def _link(self, url: str) -> str:
-        return rewritten_url(url, (self._location.authority, self._request.header(b"host")), self._prefix)
+        return rewrite_url(url, (self._location.authority, self._request.header(b"host")), self._prefix)
 
     def _page(self, data: bytes, encoding: bytes) -> bytes:
-        """A page whose links lead back here; one that can't be read stays as it is."""
+        """Rewrite the links of a page. A page that cannot be decoded is unchanged."""
         if encoding not in {b"", b"gzip"}:
             return data
         try:
-            page = _unpacked(data) if encoding else data
+            page = _decompress(data) if encoding else data
         except zlib.error:
             return data
-        changed = rewritten_page(page.decode(errors="surrogateescape"), self._link)
+        changed = rewrite_page(page.decode(errors="surrogateescape"), self._link)
         made = changed.encode(errors="surrogateescape")
         return data if made == page else gzip.compress(made) if encoding else made
 
 
-async def _held(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes] | None]:
-    """What comes, up to the length of a page, and what comes after it; None for its end."""
+async def _read_page(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[bytes] | None]:
+    """Return the data up to the length of a page, and an iterator over the rest; None if there is no more."""
     held: list[bytes] = []
     size = 0
     async for piece in pieces:
@@ -240,7 +242,7 @@ async def _held(pieces: AsyncIterator[bytes]) -> tuple[bytes, AsyncIterator[byte
     return b"".join(held), None
 
 
-def _unpacked(data: bytes) -> bytes:
+def _decompress(data: bytes) -> bytes:
     unpacking = zlib.decompressobj(31)
     page = unpacking.decompress(data, _LONGEST_PAGE)
     if unpacking.unconsumed_tail:
@@ -254,8 +256,8 @@ async def _copy_all(request: Request, pieces: AsyncIterator[bytes]) -> None:
 
 
 @functools.cache
-def _unverified() -> ssl.SSLContext:
-    # As upstream's transport for proxies: it is the cluster's network that is trusted.
+def _unverified_context() -> ssl.SSLContext:
+    # As upstream's transport for proxies, trust the cluster's network.
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -269,7 +271,7 @@ ROUTES: Mapping[str, Route] = {
     "PUT": ("update", proxy),
     "PATCH": ("patch", proxy),
     "DELETE": ("delete", proxy),
-    # It is no verb, so that nothing but a wildcard allows it.
+    # OPTIONS has no verb, so only a wildcard allows it.
     "OPTIONS": ("", proxy),
 }
-"""The methods that pass through to the other end."""
+"""The methods that are forwarded."""

@@ -1,7 +1,7 @@
-"""pods/exec, pods/attach and pods/portforward: a connection that is handed through to the pod's node.
+"""pods/exec, pods/attach and pods/portforward: connect the client to the pod's node.
 
-The API server only finds the node, repeats the request there and copies bytes both ways; which protocol the two ends
-speak after the upgrade is theirs to agree on (upstream's pkg/registry/core/pod/rest and upgradeaware proxy).
+The API server only finds the node, repeats the request there and copies bytes both ways. The two ends choose
+the protocol after the upgrade (upstream's pkg/registry/core/pod/rest and upgradeaware proxy).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dra_shared.numerals import integer
 
 from dra_apiserver.api import Api, Route
 from dra_apiserver.connection import TAKE_OVER
-from dra_apiserver.errors import bad_request, forbidden, not_found, quote, server_error
+from dra_apiserver.errors import bad_request, forbidden_error, not_found, quote, server_error
 from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.logs import choose_container, node_address
@@ -25,7 +25,8 @@ JsonObject = dict[str, Any]
 
 _CONNECT_TIMEOUT = 5.0
 _FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))
-# The node sees this server as its client, which is no web page, and gets none of the credentials that are meant for it.
+# The node sees this server as its client, which is not a web page, and must not get the credentials for this
+# server.
 _NOT_PASSED = frozenset(
     {
         b"host",
@@ -47,7 +48,7 @@ def _ports(request: Request) -> list[int]:
 
 
 def _options(request: Request, target: Target, container: str) -> JsonObject:
-    """What is asked for, as the object that policies and webhooks see."""
+    """Return the options of the request as the object for policies and webhooks."""
     if target.subresource == "portforward":
         ports = _ports(request)
         return {"kind": "PodPortForwardOptions", "apiVersion": "v1", **({"ports": ports} if ports else {})}
@@ -59,7 +60,7 @@ def _options(request: Request, target: Target, container: str) -> JsonObject:
 
 
 def _path(request: Request, target: Target, container: str) -> str:
-    """The kubelet's path for the request, with its query."""
+    """Return the kubelet's path for the request, with its query."""
     if target.subresource == "portforward":
         ports = ",".join(map(str, _ports(request)))
         query = f"?{urlencode({'port': ports})}" if ports else ""
@@ -70,17 +71,17 @@ def _path(request: Request, target: Target, container: str) -> str:
 
 
 async def stream(api: Api, request: Request, target: Target) -> None:
-    """Hand the connection through to the pod's node until either side ends it."""
+    """Connect the client to the pod's node until either side closes the connection."""
     if "dryRun" in request.query:
         raise bad_request("dryRun is not supported")
-    # As upstream: to read is not enough, also where a WebSocket comes by GET.
+    # As upstream, permission to read is not enough, although a WebSocket begins with a GET.
     ctx = api.context(target, request.user)
     reason = ctx.authorize("create", f"pods/{target.subresource}", target.namespace, target.name)
     if reason is not None:
-        raise forbidden(target.qualified, target.name, reason)
+        raise forbidden_error(target.qualified_resource, target.name, reason)
     record = api.store.get(target.resource, target.key)
     if record is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     pod = record.object()
     container = ""
     if target.subresource != "portforward":
@@ -103,7 +104,7 @@ async def stream(api: Api, request: Request, target: Target) -> None:
 
 
 def upgrade_head(request: Request, path: str, host: str, more: Headers) -> bytes:
-    """The head of the request as it is repeated elsewhere, with ``more`` headers."""
+    """Return the head of the request for another server, with ``more`` headers."""
     lines = [f"{request.method} {path} HTTP/1.1".encode(), b"host: " + host.encode()]
     passed = [header for header in request.scope["headers"] if header[0] not in _NOT_PASSED]
     lines += [name + b": " + value for name, value in (*passed, *more)]

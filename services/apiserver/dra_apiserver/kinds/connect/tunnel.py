@@ -1,4 +1,4 @@
-"""Connections to the ports of pods, through their nodes, and what httpcore needs to speak HTTP on them."""
+"""Connections to the ports of pods through their nodes, and an httpcore backend for HTTP over them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PIECE = 1 << 15
 
 
 class Tunnel:
-    """One connection to a port of a pod by the kubelet's port-forward, a WebSocket with a channel for data."""
+    """A connection to a port of a pod by the kubelet's port-forward, a WebSocket with a channel for data."""
 
     def __init__(
         self, host: str, kubelet: int, namespace: str, pod: str, port: int, address: str, access: NodeAccess
@@ -40,11 +40,11 @@ class Tunnel:
         self._pump: asyncio.Task[None] | None = None
 
     def failure(self) -> str:
-        """Why nothing answers at the port; "" where the connection was made."""
+        """The error of the connection; "" if it was established."""
         return f"dial tcp {self._place}: connect: connection refused" if self._failed else ""
 
     async def connect(self) -> Streams:
-        """The connection.
+        """Open the connection.
 
         Raises:
             OSError: the node can't be reached, or does not forward ports.
@@ -113,7 +113,7 @@ class Tunnel:
 
         sending, receiving = asyncio.ensure_future(up()), asyncio.ensure_future(down())
         try:
-            # Nothing here ends one direction alone: an end is the connection's.
+            # Neither side can close one direction only, so the end of one is the end of the connection.
             await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sending.cancel()
@@ -124,7 +124,7 @@ class Tunnel:
 
 
 def backend_of(connect: Callable[[], Awaitable[Streams]]) -> httpcore.AsyncNetworkBackend:
-    """What makes httpcore's connections by `connect`, wherever it wants them to lead."""
+    """Return an httpcore backend that opens all connections with `connect`, regardless of their address."""
     import httpcore
 
     class Stream(httpcore.AsyncNetworkStream):

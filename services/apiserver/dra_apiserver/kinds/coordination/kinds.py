@@ -28,7 +28,7 @@ KINDS = (
         printer=printer("Name|Holder|Age", columns.lease),
         admission=Admission(mutating=(NODE_RESTRICTION,)),
         writes=Writes(allow_create_on_update=True, allow_unconditional_update=False),
-        # Who leads and which nodes are alive is so now, whatever was then.
+        # Leaders and live nodes are those of the present, even if the cluster is rewound.
         rewind=Rewind(stays=lambda _: True),
     ),
 )

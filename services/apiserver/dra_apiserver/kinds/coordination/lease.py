@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 
 
 def check_lease(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A duration of more than nothing."""
+    """Validate a lease: its duration must be positive."""
     spec = obj.get("spec") or {}
     errors = []
     duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")

@@ -52,7 +52,7 @@ def _kernel(info: Object) -> str:
 
 
 def event(obj: Object, now: datetime) -> list[Any]:
-    """An Event of the core group."""
+    """Return the cells of an Event of the core group."""
     series = part(obj, "series")
     first = obj.get("firstTimestamp") or obj.get("eventTime")
     last = obj.get("lastTimestamp")
@@ -85,7 +85,7 @@ def _event_source(obj: Object) -> str:
 
 
 def grouped_event(obj: Object, now: datetime) -> list[Any]:
-    """An Event of events.k8s.io: the same object under other names."""
+    """Return the cells of an Event of events.k8s.io: the same object with other field names."""
     return event(
         {
             **obj,

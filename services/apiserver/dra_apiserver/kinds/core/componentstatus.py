@@ -1,7 +1,7 @@
-"""ComponentStatuses: made when they are asked for, never stored.
+"""ComponentStatuses: computed on request, never stored.
 
-Upstream asks the health ports of scheduler and controller manager on its own machine. Ours listen where flags say, so
-they are judged by their leases, and left out where they have none.
+Upstream calls the health ports of scheduler and controller manager on its own machine. Ours listen on
+configured addresses, so their leases are used instead. Components without a lease are omitted.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def _lease_problem(api: Api, spec: JsonObject) -> str | None:
 
 
 async def list_components(api: Api, request: Request, target: Target) -> None:
-    """Every component."""
+    """Respond with all components."""
     presenter = api.presenter(target, request)
     records = [Record(name, 0, dumps(obj)) for name, obj in _components(api).items()]
     await request.respond(200, presenter.listing(records, {}), presenter.accepted.media_type)
 
 
 async def get_component(api: Api, request: Request, target: Target) -> None:
-    """One component."""
+    """Respond with one component."""
     presenter = api.presenter(target, request)
     found = _components(api).get(target.name)
     if found is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     await request.respond(200, presenter.one(dumps(found)), presenter.accepted.media_type)

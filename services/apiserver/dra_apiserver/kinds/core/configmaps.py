@@ -14,7 +14,7 @@ from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
     invalid,
-    required,
+    missing_field,
     too_long,
 )
 
@@ -24,7 +24,7 @@ _LARGEST = 1024 * 1024
 _NO_CHANGE = "field is immutable when `immutable` is set"
 _KEY = "[-._a-zA-Z0-9]+"
 _KEY_LENGTH = 253
-# What a secret of a type must hold.
+# The keys that a secret of each type must have.
 _SECRET_KEYS = {
     "kubernetes.io/dockercfg": (".dockercfg",),
     "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
@@ -60,7 +60,7 @@ def _size(value: str | None, encoded: bool) -> int:
 
 
 def check_config_map(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Good keys, not too large, and no change where it is immutable."""
+    """Validate a config map: its keys, its size, and no change if it is immutable."""
     errors = _check_frozen(obj, old, ("data", "binaryData"))
     plain, binary = obj.get("data") or {}, obj.get("binaryData") or {}
     for key in plain:
@@ -76,7 +76,7 @@ def check_config_map(obj: JsonObject, old: JsonObject | None) -> list[FieldError
 
 
 def check_secret(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Good keys, those that its type needs, and a type that stays."""
+    """Validate a secret: its keys, those that its type requires, and an unchanged type."""
     errors: list[FieldError] = []
     kind, data = obj.get("type", ""), obj.get("data") or {}
     if old is not None and kind != old.get("type", ""):
@@ -89,10 +89,10 @@ def check_secret(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     if kind == "kubernetes.io/service-account-token":
         annotations = (obj.get("metadata") or {}).get("annotations") or {}
         if not annotations.get(_SERVICE_ACCOUNT):
-            errors.append(required(f"metadata.annotations[{_SERVICE_ACCOUNT}]"))
+            errors.append(missing_field(f"metadata.annotations[{_SERVICE_ACCOUNT}]"))
     elif kind == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-        errors += [required("data[username]"), required("data[password]")]
-    errors += [required(f"data[{key}]") for key in _SECRET_KEYS.get(kind, ()) if key not in data]
+        errors += [missing_field("data[username]"), missing_field("data[password]")]
+    errors += [missing_field(f"data[{key}]") for key in _SECRET_KEYS.get(kind, ()) if key not in data]
     return errors
 
 

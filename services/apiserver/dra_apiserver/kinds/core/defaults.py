@@ -10,7 +10,7 @@ Object = dict[str, Any]
 
 def secret(obj: Object, _version: str, _now: str) -> None:
     obj.setdefault("type", "Opaque")
-    # Plain text is for writing only: it is kept, and shown, as data.
+    # Plain text is write-only: it is stored and returned as data.
     plain = obj.pop("stringData", None)
     if plain:
         data = obj.setdefault("data", {})
@@ -26,7 +26,7 @@ def namespace(obj: Object, _version: str, _now: str) -> None:
 
 def node(obj: Object, _version: str, _now: str) -> None:
     spec = obj.get("spec") or {}
-    # The single range is the first of them: either is filled in from the other.
+    # The single range is the first of the list. Each is set from the other.
     if spec.get("podCIDR") and not spec.get("podCIDRs"):
         spec["podCIDRs"] = [spec["podCIDR"]]
     elif spec.get("podCIDRs") and not spec.get("podCIDR"):

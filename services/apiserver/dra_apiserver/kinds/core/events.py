@@ -9,7 +9,7 @@ from dra_apiserver.schema.types import type_of
 JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
-# Field of the stored core Event -> field of the events.k8s.io one. All others have one name.
+# Field of the stored core Event -> field of the events.k8s.io Event. All other fields have the same name.
 _NAMES = {
     "involvedObject": "regarding",
     "message": "note",

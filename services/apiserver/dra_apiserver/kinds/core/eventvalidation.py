@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 
 
 def check_event(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """In the namespace of what it is about."""
+    """Validate an event: it must be in the namespace of its object."""
     namespace = (obj.get("metadata") or {}).get("namespace", "")
     about = (obj.get("involvedObject") or {}).get("namespace", "")
     good = about == namespace if about else namespace in ("", "default", "kube-system")

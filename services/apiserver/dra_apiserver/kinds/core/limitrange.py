@@ -1,4 +1,4 @@
-"""Limit ranges (`ValidateLimitRange`)."""
+"""Validate limit ranges (`ValidateLimitRange`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.names import label_key
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, duplicate, forbidden_field, invalid, json_value, required
+from dra_apiserver.errors import FieldError, duplicate, forbidden_field, invalid, json_value, missing_field
 from dra_apiserver.kinds.pods.quantities import (
     amounts,
     check_container_resource_name,
@@ -19,12 +19,12 @@ JsonObject = dict[str, Any]
 Amounts = dict[str, Quantity]
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _RATIO = "maxLimitRequestRatio"
-# Beyond that, amounts are compared in whole units.
+# Amounts beyond that are compared in whole units.
 _MOST_MILLI = (2**63 - 1) // 1000
 
 
 def check_limit_range(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Each type once, and limits that agree with one another."""
+    """Validate a limit range: each type once, and consistent limits."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, limit in enumerate((obj.get("spec") or {}).get("limits") or ()):
@@ -52,7 +52,7 @@ def _check_limit(limit: JsonObject, kind: str, path: str) -> list[FieldError]:
     for field in ("max", "min", "default", "defaultRequest", _RATIO):
         if field == _RATIO and kind == "PersistentVolumeClaim" and not _bounds_storage(limit):
             text = "either minimum or maximum storage value is required, but neither was provided"
-            errors.append(required(f"{path}.limits", text))
+            errors.append(missing_field(f"{path}.limits", text))
         if kind == "Pod" and field.startswith("default"):
             if limit.get(field):
                 errors.append(forbidden_field(f"{path}.{field}", "may not be specified when `type` is 'Pod'"))
@@ -71,7 +71,7 @@ def _bounds_storage(limit: JsonObject) -> bool:
 
 
 def _check_order(name: str, given: Amounts, path: str) -> list[FieldError]:
-    """Of two amounts the first is not greater than the second; the third is what upstream shows as the bad one."""
+    """Check that the first of two amounts does not exceed the second. Upstream reports the third."""
     words = {
         "min": "min value",
         "max": "max value",

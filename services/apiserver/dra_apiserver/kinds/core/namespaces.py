@@ -1,4 +1,4 @@
-"""Namespaces: validation of their status, and their end (upstream's `pkg/registry/core/namespace`)."""
+"""Validate the status of namespaces, and finish their deletion (upstream's `pkg/registry/core/namespace`)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ JsonObject = dict[str, Any]
 
 
 def check_namespace_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """The phase follows from whether the namespace is being deleted."""
+    """Check that the phase agrees with the deletion timestamp."""
     deleted = obj["metadata"].get("deletionTimestamp") is not None
     wanted = "Terminating" if deleted else "Active"
     phase = (obj.get("status") or {}).get("phase", "")
@@ -21,14 +21,14 @@ def check_namespace_status(obj: JsonObject, old: JsonObject) -> list[FieldError]
 
 
 def terminate(namespace: JsonObject) -> None:
-    """Mark a namespace whose deletion begins (the registry's `Delete`)."""
+    """Mark a namespace when its deletion begins (the registry's `Delete`)."""
     namespace.setdefault("status", {})["phase"] = "Terminating"
 
 
 def is_finalized(namespace: JsonObject) -> bool:
-    """Whether its content is gone, which `spec.finalizers` show (`ShouldDeleteNamespaceDuringUpdate`)."""
+    """True if its content was deleted: `spec.finalizers` is empty (`ShouldDeleteNamespaceDuringUpdate`)."""
     return not (namespace.get("spec") or {}).get("finalizers")
 
 
 UNDELETABLE = dict.fromkeys(("default", "kube-public", "kube-system"), "this namespace may not be deleted")
-"""What the NamespaceLifecycle plugin says to a delete of a system namespace."""
+"""The message of the NamespaceLifecycle plugin for the deletion of a system namespace."""

@@ -15,10 +15,10 @@ _NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(GenericStrategy):
-    """A namespace is active until it is deleted, and goes when its finalizers have."""
+    """The strategy of namespaces: active until deleted, and removed when their finalizers are done."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Active, with Kubernetes' own finalizer and the label of its name."""
+        """Set the phase Active, Kubernetes' own finalizer and the label of the name."""
         obj["status"] = {"phase": "Active"}
         finalizers = obj.setdefault("spec", {}).setdefault("finalizers", [])
         if "kubernetes" not in finalizers:
@@ -26,7 +26,7 @@ class NamespaceStrategy(GenericStrategy):
         self._label(obj)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Finalizers change through `finalize` only, the phase through `status` only."""
+        """Keep the finalizers unless `finalize` is updated, and the phase unless `status` is."""
         if ctx.subresource == "finalize":
             obj["status"] = old.get("status", {})
             return
@@ -37,7 +37,7 @@ class NamespaceStrategy(GenericStrategy):
         self._label(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and, where that changes, of the status."""
+        """Validate metadata, and the status if it is updated."""
         errors = super().validate_update(obj, old, ctx)
         return errors + check_namespace_status(obj, old) if ctx.subresource == "status" else errors
 

@@ -1,4 +1,4 @@
-"""What upstream's default admission plugins fill into new nodes."""
+"""Upstream's default admission plugins for new nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 
 
 def not_ready(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The TaintNodesByCondition plugin: a new node takes no pods until the node controller has seen it ready."""
+    """Taint a new node until the node controller finds it ready (the TaintNodesByCondition plugin)."""
     if operation != "CREATE" or obj is None or ctx.subresource:
         return
     spec = obj.setdefault("spec", {})

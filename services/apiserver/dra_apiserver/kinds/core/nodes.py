@@ -13,8 +13,8 @@ from dra_apiserver.errors import (
     FieldError,
     duplicate,
     forbidden_field,
+    missing_field,
     not_supported,
-    required,
 )
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount
 
@@ -24,9 +24,9 @@ _NODE_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
 def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Taints, each key once an effect; what a cloud or a network gave stays.
+    """Validate a node: each taint key once per effect, and immutable fields of clouds and networks.
 
-    Upstream says `metadata.taints`, where they once were an annotation.
+    Upstream's errors say `metadata.taints`, because taints once were an annotation.
     """
     spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
     taints = _check_node_taints(spec)
@@ -40,7 +40,7 @@ def check_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     if before.get("providerID") and spec.get("providerID", "") != before["providerID"]:
         text = 'node updates may not change providerID except from "" to valid'
         errors.append(forbidden_field("spec.providerID", text))
-    # Upstream looks at the taints of a changed node twice.
+    # Upstream validates the taints of a changed node twice.
     return errors + (taints if old is not None else [])
 
 
@@ -53,7 +53,7 @@ def _check_node_taints(spec: JsonObject) -> list[FieldError]:
         errors += names.label_name(key, f"{at}.key")
         errors += names.label_text(taint.get("value", ""), f"{at}.value")
         if not effect:
-            errors.append(required(f"{at}.effect"))
+            errors.append(missing_field(f"{at}.effect"))
         elif effect not in _NODE_EFFECTS:
             errors.append(not_supported(f"{at}.effect", effect, _NODE_EFFECTS))
         if (key, effect) in seen:
@@ -70,7 +70,7 @@ _ADDRESS: Shape = [("Type", "type", None, ""), ("Address", "address", None, "")]
 
 
 def check_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Amounts that can be counted, and each address once."""
+    """Validate a node's status: countable amounts, and each address once."""
     status = obj.get("status") or {}
     errors: list[FieldError] = []
     for field in ("capacity", "allocatable"):
@@ -83,6 +83,6 @@ def check_node_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
 
 
 def without_heartbeats(node: JsonObject) -> None:
-    """Leave out when the node last reported each condition."""
+    """Remove the times at which the node last reported each condition."""
     for condition in (node.get("status") or {}).get("conditions") or ():
         condition.pop("lastHeartbeatTime", None)

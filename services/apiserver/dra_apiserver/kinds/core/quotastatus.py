@@ -11,7 +11,7 @@ JsonObject = dict[str, Any]
 
 
 def check_quota_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """What is limited, and how much of it is used."""
+    """Validate the limits and the usage."""
     status = obj.get("status") or {}
     return [
         error for field in ("hard", "used") for error in check_amounts(status.get(field), f"status.{field}")

@@ -1,4 +1,4 @@
-"""Resource quotas (`ValidateResourceQuota`)."""
+"""Validate resource quotas (`ValidateResourceQuota`)."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import FieldError, invalid, json_value, required
+from dra_apiserver.errors import FieldError, invalid, json_value, missing_field
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount, check_resource_name, is_standard
 
 JsonObject = dict[str, Any]
 _PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 _VOLUMES = frozenset({"persistentvolumeclaims", "requests.storage"})
-# What may be counted of the pods, or claims, of a scope.
-# Each scope has an error for each resource: of long lists no more are looked for once there are so many.
+# The resources that can be counted for the pods or claims of a scope. Each scope has an error for each other
+# resource, so for long lists the search ends after this many.
 _ENOUGH = 1000
 _SCOPES = {
     "Terminating": _PODS,
@@ -41,7 +41,7 @@ _SELECTOR: Shape = [("MatchExpressions", "matchExpressions", [_REQUIREMENT], "nu
 
 
 def check_amounts(given: JsonObject | None, path: str) -> list[FieldError]:
-    """Names of what a quota can count, and amounts of it."""
+    """Validate names of countable resources, and their amounts."""
     errors: list[FieldError] = []
     for name, amount in amounts(given).items():
         at = f"{path}[{name}]"
@@ -53,7 +53,7 @@ def check_amounts(given: JsonObject | None, path: str) -> list[FieldError]:
 
 
 def check_quota(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Amounts that can be counted in the scopes; the scopes stay."""
+    """Validate a quota: amounts that its scopes can count, and unchanged scopes."""
     spec = obj.get("spec") or {}
     errors = check_amounts(spec.get("hard"), "spec.hard")
     errors += _check_scopes(spec) + _check_selector(spec)
@@ -63,8 +63,8 @@ def check_quota(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     return errors
 
 
-def _uncounted(spec: JsonObject) -> dict[str, int]:
-    """How many of the quota's resources make no sense in a scope."""
+def _count_mismatches(spec: JsonObject) -> dict[str, int]:
+    """Return, for each scope, the number of the quota's resources that the scope cannot count."""
     names = [name for name in spec.get("hard") or () if "/" not in name and is_standard(name)]
     return {
         scope: 0 if known is None else len([name for name in names if name not in known])
@@ -75,7 +75,7 @@ def _uncounted(spec: JsonObject) -> dict[str, int]:
 def _check_scopes(spec: JsonObject) -> list[FieldError]:
     path, scopes = "spec.scopes", spec.get("scopes") or []
     errors: list[FieldError] = []
-    uncounted = _uncounted(spec)
+    uncounted = _count_mismatches(spec)
     unsupported = invalid(path, scopes, "unsupported scope applied to resource")
     for scope in scopes:
         if len(errors) > _ENOUGH:
@@ -94,7 +94,7 @@ def _check_selector(spec: JsonObject) -> list[FieldError]:
     path = "spec.scopeSelector.matchExpressions"
     errors: list[FieldError] = []
     scopes = set()
-    uncounted = _uncounted(spec)
+    uncounted = _count_mismatches(spec)
     unsupported = invalid(path, show(selector, _SELECTOR), "unsupported scope applied to resource")
     for requirement in selector.get("matchExpressions") or ():
         if len(errors) > _ENOUGH:
@@ -119,7 +119,7 @@ def _check_selector(spec: JsonObject) -> list[FieldError]:
 def _check_values(operator: str, values: list[str], path: str) -> list[FieldError]:
     if operator in ("In", "NotIn"):
         text = "must be at least one value when `operator` is 'In' or 'NotIn' for scope selector"
-        return [] if values else [required(f"{path}.values", text)]
+        return [] if values else [missing_field(f"{path}.values", text)]
     if operator in ("Exists", "DoesNotExist"):
         text = "must be no value when `operator` is 'Exist' or 'DoesNotExist' for scope selector"
         return [invalid(f"{path}.values", values, text)] if values else []

@@ -1,4 +1,4 @@
-"""Tokens of service accounts (upstream's `pkg/registry/core/serviceaccount/storage/token.go`)."""
+"""Issue tokens of service accounts (upstream's `pkg/registry/core/serviceaccount/storage/token.go`)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ JsonObject = dict[str, Any]
 _SHORTEST_TOKEN = 600
 _LONGEST_TOKEN = 1 << 32
 _TOKEN = GroupResource("authentication.k8s.io", "TokenRequest")
-# What a token may be bound to.
+# The kinds that a token may be bound to.
 _BINDABLE = {"Pod": "pods", "Node": "nodes", "Secret": "secrets"}
 
 
 async def token(api: Api, request: Request, target: Target) -> None:
-    """A token for a service account, perhaps bound to a pod, a node or a secret."""
+    """Respond with a token for a service account, which may be bound to a pod, a node or a secret."""
     options = write_options(request, "CreateOptions")
     wanted = await read_body(api, request, _TOKEN.group, "v1", _TOKEN.plural, options)
     ctx = api.context(target, request.user, options.dry_run)
-    # Before the default audience is filled in: what a pod's volume leaves out, its kubelet leaves out, too.
+    # Checked before the default audience is set: the kubelet omits the audience if the pod's volume does.
     restrict_token(ctx, target.name, wanted)
     account = api.lookup("", "serviceaccounts", target.namespace, target.name)
     if account is None:
-        raise not_found(target.qualified, target.name)
+        raise not_found(target.qualified_resource, target.name)
     uid = account["metadata"]["uid"]
     meta = {"name": target.name, "namespace": target.namespace, "uid": uid, "creationTimestamp": api.now()}
     found = wanted["metadata"]
@@ -61,7 +61,7 @@ async def token(api: Api, request: Request, target: Target) -> None:
     # Admission may have changed it.
     wanted["metadata"] = meta
     spec = wanted["spec"] = _checked_spec(api, wanted)
-    audiences, seconds = spec["audiences"], api.tokens.bounded(spec["expirationSeconds"])
+    audiences, seconds = spec["audiences"], api.tokens.limit_duration(spec["expirationSeconds"])
     if seconds < spec["expirationSeconds"]:
         text = f"requested expiration of {spec['expirationSeconds']} seconds shortened to {seconds} seconds"
         request.warn([text])
@@ -98,7 +98,7 @@ def _checked_spec(api: Api, wanted: JsonObject) -> JsonObject:
 
 
 def _bound_objects(api: Api, target: Target, reference: JsonObject | None) -> dict[str, JsonObject]:
-    """What a token holds as long as; a pod's node is named with it."""
+    """Return the objects that the token is bound to. A pod's node is included."""
     if reference is None:
         return {}
     name, kind = reference.get("name") or "", reference.get("kind") or ""

@@ -1,1 +1,1 @@
-"""Definitions of custom resources, and the kinds that they define: the second implementation of a kind."""
+"""Definitions of custom resources, and the kinds that they define."""

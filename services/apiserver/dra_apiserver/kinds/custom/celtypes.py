@@ -1,4 +1,4 @@
-"""A structural schema as CEL sees it: types of values, and values of those types (``apiserver/pkg/cel/common``)."""
+"""Convert structural schemas and their values to CEL types and values (``apiserver/pkg/cel/common``)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _TEXT: Schema = {"type": "string"}
 METADATA: Schema = {"type": "object", "properties": {"name": _TEXT, "generateName": _TEXT}}
 
 
-def escaped(name: str) -> str | None:
-    """A property's name as an identifier; None where it can't be one and rules can't use it."""
+def escape_name(name: str) -> str | None:
+    """Return a property's name as an identifier; None if it cannot be one, so that rules cannot use it."""
     if name in _KEYWORDS:
         return f"__{name}__"
     if not _NAME(name) or name[0].isdigit():
@@ -41,8 +41,8 @@ def escaped(name: str) -> str | None:
     return made if _IDENTIFIER(made) else None
 
 
-def rooted(schema: Schema) -> Schema:
-    """The schema of a whole object: rules see its kind and name besides its own properties."""
+def add_root_fields(schema: Schema) -> Schema:
+    """Return the schema of a whole object, which also has apiVersion, kind and metadata for rules."""
     properties = {
         "apiVersion": _TEXT,
         "kind": _TEXT,
@@ -53,7 +53,7 @@ def rooted(schema: Schema) -> Schema:
 
 
 def declare(schema: Schema, name: str, structs: Structs) -> Type | None:
-    """The type of the schema's values, and into `structs` those of the objects in it; None where there is none."""
+    """Return the type of the schema's values, and add those of its objects to `structs`; None if it has no type."""
     if schema.get("x-kubernetes-int-or-string"):
         return t.DYN
     kind = schema.get("type")
@@ -74,10 +74,10 @@ def _object(schema: Schema, name: str, structs: Structs) -> Type | None:
         return None if value is None else t.map_of(t.STRING, value)
     properties = dict(schema.get("properties") or {})
     if schema.get("x-kubernetes-embedded-resource"):
-        properties = dict(rooted(schema)["properties"])
+        properties = dict(add_root_fields(schema)["properties"])
     members: dict[str, Type] = {}
     for key, below in properties.items():
-        identifier, found = escaped(key), declare(below, f"{name}.{key}", structs)
+        identifier, found = escape_name(key), declare(below, f"{name}.{key}", structs)
         if identifier is not None and found is not None:
             members[identifier] = found
     structs[name] = members
@@ -85,7 +85,7 @@ def _object(schema: Schema, name: str, structs: Structs) -> Type | None:
 
 
 def value_of(schema: Schema, value: Any) -> Any:
-    """A value of the schema's type: times are times, properties have their identifiers."""
+    """Convert a value to the schema's type: times become times, properties get their identifiers."""
     if value is None or schema.get("x-kubernetes-int-or-string"):
         return value
     kind = schema.get("type")
@@ -98,11 +98,11 @@ def value_of(schema: Schema, value: Any) -> Any:
             return {key: value_of(extra, one) for key, one in value.items()}
         properties = schema.get("properties") or {}
         if schema.get("x-kubernetes-embedded-resource"):
-            properties = rooted(schema)["properties"]
+            properties = add_root_fields(schema)["properties"]
         return {
             identifier: value_of(properties[key], one)
             for key, one in value.items()
-            if key in properties and (identifier := escaped(key)) is not None
+            if key in properties and (identifier := escape_name(key)) is not None
         }
     if kind == "number" and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
@@ -123,6 +123,6 @@ def _text_value(schema: Schema, value: str) -> Any:
             case "date-time":
                 return string_to_timestamp(value)
     except (EvaluationError, binascii.Error, ValueError):
-        # The format's own check complains of it.
+        # The check of the format reports it.
         return value
     return value

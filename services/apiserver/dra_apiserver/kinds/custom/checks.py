@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition may say (apiextensions-apiserver's pkg/apis/apiextensions/validation)."""
+"""Validate CustomResourceDefinitions (apiextensions-apiserver's pkg/apis/apiextensions/validation)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.admissionregistration.webhooks import check_client, check_reviews
 from dra_apiserver.kinds.custom.fieldpaths import check_selectable
 from dra_apiserver.kinds.custom.schemas import check_schema
@@ -18,9 +18,9 @@ Schema = Mapping[str, Any]
 
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-# What upstream takes for one field of all versions where they are the same in each.
+# Parts that upstream treats as one field of all versions if they are equal in each.
 _PARTS = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
-# What a whole schema may have where the status is a subresource, in upstream's order.
+# The fields that the root schema may have with a status subresource, in upstream's order.
 _AT_ROOT = (
     "description", "type", "format", "title", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum", "maxLength",
     "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "multipleOf", "required", "items", "properties",
@@ -34,7 +34,7 @@ _MIXED = "may have mixed case, but should otherwise match: "
 
 
 def definition_name(obj: Object) -> list[str]:
-    """What is wrong with a definition's name, besides what names may be."""
+    """Return the errors of a definition's name, in addition to the general rules for names."""
     spec = obj.get("spec") or {}
     wanted = f"{(spec.get('names') or {}).get('plural', '')}.{spec.get('group', '')}"
     given = (obj.get("metadata") or {}).get("name", "")
@@ -42,7 +42,7 @@ def definition_name(obj: Object) -> list[str]:
 
 
 def check_definition(obj: Object, old: Object | None) -> list[FieldError]:
-    """The errors of a definition's spec and of the versions that it remembers."""
+    """Validate a definition's spec and its stored versions."""
     spec = obj.get("spec") or {}
     errors = [*_check_spec(spec)]
     if old is not None:
@@ -93,7 +93,7 @@ def _check_stored(obj: Object) -> Iterator[FieldError]:
 def _check_spec(spec: Object) -> Iterator[FieldError]:
     group, versions = spec.get("group") or "", spec.get("versions") or []
     if not group:
-        yield required("spec.group")
+        yield missing_field("spec.group")
     elif problems := dns_subdomain(group):
         yield invalid("spec.group", group, ",".join(problems))
     elif "." not in group:
@@ -107,7 +107,7 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     if (shared.get("schema") or {}).get("openAPIV3Schema") is None:
         for index, one in enumerate(versions):
             if (one.get("schema") or {}).get("openAPIV3Schema") is None:
-                yield required(f"spec.versions[{index}].schema.openAPIV3Schema")
+                yield missing_field(f"spec.versions[{index}].schema.openAPIV3Schema")
     for index, one in enumerate(versions):
         at, name = f"spec.versions[{index}]", one.get("name") or ""
         if problems := dns_1035_label(name):
@@ -117,10 +117,10 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
         yield from _check_parts(own, at, f"{at}.schema")
     names = [one.get("name") for one in versions]
     if len(set(names)) != len(names):
-        yield invalid("spec.versions", _shown(versions, shared), "must contain unique version names")
+        yield invalid("spec.versions", _as_go(versions, shared), "must contain unique version names")
     if sum(bool(one.get("storage")) for one in versions) != 1:
         text = "must have exactly one version marked as storage version"
-        yield invalid("spec.versions", _shown(versions, shared), text)
+        yield invalid("spec.versions", _as_go(versions, shared), text)
     first = (names[0] or "") if names else ""
     if first and (problems := dns_1035_label(first)):
         yield invalid("spec.version", first, ",".join(problems))
@@ -129,8 +129,8 @@ def _check_spec(spec: Object) -> Iterator[FieldError]:
     yield from _check_conversion(spec.get("conversion") or {})
 
 
-def _shown(versions: Sequence[Schema], shared: Schema) -> list[Object]:
-    """Versions as Go shows them: without what all of them have."""
+def _as_go(versions: Sequence[Schema], shared: Schema) -> list[Object]:
+    """Return versions as Go prints them, without the parts that all versions share."""
     zero = {"served": False, "storage": False, "deprecated": False}
     names = ("name", "served", "storage", "deprecated", "deprecationWarning", *_PARTS)
     return [
@@ -149,7 +149,7 @@ def _same(values: Iterator[Any]) -> bool:
 
 def _one_of(value: str | None, allowed: Sequence[str], path: str) -> Iterator[FieldError]:
     if not value:
-        yield required(path)
+        yield missing_field(path)
     elif value not in allowed:
         yield not_supported(path, value, allowed)
 
@@ -168,7 +168,7 @@ def _deprecation(version: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _check_parts(parts: Schema, path: str, schema_path: str) -> Iterator[FieldError]:
-    """What versions have, or all of them together."""
+    """Validate the parts of a version, or those that all versions share."""
     schema = (parts.get("schema") or {}).get("openAPIV3Schema")
     if schema is not None and (parts.get("subresources") or {}).get("status") is not None:
         yield from _check_root(schema, schema_path)
@@ -189,7 +189,7 @@ def _check_parts(parts: Schema, path: str, schema_path: str) -> Iterator[FieldEr
 
 
 def _check_root(schema: Schema, path: str) -> Iterator[FieldError]:
-    """With a status of its own, the root says no more than what holds for the parts."""
+    """Check that the root of the schema only has fields that are allowed with a status subresource."""
     where = "at the root of the schema if the status subresource is enabled"
     if schema.get("type", "object") != "object":
         text = f'only "object" is allowed as the type {where}'
@@ -212,7 +212,7 @@ def _check_scale(scale: Schema, path: str) -> Iterator[FieldError]:
         value, at = scale.get(name) or "", f"{path}.{name}"
         if not value:
             if name != "labelSelectorPath":
-                yield required(at)
+                yield missing_field(at)
         elif not value.startswith("."):
             yield invalid(at, value, "must be a simple json path starting with .")
         elif not value.startswith(allowed):
@@ -222,16 +222,16 @@ def _check_scale(scale: Schema, path: str) -> Iterator[FieldError]:
 def _check_column(column: Schema, path: str) -> Iterator[FieldError]:
     kind, form, where = column.get("type") or "", column.get("format") or "", column.get("jsonPath") or ""
     if not column.get("name"):
-        yield required(f"{path}.name")
+        yield missing_field(f"{path}.name")
     text = f"must be one of {','.join(_COLUMN_TYPES)}"
     if not kind:
-        yield required(f"{path}.type", text)
+        yield missing_field(f"{path}.type", text)
     elif kind not in _COLUMN_TYPES:
         yield invalid(f"{path}.type", kind, text)
     if form and form not in _FORMATS:
         yield invalid(f"{path}.format", form, f"must be one of {','.join(_FORMATS)}")
     if not where:
-        yield required(f"{path}.JSONPath")
+        yield missing_field(f"{path}.JSONPath")
     elif not where.startswith("."):
         yield invalid(f"{path}.JSONPath", where, "must be a simple json path starting with .")
 
@@ -240,7 +240,7 @@ def _check_names(names: Schema) -> Iterator[FieldError]:
     path = "spec.names"
     for key in ("plural", "singular", "kind", "listKind"):
         if not names.get(key):
-            yield required(f"{path}.{key}")
+            yield missing_field(f"{path}.{key}")
     for key in ("plural", "singular", "kind", "listKind"):
         value = names.get(key) or ""
         mixed = key in ("kind", "listKind")
@@ -269,9 +269,9 @@ def _check_conversion(conversion: Schema) -> Iterator[FieldError]:
             yield forbidden_field(f"{path}.conversionReviewVersions", text)
         return
     if config is None:
-        yield required(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
+        yield missing_field(f"{path}.webhookClientConfig", "required when strategy is set to Webhook")
     else:
         yield from check_client(config, f"{path}.webhookClientConfig")
     versions = webhook.get("conversionReviewVersions") or []
     at = f"{path}.conversionReviewVersions"
-    yield from check_reviews(versions, at) if versions else [required(at)]
+    yield from check_reviews(versions, at) if versions else [missing_field(at)]

@@ -1,4 +1,4 @@
-"""Tables of custom resources: their definition says which columns, by JSON path."""
+"""Tables of custom resources: their definition selects the columns by JSON path."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,9 @@ _AGE = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"
 
 
 def custom_printer(additional: Sequence[Mapping[str, Any]]) -> Printer:
-    """The printer of a version with these ``additionalPrinterColumns``; name and age where it has none."""
+    """Return the printer of a version with these ``additionalPrinterColumns``, or with name and age if it has
+    none.
+    """
     chosen = additional or (_AGE,)
     columns = [_NAME, *map(_column, chosen)]
     readers = [(one.get("type", "string"), json_path(one["jsonPath"])) for one in chosen]
@@ -41,7 +43,7 @@ def _column(one: Mapping[str, Any]) -> Column:
 
 
 def json_path(path: str) -> Callable[[Mapping[str, Any]], list[Any]]:
-    """A reader for the simple JSON paths that printer columns use (``.spec.items[0].name``)."""
+    """Return a reader for the simple JSON paths of printer columns (``.spec.items[0].name``)."""
     steps = [
         next(part for part in match if part) for match in _STEP.findall(path.strip("{}").removeprefix("$"))
     ]

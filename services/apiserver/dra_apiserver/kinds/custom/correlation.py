@@ -1,4 +1,4 @@
-"""Which old value a new one comes from, so that only what changed is judged."""
+"""Find the old value that a new one replaces, so that only changes are validated."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from dra_apiserver.kinds.custom.listtypes import identity
 
 ABSENT: Any = object()
-"""In place of an old value: there is none that the new one is known to come from."""
+"""Used instead of an old value if there is none, or none that corresponds to the new one."""
 
 
-def correlated(schema: Mapping[str, Any], old: Any) -> Callable[[Any], Any]:
-    """Finds the old item of a list that a new one comes from: only lists with keys tell."""
+def correlate(schema: Mapping[str, Any], old: Any) -> Callable[[Any], Any]:
+    """Return a function that finds the old item for a new one. This is only possible for lists with keys."""
     keys = schema.get("x-kubernetes-list-map-keys") or ()
     if schema.get("x-kubernetes-list-type") != "map" or not isinstance(old, list):
         return lambda item: ABSENT

@@ -10,7 +10,7 @@ _OWN = frozenset({"apiVersion", "kind", "metadata"})
 
 
 def default_custom(schema: Schema, obj: dict[str, Any]) -> None:
-    """Sets in place what the schema states, and drops nulls where there can't be any."""
+    """Set the defaults of the schema in place, and remove nulls where these are not allowed."""
     _members(schema, obj, skipped=_OWN)
 
 

@@ -1,11 +1,11 @@
-"""From a CustomResourceDefinition to the kind it defines."""
+"""Build the kind that a CustomResourceDefinition defines."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from dra_apiserver.common.quota import QUOTA
-from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.behaviour import Admission, Plugin, Validation, Writes
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.names import selectable_field
@@ -25,16 +25,16 @@ _PART_VERBS = frozenset({"get", "patch", "update"})
 _ANYTHING: Mapping[str, Any] = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def established(definition: Mapping[str, Any]) -> bool:
-    """Whether the kind may be served: its names are its own."""
+def is_established(definition: Mapping[str, Any]) -> bool:
+    """True if the kind may be served, because its names are accepted."""
     conditions = (definition.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)
 
 
 def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
-    """The kind that a definition asks to be served; None where it serves no version.
+    """Return the kind that a definition defines; None if it serves no version.
 
-    While the definition is going, no objects come: upstream's ``forbidCreateAdmission``.
+    While the definition is being deleted, creates are rejected: upstream's ``forbidCreateAdmission``.
     """
     spec = definition["spec"]
     group, names, every = spec["group"], spec["names"], spec.get("versions") or []
@@ -87,7 +87,7 @@ def kind_of_definition(definition: Mapping[str, Any]) -> Kind | None:
 
 
 def _is_going(definition: Mapping[str, Any]) -> bool:
-    # One that is part of the server has no metadata.
+    # A definition that is built into the server has no metadata.
     return bool((definition.get("metadata") or {}).get("deletionTimestamp"))
 
 
@@ -95,7 +95,9 @@ def _refuse_new(obj: Object | None, old: Object | None, ctx: Context, operation:
     if operation == "CREATE":
         assert obj is not None
         text = "create not allowed while custom resource definition is terminating"
-        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), obj["metadata"].get("name", ""), text)
+        raise forbidden_error(
+            GroupResource(ctx.kind.group, ctx.kind.plural), obj["metadata"].get("name", ""), text
+        )
 
 
 _NO_NEW: Sequence[Plugin] = (("ForbidCreate", _refuse_new),)
@@ -141,9 +143,9 @@ def _own_subresources(version: Mapping[str, Any]) -> frozenset[str]:
 
 
 def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: str) -> Object:
-    """The status that upstream's naming and establishing controllers give a definition.
+    """Return the status that upstream's naming and establishing controllers set.
 
-    ``others`` are the kinds of its group that are served already; a name that one of them has is not accepted.
+    ``others`` are the served kinds of its group. A name that one of them has is not accepted.
     """
     spec, status = definition["spec"], dict(definition.get("status") or {})
     names = spec["names"]
@@ -172,12 +174,14 @@ def accepted_status(definition: Mapping[str, Any], others: Iterable[Kind], now: 
 
 
 def ending_status(definition: Mapping[str, Any], ending: bool, now: str) -> Object:
-    """The status that upstream's finalizer gives a definition whose objects are going (`ending`), or are gone."""
+    """Return the status that upstream's finalizer sets while the objects are being deleted (`ending`), or
+    after that.
+    """
     made = _condition("Terminating", "False", "InstanceDeletionCompleted", "removed all instances", now)
     if ending:
         text = "CustomResource deletion is in progress"
         made = _condition("Terminating", "True", "InstanceDeletionInProgress", text, now)
-    elif not established(definition):
+    elif not is_established(definition):
         made = _condition("Terminating", "False", "NeverEstablished", "resource was never established", now)
     status = dict(definition.get("status") or {})
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}

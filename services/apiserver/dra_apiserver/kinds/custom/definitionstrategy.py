@@ -13,28 +13,28 @@ JsonObject = dict[str, Any]
 
 
 class DefinitionStrategy(GenericStrategy):
-    """Keeps in the status which versions objects were ever stored in; what can't be served is refused."""
+    """The strategy of definitions. The status lists all versions in which objects were ever stored."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """The version that objects are stored in."""
+        """Record the storage version."""
         super().prepare_for_create(obj, ctx)
         _note_stored(obj)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """One more where objects are stored in another version from now on."""
+        """Record the storage version if it changed."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource != "status":
             _note_stored(obj)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors, then the definition's own."""
+        """Validate metadata, then the definition."""
         name = obj["metadata"].get("name") or ""
         errors = super().validate_create(obj, ctx)
         errors += [invalid("metadata.name", name, text) for text in definition_name(obj)]
         return errors + check_definition(obj, None)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors, then the definition's own."""
+        """Validate metadata, then the definition."""
         errors = super().validate_update(obj, old, ctx)
         return errors if ctx.subresource else errors + check_definition(obj, old)
 

@@ -1,4 +1,4 @@
-"""Paths of fields in a schema: what a rule's error is about, what may be selected by (cel.ValidFieldPath)."""
+"""Resolve field paths in a schema, for errors of rules and for selectable fields (cel.ValidFieldPath)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dra_apiserver.errors import FieldError, duplicate, invalid, required, too_many
+from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, too_many
 
 Schema = Mapping[str, Any]
 
@@ -19,21 +19,21 @@ _NOWHERE = "does not refer to a valid field"
 
 
 class PathError(Exception):
-    """A path that cannot be followed."""
+    """A path that cannot be resolved."""
 
 
 def follow(path: str, schema: Schema, *, quoted: bool = True) -> tuple[list[str], Schema]:
-    """The names on a path, and the schema at its end.
+    """Return the names on a path, and the schema at its end.
 
     Raises:
-        PathError: it is none, or leads nowhere.
+        PathError: the path is malformed, or a field does not exist.
     """
     tokens, names = iter(_TOKEN.findall(path)), list[str]()
     for token in tokens:
         if token == "." or (token == "[" and quoted):
             name = _after(tokens)
             if token == "[":
-                name = _unquoted(name)
+                name = _unquote(name)
             schema = _below(schema, name)
             names.append(name)
             if token == "[" and (closed := _after(tokens)) != "]":
@@ -52,7 +52,7 @@ def _after(tokens: Iterator[str]) -> str:
     return token
 
 
-def _unquoted(token: str) -> str:
+def _unquote(token: str) -> str:
     if len(token) < 2 or not (token.startswith("'") and token.endswith("'")):
         raise PathError(f"expected single quoted string but got {token}")
     return _ESCAPED.sub(_plain, token[1:-1])
@@ -78,12 +78,12 @@ def _below(schema: Schema, name: str) -> Schema:
 
 
 def check_selectable(fields: list[Schema], schema: Schema, path: str) -> Iterator[FieldError]:
-    """What is wrong with the fields that objects may be selected by."""
+    """Yield the errors of selectable fields."""
     seen = set[str]()
     for index, one in enumerate(fields):
         at, json_path = f"{path}[{index}].jsonPath", one.get("jsonPath") or ""
         if not json_path:
-            yield required(at)
+            yield missing_field(at)
             continue
         try:
             names, found = follow(json_path, schema, quoted=False)

@@ -1,4 +1,4 @@
-"""Keeps the registry in step with the stored CustomResourceDefinitions."""
+"""Keep the registry in sync with the stored CustomResourceDefinitions."""
 
 import asyncio
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from dra_apiserver.api import Api
 from dra_apiserver.kinds.custom.definitions import (
     accepted_status,
     ending_status,
-    established,
+    is_established,
     kind_of_definition,
 )
-from dra_apiserver.rest.delete import collected
+from dra_apiserver.rest.delete import delete_by_server
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.storage.insist import insist
 from dra_apiserver.target import Target
@@ -27,10 +27,10 @@ _log = logger(__name__)
 
 
 class Definitions:
-    """Serves the kind of every established definition for as long as the definition is there.
+    """Serves the kind of every established definition until the definition is deleted.
 
-    `changed` is set when a kind comes, goes or changes. With `writes` false another server writes what follows from
-    a definition: its status, and that its objects go with it.
+    `changed` is set when a kind is added, removed or changed. With `writes` false, another server writes the
+    status of definitions and deletes their objects.
     """
 
     def __init__(self, api: Api, *, writes: bool = True) -> None:
@@ -45,10 +45,10 @@ class Definitions:
         self.changed = asyncio.Event()
 
     def load(self) -> None:
-        """Serve what was established before, at once: called before the server answers."""
+        """Serve the established kinds. Called before the server accepts requests."""
         collection = self._api.store.collection(RESOURCE)
         self._serve_changed()
-        # At once, so that a client that has seen another server serve a kind finds it here.
+        # Served at once, because a client may have seen another server serve the kind.
         collection.listen(self._serve_changed)
 
     def _serve_changed(self) -> None:
@@ -59,7 +59,7 @@ class Definitions:
             try:
                 self._serve(record.object())
             except Exception as error:
-                # `run` comes across it, too.
+                # `run` will process this definition again.
                 _log.warning("a definition cannot be served", definition=name, error=str(error))
 
     async def run(self) -> None:
@@ -72,7 +72,7 @@ class Definitions:
                 changed.clear()
                 await insist(self._api.clock, self._sync)
                 for place in self._ending - watched:
-                    # What went before this missed the event.
+                    # Changes before this line missed the event.
                     store.collection(place).listen(changed.set)
                     changed.set()
                 for place in watched - self._ending - {RESOURCE}:
@@ -98,7 +98,7 @@ class Definitions:
                 await self._finish(definition)
 
     async def _accept(self, definition: Object) -> None:
-        """Write the status that says whether the names are the definition's own."""
+        """Write the status that says whether the definition's names are accepted."""
         registry, group = self._api.registry, definition["spec"]["group"]
         others = [info for info in registry if info.group == group]
         status = accepted_status(definition, others, self._api.now())
@@ -119,7 +119,7 @@ class Definitions:
 
     def _serve(self, definition: Object) -> None:
         name, registry = definition["metadata"]["name"], self._api.registry
-        info = kind_of_definition(definition) if established(definition) else None
+        info = kind_of_definition(definition) if is_established(definition) else None
         before = self._served.get(name)
         if info is None:
             if before is not None:
@@ -139,9 +139,10 @@ class Definitions:
             _log.info("custom kind is served", definition=name, versions=list(info.versions))
 
     async def _finish(self, definition: Object) -> None:
-        """Have the objects of a definition that is going go, then it (apiextensions' `finalizer/crd_finalizer.go`).
+        """Delete the objects of a definition that is being deleted, then the definition (apiextensions'
+        `finalizer/crd_finalizer.go`).
 
-        Objects with finalizers go first in their own time.
+        Objects with finalizers are only marked. The definition waits for them.
         """
         meta, spec = definition["metadata"], definition["spec"]
         name, place = meta["name"], (spec["group"], spec["names"]["plural"])
@@ -149,7 +150,7 @@ class Definitions:
             return
         if not await self._write_status(definition, ending=True):
             return
-        if established(definition):
+        if is_established(definition):
             await self._delete_all(place)
             if self._api.store.collection(place).records:
                 self._ending.add(place)
@@ -157,7 +158,7 @@ class Definitions:
         await self._write_status(definition, ending=False)
 
         def change(current: Record | None) -> Put | Remove | None:
-            # Meanwhile another server may have let it go, and a user may have made a new one.
+            # Another server may have removed it meanwhile, and a user may have created a new one.
             if current is None or _uid(current) != meta["uid"]:
                 return None
             obj = current.object()
@@ -173,7 +174,7 @@ class Definitions:
         await self._api.store.write(RESOURCE, name, change)
 
     async def _write_status(self, definition: Object, *, ending: bool) -> bool:
-        """Write how far the end of a definition is; whether it is still the one that is there."""
+        """Write the progress of a definition's deletion. Return whether the definition is still the same object."""
         now = self._api.now()
 
         def change(current: Record | None) -> Put | None:
@@ -190,27 +191,27 @@ class Definitions:
         return record is not None and _uid(record) == definition["metadata"]["uid"]
 
     async def _delete_all(self, place: tuple[str, str]) -> None:
-        """Delete the objects that are there now, as a client would: those with finalizers are marked."""
+        """Delete the existing objects as a client would. Those with finalizers are only marked."""
         kind = self._api.registry.get(*place)
         if kind is None:
             return
         for record in list(self._api.store.collection(place).records.values()):
             namespace, _, name = record.key.rpartition("/")
             target = Target(kind, kind.storage_version, namespace, name)
-            await self._api.store.write(place, record.key, self._deleted(target, _uid(record)))
+            await self._api.store.write(place, record.key, self._create_deletion(target, _uid(record)))
 
-    def _deleted(self, target: Target, uid: str) -> Callable[[Record | None], Put | Remove | None]:
+    def _create_deletion(self, target: Target, uid: str) -> Callable[[Record | None], Put | Remove | None]:
         def change(current: Record | None) -> Put | Remove | None:
             if current is None or _uid(current) != uid:
                 return None
-            return collected(self._api, target, current.object())
+            return delete_by_server(self._api, target, current.object())
 
         return change
 
     async def _clear(self, place: tuple[str, str]) -> None:
-        """Remove the objects that are there now; not those that a definition which is made again soon has."""
+        """Remove the existing objects, but not those of a definition that is created again."""
         for record in list(self._api.store.collection(place).records.values()):
-            await self._api.store.write(place, record.key, _gone(_uid(record)))
+            await self._api.store.write(place, record.key, _create_removal(_uid(record)))
 
     async def _drop(self, name: str) -> None:
         place, *_ = self._served.pop(name)
@@ -227,8 +228,8 @@ def _uid(record: Record) -> str:
     return uid
 
 
-def _gone(uid: str) -> Callable[[Record | None], Remove | None]:
-    """Removes the object with this uid."""
+def _create_removal(uid: str) -> Callable[[Record | None], Remove | None]:
+    """Return a change that removes the object with this uid."""
 
     def change(current: Record | None) -> Remove | None:
         return None if current is None or _uid(current) != uid else Remove(current.object())

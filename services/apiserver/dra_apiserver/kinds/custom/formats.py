@@ -1,4 +1,4 @@
-"""The formats of strings that definitions may ask for (``kube-openapi``'s ``strfmt``)."""
+"""The string formats that definitions may use (``kube-openapi``'s ``strfmt``)."""
 
 from __future__ import annotations
 
@@ -111,6 +111,6 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def has_format(text: str, name: str) -> bool:
-    """Whether a string has the format; of formats that are not known every string has."""
+    """True if a string has the format. Unknown formats accept every string."""
     check = _CHECKS.get(name)
     return check is None or check(text)

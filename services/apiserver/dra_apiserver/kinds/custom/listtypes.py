@@ -1,4 +1,6 @@
-"""Lists whose `x-kubernetes-list-type` is set or map have no duplicates (apiextensions' ``schema/listtype``)."""
+"""Validate that lists with `x-kubernetes-list-type` set or map have no duplicates (apiextensions'
+``schema/listtype``).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def _errors(schema: Schema, value: Any, path: str) -> Iterator[FieldError]:
     if isinstance(value, list):
         kind = schema.get("x-kubernetes-list-type")
         if kind == "set":
-            for index in _repeated(value):
+            for index in _find_repeated(value):
                 yield FieldError(ErrorType.DUPLICATE, f"{path}[{index}]", value[index], "")
         elif kind == "map":
             yield from _repeated_keys(schema, value, path)
@@ -48,14 +50,17 @@ def _repeated_keys(schema: Schema, items: list[Any], path: str) -> Iterator[Fiel
             return
     names: Sequence[str] = schema.get("x-kubernetes-list-map-keys") or ()
     keys = [{name: one[name] for name in names if name in one} if one else {} for one in items]
-    # One key may be absent and is compared as it is, several are compared together.
+    # A single key may be absent and is compared alone; several keys are compared together.
     marks = [one.get(names[0], _UNSPECIFIED) for one in keys] if len(names) == 1 else keys
-    for index in _repeated(marks):
+    for index in _find_repeated(marks):
         yield FieldError(ErrorType.DUPLICATE, f"{path}[{index}]", keys[index], "")
 
 
-def _repeated(values: Sequence[Any]) -> Iterator[int]:
-    """Yield the index of the second of equal values. One pass: the client chooses how many values there are."""
+def _find_repeated(values: Sequence[Any]) -> Iterator[int]:
+    """Yield the index of the second of equal values.
+
+    It takes one pass, because the client chooses the number of values.
+    """
     times: dict[Hashable, int] = {}
     for index, value in enumerate(values):
         mark = identity(value)
@@ -65,7 +70,7 @@ def _repeated(values: Sequence[Any]) -> Iterator[int]:
 
 
 def identity(value: Any) -> Hashable:
-    """Return what equal values have in common. As in Go, 1, 1.0 and true are three values."""
+    """Return a key that equal values share. As in Go, 1, 1.0 and true are three values."""
     if isinstance(value, dict | list):
         return dumps(value, option=orjson.OPT_SORT_KEYS)
     return type(value), value

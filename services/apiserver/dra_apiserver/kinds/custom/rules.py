@@ -1,4 +1,4 @@
-"""``x-kubernetes-validations``: the CEL rules of a definition's schema, compiled once and run against objects."""
+"""``x-kubernetes-validations``: the CEL rules of a definition's schema, compiled once and evaluated for objects."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dra_shared.cel import types as t
 from dra_shared.cel.rules import Rule, compile_rule
 
 from dra_apiserver.errors import OMIT_VALUE, ErrorType, FieldError
-from dra_apiserver.kinds.custom.celtypes import Structs, declare, rooted, value_of
-from dra_apiserver.kinds.custom.correlation import ABSENT, correlated
+from dra_apiserver.kinds.custom.celtypes import Structs, add_root_fields, declare, value_of
+from dra_apiserver.kinds.custom.correlation import ABSENT, correlate
 
 Schema = Mapping[str, Any]
 Json = dict[str, Any]
@@ -33,7 +33,7 @@ _OUT_OF_BUDGET = (
 
 @dataclass(slots=True)
 class Compiled:
-    """A rule, compiled from its `source`, or what is wrong with it."""
+    """A rule compiled from its `source`, or its error."""
 
     source: Json
     rule: Rule | None = None
@@ -44,7 +44,7 @@ class Compiled:
 
 @dataclass(slots=True)
 class Rules:
-    """The rules of a schema, and of the schemas in it."""
+    """The rules of a schema and of its sub-schemas."""
 
     schema: Schema
     own: list[Compiled] = field(default_factory=list)
@@ -52,19 +52,19 @@ class Rules:
     extra: Rules | None = None
     items: Rules | None = None
     loops: bool = False
-    """Whether a rule here or below goes through lists or maps."""
+    """True if a rule here or below loops over lists or maps."""
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing to run here or below."""
+        """True if there is no rule here or below."""
         return not (self.own or self.properties or self.extra or self.items)
 
 
 def compile_rules(schema: Schema, *, root: bool = False) -> Rules:
-    """The rules of a schema; `root`: it is a whole object's."""
+    """Compile the rules of a schema. `root`: it is the schema of a whole object."""
     made = Rules(schema)
     if schema.get("x-kubernetes-validations"):
-        made.schema = rooted(schema) if root else schema
+        made.schema = add_root_fields(schema) if root else schema
         made.own = compile_own(schema, root=root)
     for name, below in (schema.get("properties") or {}).items():
         found = compile_rules(below)
@@ -83,9 +83,9 @@ def compile_rules(schema: Schema, *, root: bool = False) -> Rules:
 
 
 def compile_own(schema: Schema, *, root: bool = False) -> list[Compiled]:
-    """The rules of the schema itself, not of those in it."""
+    """Compile the rules of the schema itself, without those of its sub-schemas."""
     structs: Structs = {}
-    kind = declare(rooted(schema) if root else schema, "object", structs) or t.DYN
+    kind = declare(add_root_fields(schema) if root else schema, "object", structs) or t.DYN
     return [_compile(one, kind, structs) for one in schema.get("x-kubernetes-validations") or ()]
 
 
@@ -95,7 +95,7 @@ def _compile(source: Json, kind: t.Type, structs: Structs) -> Compiled:
     try:
         made.rule = compile_rule(source.get("rule", ""), both, structs)
     except CompileError as error:
-        made.problem = _worded(error, "cel expression ")
+        made.problem = _format_error(error, "cel expression ")
     if made.rule is not None and source.get("messageExpression"):
         try:
             made.message = compile_rule(source["messageExpression"], both, structs, t.STRING)
@@ -104,12 +104,12 @@ def _compile(source: Json, kind: t.Type, structs: Structs) -> Compiled:
     return made
 
 
-def _worded(error: CompileError, subject: str) -> str:
+def _format_error(error: CompileError, subject: str) -> str:
     return f"{subject}{error}" if error.text.startswith("must evaluate") else error.text
 
 
 class _Same:
-    """A schema, equal to itself alone."""
+    """A key for a schema that compares by identity."""
 
     __slots__ = ("schema",)
 
@@ -127,7 +127,7 @@ _MOST_KNOWN = 256
 _known: dict[_Same, Rules] = {}
 
 
-def _compiled(schema: Schema) -> Rules:
+def _get_compiled(schema: Schema) -> Rules:
     key = _Same(schema)
     found = _known.get(key)
     if found is None:
@@ -139,19 +139,19 @@ def _compiled(schema: Schema) -> Rules:
 
 
 def takes_long(schema: Schema) -> bool:
-    """Whether checking even a small object may take long: the rules are not compiled yet, or go through lists."""
+    """True if validating even a small object may take long: the rules are not compiled yet, or loop over lists."""
     found = _known.get(_Same(schema))
     return found is None or found.loops
 
 
 def has_rules(schema: Schema) -> bool:
-    """Whether there is a rule anywhere in the schema."""
-    return not _compiled(schema).empty
+    """True if the schema has a rule at any level."""
+    return not _get_compiled(schema).empty
 
 
 def check_rules(schema: Schema, obj: Json, old: Json | None) -> list[FieldError]:
-    """The errors of the rules that ``obj`` breaks; `old` is what it takes the place of."""
-    rules = _compiled(schema)
+    """Return the errors of the rules that ``obj`` violates. `old` is the replaced object."""
+    rules = _get_compiled(schema)
     if rules.empty:
         return []
     run = _Run()
@@ -159,13 +159,13 @@ def check_rules(schema: Schema, obj: Json, old: Json | None) -> list[FieldError]
 
 
 class _Run:
-    """One object's checks, which share a budget."""
+    """The evaluation of rules for one object, with a shared cost budget."""
 
     def __init__(self) -> None:
         self._budget = _OBJECT_COST
 
     def check(self, rules: Rules, value: Any, old: Any, path: str) -> Iterator[FieldError]:
-        """The errors of a value and of what is in it."""
+        """Yield the errors of a value and of its members."""
         if value is None or self._budget < 0:
             return
         if rules.own:
@@ -180,7 +180,7 @@ class _Run:
                 elif rules.extra is not None and name not in (rules.schema.get("properties") or {}):
                     yield from self.check(rules.extra, one, before.get(name, ABSENT), f"{path}[{name}]")
         elif isinstance(value, list) and rules.items is not None:
-            known = correlated(rules.schema, old)
+            known = correlate(rules.schema, old)
             for index, one in enumerate(value):
                 yield from self.check(rules.items, one, known(one), f"{path}[{index}]")
 
@@ -206,7 +206,7 @@ class _Run:
                     return
                 continue
             if result is True or (not transition and old is not ABSENT and old == value):
-                # What was there before and breaks a newer rule may stay.
+                # A value that is unchanged may violate a newer rule.
                 continue
             where = path + (one.source.get("fieldPath") or "")
             detail = self._message(one, values) or _default_message(one.source)
@@ -227,7 +227,7 @@ class _Run:
         return result
 
     def _message(self, one: Compiled, values: list[Any]) -> str:
-        """What the message expression says, where it says something that fits in a line."""
+        """Return the result of the message expression; empty if it fails or has several lines."""
         if one.message is None:
             return ""
         try:

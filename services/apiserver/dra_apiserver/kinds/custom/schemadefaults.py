@@ -1,4 +1,4 @@
-"""Whether the defaults in a definition's schema are values of it (pkg/apiserver/schema/defaulting)."""
+"""Check that the defaults in a definition's schema are valid values of it (pkg/apiserver/schema/defaulting)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Schema = Mapping[str, Any]
 
 
 def check_defaults(schema: Schema, path: str) -> Iterator[FieldError]:
-    """The errors of every default, but for those of metadata; below additionalProperties there are none."""
+    """Yield the errors of every default, except those of metadata. There are none below additionalProperties."""
     value, at = schema.get("default"), f"{path}.default"
     if value is not None:
         if _has_unknown(schema, value):
@@ -22,7 +22,7 @@ def check_defaults(schema: Schema, path: str) -> Iterator[FieldError]:
         errors = check_value(schema, value, "")
         if not errors and isinstance(value, dict):
             errors = check_rules(schema, value, None)
-        # The value is judged as if it stood alone.
+        # The value is validated as if it stood alone.
         yield from (replace(error, field=f"{at}{error.field}") for error in errors)
     if isinstance(schema.get("items"), Mapping):
         yield from check_defaults(schema["items"], f"{path}.items")
@@ -31,7 +31,7 @@ def check_defaults(schema: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _has_unknown(schema: Schema, value: Any) -> bool:
-    """Whether a part of the value would be pruned."""
+    """True if a part of the value would be pruned."""
     if isinstance(value, list):
         items = schema.get("items")
         return isinstance(items, Mapping) and any(_has_unknown(items, one) for one in value)

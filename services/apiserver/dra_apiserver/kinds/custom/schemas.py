@@ -1,4 +1,4 @@
-"""What a definition's schema may say, and whether its rules compile (ValidateCustomResourceDefinitionOpenAPISchema)."""
+"""Validate a definition's schema and compile its rules (ValidateCustomResourceDefinitionOpenAPISchema)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_apiserver.common.lists import repeated
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.custom.fieldpaths import PathError, follow
 from dra_apiserver.kinds.custom.rules import compile_own
 from dra_apiserver.kinds.custom.schemadefaults import check_defaults
@@ -27,7 +27,7 @@ _UNSUPPORTED = (
     ("dependencies", "dependencies is not supported"),
     ("$ref", "$ref is not supported"),
 )
-# Go's names of what a rule has, where it is shown as a whole.
+# Go's names for the fields of a rule that is printed as a whole.
 _SHOWN = {
     "rule": "Rule",
     "message": "Message",
@@ -40,7 +40,7 @@ _SHOWN = {
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where in the schema: what may not be set there."""
+    """A position in the schema, with the restrictions that apply there."""
 
     root: bool = False
     in_metadata: bool = False
@@ -50,7 +50,7 @@ class _Place:
 
 
 def check_schema(schema: Schema, path: str) -> list[FieldError]:
-    """What is wrong with a whole schema; its rules are compiled where it is structural."""
+    """Return the errors of a whole schema. Its rules are compiled if it is structural."""
     errors: list[FieldError] = []
     if schema.get("nullable"):
         errors.append(forbidden_field(f"{path}.nullable", "nullable cannot be true at the root"))
@@ -61,7 +61,7 @@ def check_schema(schema: Schema, path: str) -> list[FieldError]:
 
 
 def _check(schema: Schema, path: str, place: _Place) -> tuple[list[FieldError], list[FieldError]]:
-    """The errors of the schema and those of its rules, here and below."""
+    """Return the errors of the schema and those of its rules, here and below."""
     errors, rules = list(_standard(schema, path, place)), list[FieldError]()
     for below, at, there in _below(schema, path, place):
         found, compiled = _check(below, at, there)
@@ -73,7 +73,7 @@ def _check(schema: Schema, path: str, place: _Place) -> tuple[list[FieldError], 
     for index, rule in enumerate(declared):
         errors += _check_rule(schema, rule, f"{path}.x-kubernetes-validations[{index}]")
     if declared and not errors and place.rules:
-        rules += _compiled(schema, path, place)
+        rules += _compile(schema, path, place)
     return errors, rules
 
 
@@ -143,7 +143,7 @@ def _extensions(schema: Schema, path: str) -> Iterator[FieldError]:
             continue
         if kind != wanted:
             text = f"must be {wanted} if {name} is specified"
-            yield invalid(f"{path}.type", kind, text) if kind else required(f"{path}.type", text)
+            yield invalid(f"{path}.type", kind, text) if kind else missing_field(f"{path}.type", text)
         elif value == "set":
             yield from _check_set(schema.get("items") or {}, path)
         if value not in allowed:
@@ -160,7 +160,7 @@ def _check_set(items: Schema, path: str) -> Iterator[FieldError]:
 
 
 def _map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
-    """The keys of lists that are maps: properties of the items, each with a value."""
+    """Check the keys of lists of type map: they are properties of the items, and each has a value."""
     keys, form, items = (
         schema.get("x-kubernetes-list-map-keys") or (),
         schema.get("x-kubernetes-list-type"),
@@ -170,17 +170,17 @@ def _map_keys(schema: Schema, path: str) -> Iterator[FieldError]:
     if keys and form != "map":
         text = "must be map if x-kubernetes-list-map-keys is non-empty"
         there = f"{path}.x-kubernetes-list-type"
-        yield invalid(there, form, text) if form else required(there, text)
+        yield invalid(there, form, text) if form else missing_field(there, text)
     if form == "map" and not keys:
-        yield required(at, "must not be empty if x-kubernetes-list-type is map")
+        yield missing_field(at, "must not be empty if x-kubernetes-list-type is map")
     if form == "map" and items is None:
-        yield required(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
+        yield missing_field(f"{path}.items", "must have a schema if x-kubernetes-list-type is map")
     if form in ("map", "set") and isinstance(items, Mapping):
         yield from _map_items(keys, form, items, path)
 
 
 def _map_items(keys: Sequence[str], form: str, items: Schema, path: str) -> Iterator[FieldError]:
-    """The items of a list that is a map or a set."""
+    """Check the items of a list of type map or set."""
     properties, kind = items.get("properties") or {}, items.get("type") or ""
     at = f"{path}.x-kubernetes-list-map-keys"
     if form == "map" and kind != "object":
@@ -205,7 +205,7 @@ def _map_items(keys: Sequence[str], form: str, items: Schema, path: str) -> Iter
         if found is None:
             continue
         if key not in (items.get("required") or ()) and found.get("default") is None:
-            yield required(f"{there}.default", f"{part} must have a default or be a required property")
+            yield missing_field(f"{there}.default", f"{part} must have a default or be a required property")
         if found.get("nullable"):
             yield forbidden_field(f"{there}.nullable", f"{part} cannot be nullable")
 
@@ -215,15 +215,15 @@ def _check_rule(schema: Schema, rule: Schema, path: str) -> Iterator[FieldError]
     expression, field = rule.get("messageExpression") or "", rule.get("fieldPath") or ""
     empty, broken = "must be non-empty if specified", "must not contain line breaks"
     if not text:
-        yield required(f"{path}.rule", "rule is not specified")
+        yield missing_field(f"{path}.rule", "rule is not specified")
     elif message and not message.strip():
         yield invalid(f"{path}.message", message, empty)
     elif _lines(message.strip()):
         yield invalid(f"{path}.message", message, broken)
     elif _lines(text) and not message.strip():
-        yield required(f"{path}.message", "message must be specified if rule contains line breaks")
+        yield missing_field(f"{path}.message", "message must be specified if rule contains line breaks")
     if expression and not expression.strip():
-        yield required(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
+        yield missing_field(f"{path}.messageExpression", "messageExpression must be non-empty if specified")
     if rule.get("reason") is not None and rule["reason"] not in _REASONS:
         yield not_supported(f"{path}.reason", rule["reason"], _REASONS)
     if field and not field.strip():
@@ -235,7 +235,7 @@ def _check_rule(schema: Schema, rule: Schema, path: str) -> Iterator[FieldError]
 
 
 def _leads_somewhere(schema: Schema, field: str) -> bool:
-    """Whether the path names a field of the schema."""
+    """True if the path names a field of the schema."""
     try:
         follow(field, schema)
     except PathError:
@@ -247,7 +247,7 @@ def _lines(text: str) -> bool:
     return re.search(r"[\n\r]", text) is not None
 
 
-def _compiled(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
+def _compile(schema: Schema, path: str, place: _Place) -> Iterator[FieldError]:
     for index, one in enumerate(compile_own(schema, root=place.root)):
         at, source = f"{path}.x-kubernetes-validations[{index}]", one.source
         shown = {go: source.get(name, _EMPTY.get(name)) for name, go in _SHOWN.items()}

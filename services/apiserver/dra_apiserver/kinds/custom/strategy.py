@@ -1,4 +1,4 @@
-"""The strategy of custom resources: the generic one, and their definition's schema."""
+"""The strategy of custom resources: the generic one, and the schema of their definition."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,26 +31,26 @@ _NOT_CHECKED = FieldError(
 
 
 class CustomStrategy(GenericStrategy):
-    """Objects must fit the schema of the version that they are written in."""
+    """The strategy of custom resources. Objects are validated with the schema of their version."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """A new object has no status where the kind has a status subresource."""
+        """Remove the status of a new object if the kind has a status subresource."""
         if ctx.kind.has_status:
             obj.pop("status", None)
         obj["metadata"]["generation"] = 1
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """A status comes without metadata of its own."""
+        """Keep the metadata if the status is updated."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource == "status":
             keep_metadata(obj["metadata"], old["metadata"])
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors, then the schema's."""
+        """Validate metadata, then the schema."""
         return super().validate_create(obj, ctx) + self._schema_errors(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata's errors, then the schema's."""
+        """Validate metadata, then the schema."""
         return super().validate_update(obj, old, ctx) + self._schema_errors(obj, old, ctx)
 
     def _schema_errors(self, obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
@@ -66,7 +66,7 @@ class CustomStrategy(GenericStrategy):
                 obj, scale.spec_replicas if ctx.subresource != "status" else scale.status_replicas
             )
         if has_rules(schema):
-            # Rules may rely on what the schema says, so they are not asked where that does not hold.
+            # Rules may rely on the schema, so they are skipped if the object violates it.
             if any(error.type in _BLOCKING for error in errors):
                 return [*errors, _NOT_CHECKED]
             errors += check_rules(schema, obj, old)
@@ -74,7 +74,7 @@ class CustomStrategy(GenericStrategy):
 
 
 def _of_status(error: FieldError) -> FieldError:
-    """The error as upstream has it where the status alone is looked at."""
+    """Return the error with upstream's field for an update of the status."""
     if not error.detail.startswith(f"{error.field} in body"):
         return error
     return replace(error, detail=error.detail.removeprefix("status").removeprefix("."))

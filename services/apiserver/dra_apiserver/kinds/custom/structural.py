@@ -1,4 +1,4 @@
-"""Whether a definition's schema is structural (apiextensions-apiserver's pkg/apiserver/schema)."""
+"""Check that a definition's schema is structural (apiextensions-apiserver's pkg/apiserver/schema)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_shared.cel.library.patterns import RegexError, compile_regex
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 
 Schema = Mapping[str, Any]
 
@@ -16,7 +16,7 @@ _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED = "x-kubernetes-embedded-resource"
 _EITHER = "x-kubernetes-int-or-string"
-# What a schema below allOf, anyOf, oneOf or not may not have, and the message for it.
+# Fields that a schema below allOf, anyOf, oneOf or not must not have, with their messages.
 _NOT_NESTED = (
     ("default", "must be undefined to be structural"),
     ("title", "must be empty to be structural"),
@@ -33,9 +33,9 @@ _NOT_NESTED = (
 
 
 def check_structural(schema: Schema, path: str) -> list[FieldError]:
-    """What keeps a whole schema from being structural, in the order of the messages."""
-    # Upstream looks for what junctors speak of where they are the root's alone.
-    return sorted((*_invariants(schema, _ROOT, path), *_covered(schema, schema, path, path)), key=str)
+    """Return the reasons why a whole schema is not structural, in the order of the messages."""
+    # Upstream checks that fields in junctors are specified only for the root's junctors.
+    return sorted((*_invariants(schema, _ROOT, path), *_find_uncovered(schema, schema, path, path)), key=str)
 
 
 def _properties(schema: Schema) -> Mapping[str, Schema]:
@@ -45,7 +45,7 @@ def _properties(schema: Schema) -> Mapping[str, Schema]:
 def _invariants(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
     items, extra, kind = schema.get("items"), schema.get("additionalProperties"), schema.get("type") or ""
     if kind == "array" and items is None:
-        yield required(f"{path}.items", "must be specified")
+        yield missing_field(f"{path}.items", "must be specified")
     if isinstance(items, Mapping):
         yield from _invariants(items, _ITEM, f"{path}.items")
     for name, below in _properties(schema).items():
@@ -68,9 +68,9 @@ def _kind(schema: Schema, kind: str, level: str, path: str) -> Iterator[FieldErr
     at, embedded = f"{path}.type", schema.get(_EMBEDDED)
     if embedded and kind != "object":
         text = f"must be object if {_EMBEDDED} is true"
-        yield invalid(at, kind, text) if kind else required(at, text)
+        yield invalid(at, kind, text) if kind else missing_field(at, text)
     elif not kind and not schema.get(_EITHER) and not schema.get(_PRESERVE):
-        yield required(at, f"must not be empty {level}")
+        yield missing_field(at, f"must not be empty {level}")
     if embedded and schema.get("additionalProperties") is not None:
         text = f"must not be used if {_EMBEDDED} is set"
         yield forbidden_field(f"{path}.additionalProperties", text)
@@ -78,7 +78,7 @@ def _kind(schema: Schema, kind: str, level: str, path: str) -> Iterator[FieldErr
         yield invalid(at, kind, "must be object at the root")
     if embedded and not schema.get(_PRESERVE) and not _properties(schema):
         text = f"must not be empty if {_EMBEDDED} is true without {_PRESERVE}"
-        yield required(f"{path}.properties", text)
+        yield missing_field(f"{path}.properties", text)
 
 
 def _metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
@@ -102,13 +102,13 @@ def _metadata(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
 
 
 def _values(schema: Schema, path: str, any_is_known: bool, first_is_known: bool) -> Iterator[FieldError]:
-    """What is wrong in and below the schema's junctors."""
+    """Yield the errors in and below the schema's junctors."""
     for name, skipped in (("anyOf", any_is_known), ("allOf", False), ("oneOf", False)):
         for index, one in enumerate(() if skipped else schema.get(name) or ()):
             known = name == "allOf" and index == 0 and first_is_known
-            yield from _nested(one, f"{path}.{name}[{index}]", known)
+            yield from _check_nested(one, f"{path}.{name}[{index}]", known)
     if schema.get("not") is not None:
-        yield from _nested(schema["not"], f"{path}.not", False)
+        yield from _check_nested(schema["not"], f"{path}.not", False)
     if schema.get("pattern"):
         try:
             compile_regex(schema["pattern"])
@@ -117,12 +117,12 @@ def _values(schema: Schema, path: str, any_is_known: bool, first_is_known: bool)
             yield invalid(f"{path}.pattern", schema["pattern"], text)
 
 
-def _nested(schema: Schema, path: str, any_is_known: bool) -> Iterator[FieldError]:
+def _check_nested(schema: Schema, path: str, any_is_known: bool) -> Iterator[FieldError]:
     yield from _values(schema, path, any_is_known, False)
     if isinstance(schema.get("items"), Mapping):
-        yield from _nested(schema["items"], f"{path}.items", False)
+        yield from _check_nested(schema["items"], f"{path}.items", False)
     for name, below in _properties(schema).items():
-        yield from _nested(below, f"{path}.properties[{name}]", False)
+        yield from _check_nested(below, f"{path}.properties[{name}]", False)
     if schema.get("type"):
         yield forbidden_field(f"{path}.type", "must be empty to be structural")
     if schema.get("additionalProperties") is not None:
@@ -134,8 +134,8 @@ def _nested(schema: Schema, path: str, any_is_known: bool) -> Iterator[FieldErro
         yield forbidden_field(f"{path}.properties[metadata]", "must not be specified in a nested context")
 
 
-def _covered(nested: Schema, schema: Schema, path: str, where: str) -> Iterator[FieldError]:
-    """What junctors speak of must be in the schema itself, too."""
+def _find_uncovered(nested: Schema, schema: Schema, path: str, where: str) -> Iterator[FieldError]:
+    """Check that fields in junctors are also in the schema itself."""
     if nested.get("not") is not None:
         yield from _covered_below(nested["not"], schema, path, f"{where}.not")
     for name in ("allOf", "anyOf", "oneOf"):
@@ -144,16 +144,16 @@ def _covered(nested: Schema, schema: Schema, path: str, where: str) -> Iterator[
 
 
 def _covered_below(nested: Schema, schema: Schema, path: str, where: str) -> Iterator[FieldError]:
-    yield from _covered(nested, schema, path, where)
+    yield from _find_uncovered(nested, schema, path, where)
     if isinstance(nested.get("items"), Mapping):
         if isinstance(schema.get("items"), Mapping):
             yield from _covered_below(nested["items"], schema["items"], f"{path}.items", f"{where}.items")
         else:
-            yield required(f"{path}.items", f"because it is defined in {where}.items")
+            yield missing_field(f"{path}.items", f"because it is defined in {where}.items")
     known = _properties(schema)
     for name, below in _properties(nested).items():
         at, there = f"{path}.properties[{name}]", f"{where}.properties[{name}]"
         if name in known:
             yield from _covered_below(below, known[name], at, there)
         else:
-            yield required(at, f"because it is defined in {there}")
+            yield missing_field(at, f"because it is defined in {there}")

@@ -1,4 +1,4 @@
-"""Checks a custom resource against the schema of its definition."""
+"""Validate a custom resource against the schema of its definition."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dra_apiserver.errors import ErrorType, FieldError, Verbatim, invalid, not_supported, quote
-from dra_apiserver.kinds.custom.correlation import ABSENT, correlated
+from dra_apiserver.kinds.custom.correlation import ABSENT, correlate
 from dra_apiserver.kinds.custom.formats import has_format
 from dra_apiserver.kinds.custom.listtypes import validate_list_types
 
@@ -25,10 +25,10 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 def validate_custom(
     schema: Schema, obj: Mapping[str, Any], old: Mapping[str, Any] | None = None
 ) -> list[FieldError]:
-    """The errors of ``obj``, with upstream's types and fields, in the order of its fields.
+    """Return the errors of ``obj``, with upstream's types and fields, in the order of its fields.
 
-    What is as it was in ``old``, the object that this one takes the place of, is not looked at again: it may be older
-    than the schema.
+    Parts that are unchanged from ``old``, the replaced object, are not validated again, because they may be
+    older than the schema.
     """
     before: Mapping[str, Any] = old or {}
     properties = schema.get("properties") or {}
@@ -39,7 +39,7 @@ def validate_custom(
         if name not in ("apiVersion", "kind", "metadata") and name in properties:
             errors += check_value(properties[name], value, name, before.get(name, ABSENT))
     duplicates = validate_list_types(schema, obj)
-    # As upstream, an object that had some may have others.
+    # As upstream, an object that already had duplicates may have others.
     if duplicates and not (old is not None and validate_list_types(schema, old)):
         errors += duplicates
     return errors
@@ -49,7 +49,7 @@ _LARGEST_COUNT = (1 << 31) - 1
 
 
 def check_count(obj: Mapping[str, Any], path: str) -> list[FieldError]:
-    """The number of replicas at ``path``, which a Scale must be able to show."""
+    """Check the number of replicas at ``path``, which a Scale must be able to show."""
     where = f".{path}"
     value: Any = obj
     for key in path.split("."):
@@ -102,7 +102,7 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def check_value(schema: Schema, value: Any, path: str, old: Any = ABSENT) -> list[FieldError]:
-    """The errors of a value at `path`; what is as it was is not looked at again."""
+    """Return the errors of a value at `path`. A value that equals `old` is not validated again."""
     if old is not ABSENT and old == value:
         return []
     if value is None and schema.get("nullable"):
@@ -141,7 +141,7 @@ def _invalid(path: str, value: Any, text: str) -> FieldError:
 
 
 def _check_text(schema: Schema, value: str, path: str) -> list[FieldError]:
-    """The first thing that is wrong with a text, and its format."""
+    """Return the first error of a text, and the error of its format."""
     errors: list[FieldError] = []
     pattern, limit = schema.get("pattern"), schema.get("maxLength")
     if limit is not None and len(value) > limit:
@@ -158,7 +158,7 @@ def _check_text(schema: Schema, value: str, path: str) -> list[FieldError]:
 
 
 def _matches(pattern: str, value: str) -> bool:
-    # Go's syntax, linear in time: a client chose the pattern.
+    # RE2 takes linear time, because a client chose the pattern.
     import re2
 
     try:
@@ -198,7 +198,7 @@ def _check_list(schema: Schema, value: list[Any], path: str, old: Any) -> list[F
         errors.append(_invalid(path, len(value), f"should have at least {schema['minItems']} items"))
     items = schema.get("items")
     if isinstance(items, Mapping):
-        known = correlated(schema, old)
+        known = correlate(schema, old)
         for index, one in enumerate(value):
             errors += check_value(items, one, f"{path}[{index}]", known(one))
     return errors

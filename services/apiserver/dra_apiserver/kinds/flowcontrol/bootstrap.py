@@ -10,7 +10,8 @@ _EVERYBODY = ("Group system:unauthenticated", "Group system:authenticated")
 _SYSTEM_ACCOUNTS = "ServiceAccount kube-system/*"
 _MANAGER, _SCHEDULER = "User system:kube-controller-manager", "User system:kube-scheduler"
 
-# Name: shares, percentage that others may borrow, and where requests wait their queues and the size of a hand.
+# Name: shares, percentage that others may borrow, and if requests are queued, the number of queues and the
+# hand size.
 _LEVELS: dict[str, tuple[int, int, tuple[int, int] | None]] = {
     "catch-all": (5, 0, None),
     "global-default": (20, 50, (128, 6)),
@@ -22,7 +23,7 @@ _LEVELS: dict[str, tuple[int, int, tuple[int, int] | None]] = {
 }
 _QUEUE_LENGTH = 50
 
-# Name, precedence, level, what tells flows apart, whose requests.
+# Name, precedence, level, distinguisher of flows, users.
 _SCHEMAS: tuple[tuple[str, int, str, str, tuple[str, ...]], ...] = (
     ("exempt", 1, "exempt", "", ("Group system:masters",)),
     ("probes", 2, "exempt", "", _EVERYBODY),
@@ -49,7 +50,7 @@ def _level(name: str, spec: Object) -> Object:
 
 
 def priority_levels() -> Iterator[Object]:
-    """The priority levels."""
+    """Yield the default priority levels."""
     yield _level(
         "exempt", {"type": "Exempt", "exempt": {"nominalConcurrencyShares": 0, "lendablePercent": 0}}
     )
@@ -97,7 +98,7 @@ def _rule(name: str) -> Object:
 
 
 def flow_schemas(now: str) -> Iterator[Object]:
-    """The flow schemas, found by their levels at ``now``."""
+    """Yield the default flow schemas, whose levels were found at ``now``."""
     for name, precedence, level, method, subjects in _SCHEMAS:
         spec: Object = {"priorityLevelConfiguration": {"name": level}, "matchingPrecedence": precedence}
         if method:

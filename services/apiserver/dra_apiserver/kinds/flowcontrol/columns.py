@@ -39,6 +39,6 @@ def priority_level(obj: Object, now: datetime) -> list[Any]:
 
 
 def precedence(schema: Object) -> tuple[int, str]:
-    """The order that requests are matched in."""
+    """Return the sort key for the order in which requests are matched."""
     spec = schema.get("spec") or {}
     return spec.get("matchingPrecedence", 0), schema["metadata"]["name"]

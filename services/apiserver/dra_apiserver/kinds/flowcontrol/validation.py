@@ -1,4 +1,4 @@
-"""Flow schemas and priority levels."""
+"""Validate flow schemas and priority levels."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from dra_apiserver.errors import (
     Verbatim,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
 )
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
 
@@ -25,7 +25,7 @@ JsonObject = dict[str, Any]
 _LAST_PRECEDENCE = 10_000
 _METHODS = ("ByNamespace", "ByUser")
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "proxy", "update", "watch")
-# Each kind of subject has a member of its own; the others may not be there.
+# Each kind of subject has its own member. The others must be absent.
 _SUBJECTS = {"ServiceAccount": "serviceAccount", "User": "user", "Group": "group"}
 _MOST_QUEUES = 10_000_000
 _HASH_BITS = 60
@@ -88,17 +88,17 @@ _LEVEL: Shape = [
 _MANDATORY = ("exempt", "catch-all")
 
 
-def _fixed(objects: Sequence[JsonObject]) -> Mapping[str, JsonObject]:
+def _mandatory_specs(objects: Sequence[JsonObject]) -> Mapping[str, JsonObject]:
     named = {one["metadata"]["name"]: one["spec"] for one in objects}
     return {name: named[name] for name in _MANDATORY if name in named}
 
 
-_SCHEMAS = _fixed(list(flow_schemas("")))
-_LEVELS = _fixed(list(priority_levels()))
+_SCHEMAS = _mandatory_specs(list(flow_schemas("")))
+_LEVELS = _mandatory_specs(list(priority_levels()))
 
 
 def check_flow_schema(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Who gets which level, and in what order that is asked; some schemas never change."""
+    """Validate a flow schema. Mandatory schemas are immutable."""
     name, spec = obj["metadata"].get("name", ""), obj.get("spec") or {}
     errors = _check_schema(name, spec)
     if name in _SCHEMAS and spec != _SCHEMAS[name]:
@@ -123,7 +123,7 @@ def _check_schema(name: str, spec: JsonObject, path: str = "spec") -> list[Field
     if level:
         errors += [invalid(f"{path}.{at}.name", level, text) for text in dns_subdomain(level)]
     else:
-        errors.append(required(f"{path}.{at}.name", "must reference a priority level"))
+        errors.append(missing_field(f"{path}.{at}.name", "must reference a priority level"))
     for index, rule in enumerate(spec.get("rules") or ()):
         errors += _check_rule(rule, f"{path}.rules[{index}]")
     return errors
@@ -132,12 +132,12 @@ def _check_schema(name: str, spec: JsonObject, path: str = "spec") -> list[Field
 def _check_rule(rule: JsonObject, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     if not rule.get("subjects"):
-        errors.append(required(f"{path}.subjects", "subjects must contain at least one value"))
+        errors.append(missing_field(f"{path}.subjects", "subjects must contain at least one value"))
     for index, subject in enumerate(rule.get("subjects") or ()):
         errors += _check_subject(subject, f"{path}.subjects[{index}]")
     if not rule.get("resourceRules") and not rule.get("nonResourceRules"):
         text = "at least one of resourceRules and nonResourceRules has to be non-empty"
-        errors.append(required(path, text))
+        errors.append(missing_field(path, text))
     for index, one in enumerate(rule.get("resourceRules") or ()):
         errors += _check_resource_rule(one, f"{path}.resourceRules[{index}]")
     for index, one in enumerate(rule.get("nonResourceRules") or ()):
@@ -153,11 +153,11 @@ def _check_subject(subject: JsonObject, path: str) -> list[FieldError]:
     found, at = subject.get(member), f"{path}.{member}"
     errors: list[FieldError] = []
     if found is None:
-        errors.append(required(at, f"{member} is required when subject kind is '{kind}'"))
+        errors.append(missing_field(at, f"{member} is required when subject kind is '{kind}'"))
     else:
         name = found.get("name", "")
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(missing_field(f"{at}.name"))
         elif kind == "ServiceAccount" and name != _ALL:
             errors += [invalid(f"{at}.name", name, text) for text in dns_subdomain(name)]
         if kind == "ServiceAccount":
@@ -165,7 +165,7 @@ def _check_subject(subject: JsonObject, path: str) -> list[FieldError]:
             if namespace:
                 errors += [invalid(f"{at}.namespace", namespace, text) for text in dns_label(namespace)]
             else:
-                errors.append(required(f"{at}.namespace", "must specify namespace for service account"))
+                errors.append(missing_field(f"{at}.namespace", "must specify namespace for service account"))
     for other, name in _SUBJECTS.items():
         if other != kind and subject.get(name) is not None:
             text = f"{name} is forbidden when subject kind is not '{other}'"
@@ -175,7 +175,7 @@ def _check_subject(subject: JsonObject, path: str) -> list[FieldError]:
 
 def _check_verbs(verbs: list[str], path: str) -> list[FieldError]:
     if not verbs:
-        return [required(path, "verbs must contain at least one value")]
+        return [missing_field(path, "verbs must contain at least one value")]
     if _ALL in verbs:
         return _alone(verbs, path, "verbs")
     if not set(verbs).issubset(_VERBS):
@@ -184,7 +184,7 @@ def _check_verbs(verbs: list[str], path: str) -> list[FieldError]:
 
 
 def _alone(values: list[str], path: str, word: str) -> list[FieldError]:
-    """The message for a list with `*` and others."""
+    """Return the error of a list that has `*` and other values."""
     if len(values) > 1 and _ALL in values:
         return [invalid(path, show(values), f"if '*' is present, must not specify other {word}")]
     return []
@@ -200,11 +200,11 @@ def _check_resource_rule(rule: JsonObject, path: str) -> list[FieldError]:
         if values:
             errors += _alone(values, f"{path}.{field}", word)
         else:
-            errors.append(required(f"{path}.{field}", f"resource rules must supply at least one {one}"))
+            errors.append(missing_field(f"{path}.{field}", f"resource rules must supply at least one {one}"))
     namespaces, at = rule.get("namespaces") or [], f"{path}.namespaces"
     if not namespaces and not rule.get("clusterScope"):
         text = "resource rules that are not cluster scoped must supply at least one namespace"
-        errors.append(required(at, text))
+        errors.append(missing_field(at, text))
     elif _ALL in namespaces:
         errors += _alone(namespaces, at, "namespaces")
     else:
@@ -218,7 +218,7 @@ def _check_other_rule(rule: JsonObject, path: str) -> list[FieldError]:
     errors = _check_verbs(rule.get("verbs") or [], f"{path}.verbs")
     urls, at = rule.get("nonResourceURLs") or [], f"{path}.nonResourceURLs"
     if not urls:
-        errors.append(required(at, "nonResourceURLs must contain at least one value"))
+        errors.append(missing_field(at, "nonResourceURLs must contain at least one value"))
     elif _ALL in urls:
         errors += _alone(urls, at, "non-resource URLs")
     else:
@@ -244,7 +244,7 @@ def _url_problem(url: str) -> str:
 
 
 def check_priority_level(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """What of the server's capacity a level has, and what becomes of requests beyond."""
+    """Validate a priority level."""
     meta, spec = obj["metadata"], obj.get("spec") or {}
     name = meta.get("name", "")
     errors: list[FieldError] = []
@@ -276,7 +276,7 @@ def _check_level(name: str, spec: JsonObject, path: str = "spec") -> list[FieldE
         if exempt is not None:
             errors.append(forbidden_field(f"{path}.exempt", "must be nil if the type is Limited"))
         if limited is None:
-            errors.append(required(f"{path}.limited", "must not be empty when type is Limited"))
+            errors.append(missing_field(f"{path}.limited", "must not be empty when type is Limited"))
         else:
             errors += _check_limited(limited, f"{path}.limited")
     else:
@@ -306,7 +306,7 @@ def _check_limited(limited: JsonObject, path: str) -> list[FieldError]:
         errors.append(not_supported(f"{at}.type", kind, ("Queue", "Reject")))
     elif queuing is None:
         text = "must not be empty if limited.limitResponse.type is Limited"
-        errors.append(required(f"{at}.queuing", text))
+        errors.append(missing_field(f"{at}.queuing", text))
     else:
         errors += _check_queuing(queuing, f"{at}.queuing")
     errors += _check_lendable(limited, path)
@@ -340,7 +340,7 @@ def _check_queuing(queuing: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_conditions(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """The conditions of either kind's status: one of a type, and each has a type."""
+    """Validate the conditions of either kind's status: each has a type, and no type occurs twice."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
@@ -349,5 +349,5 @@ def check_conditions(obj: JsonObject, old: JsonObject) -> list[FieldError]:
             errors.append(FieldError(ErrorType.DUPLICATE, at, kind))
         seen.add(kind)
         if not kind:
-            errors.append(required(at))
+            errors.append(missing_field(at))
     return errors

@@ -1,1 +1,1 @@
-"""What kubelets may do: the Node authorizer and the NodeRestriction admission plugin."""
+"""The permissions of kubelets: the Node authorizer and the NodeRestriction admission plugin."""

@@ -1,4 +1,4 @@
-"""The Node authorizer: a kubelet reads what its pods need, and no more (plugin/pkg/auth/authorizer/node)."""
+"""The Node authorizer: a kubelet may only read what its pods need (plugin/pkg/auth/authorizer/node)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CHANGES = frozenset({"update", "patch"})
 
 
 class NodeAuthorizer:
-    """Decides for users that are nodes, and has no opinion of all others.
+    """Decides for users that are nodes, and has no opinion about others.
 
-    `rules` are what all nodes may do: those of the role `system:node`.
+    `rules` are those of the role `system:node`, which apply to all nodes.
     """
 
     def __init__(self, known: Graph, rules: Sequence[Rule]) -> None:
@@ -48,12 +48,12 @@ class NodeAuthorizer:
         }
 
     def authorize(self, wanted: Attributes) -> Decision:
-        """Whether the node may do it, or why it may not."""
+        """Decide whether the node may do it, with the reason."""
         node = node_of(wanted.user)
         if node is None:
             return _NO_OPINION
         if not node:
-            return _refused(f'unknown node for user "{wanted.user.name}"')
+            return _deny(f'unknown node for user "{wanted.user.name}"')
         if wanted.path is None:
             decide = self._by_resource.get((wanted.group, wanted.resource))
             if decide is not None:
@@ -61,43 +61,43 @@ class NodeAuthorizer:
         return _ALLOWED if any(allows(rule, wanted) for rule in self._rules) else _NO_OPINION
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
-        """Nothing: what a node may do is no list of rules."""
+        """Return nothing, because the permissions of a node cannot be listed as rules."""
         return [], []
 
-    def unlisted(self, user: UserInfo) -> str:
-        """That of nodes."""
+    def explain_unlisted(self, user: UserInfo) -> str:
+        """Return why the rules of nodes are incomplete."""
         return "" if node_of(user) is None else "node authorizer does not support user rule resolution"
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
-        """None: it knows no roles."""
+        """Return None, because this authorizer has no roles."""
         return None
 
-    def _related(self, node: str, kind: str, wanted: Attributes) -> Decision:
+    def _decide_by_relation(self, node: str, kind: str, wanted: Attributes) -> Decision:
         if not wanted.name:
-            return _refused("No Object name found")
-        if self._graph.related(node, kind, wanted.namespace, wanted.name):
+            return _deny("No Object name found")
+        if self._graph.is_related(node, kind, wanted.namespace, wanted.name):
             return _ALLOWED
-        return _unrelated(node)
+        return _deny_unrelated(node)
 
     def _gets(self, kind: str) -> Callable[[str, Attributes], Decision]:
         def decide(node: str, wanted: Attributes) -> Decision:
             if wanted.verb != "get":
-                return _refused("can only get individual resources of this type")
+                return _deny("can only get individual resources of this type")
             if wanted.subresource:
-                return _refused("cannot get subresource")
-            return self._related(node, kind, wanted)
+                return _deny("cannot get subresource")
+            return self._decide_by_relation(node, kind, wanted)
 
         return decide
 
     def _reads(self, kind: str) -> Callable[[str, Attributes], Decision]:
         def decide(node: str, wanted: Attributes) -> Decision:
             if wanted.verb not in _READS:
-                return _refused("can only read resources of this type")
+                return _deny("can only read resources of this type")
             if wanted.subresource:
-                return _refused("cannot read subresource")
+                return _deny("cannot read subresource")
             if not wanted.namespace:
-                return _refused("can only read namespaced object of this type")
-            return self._related(node, kind, wanted)
+                return _deny("can only read namespaced object of this type")
+            return self._decide_by_relation(node, kind, wanted)
 
         return decide
 
@@ -105,34 +105,34 @@ class NodeAuthorizer:
         if wanted.subresource != "status":
             return self._gets(graph.VOLUME_CLAIM)(node, wanted)
         if wanted.verb not in _CHANGES:
-            return _refused("can only get/update/patch this type")
-        return self._related(node, graph.VOLUME_CLAIM, wanted)
+            return _deny("can only get/update/patch this type")
+        return self._decide_by_relation(node, graph.VOLUME_CLAIM, wanted)
 
     def _account(self, node: str, wanted: Attributes) -> Decision:
         if wanted.verb == "get" and not wanted.subresource:
             return self._reads(graph.ACCOUNT)(node, wanted)
         if wanted.verb != "create" or not wanted.name:
-            return _refused("can only create tokens for individual service accounts")
+            return _deny("can only create tokens for individual service accounts")
         if wanted.subresource != "token":
-            return _refused("can only create token subresource of serviceaccount")
-        return self._related(node, graph.ACCOUNT, wanted)
+            return _deny("can only create token subresource of serviceaccount")
+        return self._decide_by_relation(node, graph.ACCOUNT, wanted)
 
     def _slice(self, node: str, wanted: Attributes) -> Decision:
         if wanted.subresource:
-            return _refused("cannot authorize ResourceSlice subresources")
+            return _deny("cannot authorize ResourceSlice subresources")
         match wanted.verb:
             case "create":
-                # NodeRestriction looks at the node's name: here is no object yet.
+                # NodeRestriction checks the node's name, because there is no object yet.
                 return _ALLOWED
             case "get" | "update" | "patch" | "delete":
-                return self._related(node, graph.SLICE, wanted)
+                return self._decide_by_relation(node, graph.SLICE, wanted)
             case "watch" | "list" | "deletecollection":
                 if ("spec.nodeName", node) in wanted.fields:
                     return _ALLOWED
-                return _refused(
+                return _deny(
                     "can only list/watch/deletecollection resourceslices with nodeName field selector"
                 )
-        return _refused(
+        return _deny(
             "only the following verbs are allowed for a ResourceSlice: get, watch, list, create, update, patch, "
             "delete, deletecollection"
         )
@@ -140,14 +140,14 @@ class NodeAuthorizer:
     def _pod(self, node: str, wanted: Attributes) -> Decision:
         match wanted.subresource, wanted.verb:
             case "", "get":
-                return self._related(node, graph.POD, wanted)
+                return self._decide_by_relation(node, graph.POD, wanted)
             case "", "list" | "watch":
                 if ("spec.nodeName", node) in wanted.fields:
                     return _ALLOWED
                 if wanted.name:
-                    return self._related(node, graph.POD, wanted)
-                return _refused("can only list/watch pods with spec.nodeName field selector")
-            # NodeRestriction looks at whose pods they are.
+                    return self._decide_by_relation(node, graph.POD, wanted)
+                return _deny("can only list/watch pods with spec.nodeName field selector")
+            # NodeRestriction checks that the pods are the node's own.
             case ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create"):
                 return _ALLOWED
         return _NO_OPINION
@@ -155,40 +155,40 @@ class NodeAuthorizer:
 
 def _node(node: str, wanted: Attributes) -> Decision:
     match wanted.subresource, wanted.verb:
-        # NodeRestriction looks at which node it is.
+        # NodeRestriction checks that the node is the user.
         case ("", "create" | "update" | "patch") | ("status", "update" | "patch"):
             return _ALLOWED
         case "", "get" | "list" | "watch":
             if wanted.name == node:
                 return _ALLOWED
             what = f"'{wanted.name}'" if wanted.name else "all nodes"
-            return _refused(f"node '{node}' cannot read {what}, only its own Node object")
+            return _deny(f"node '{node}' cannot read {what}, only its own Node object")
     return _NO_OPINION
 
 
 def _lease(node: str, wanted: Attributes) -> Decision:
     if wanted.verb not in _OWN:
-        return _refused("can only get, create, update, patch, or delete a node lease")
+        return _deny("can only get, create, update, patch, or delete a node lease")
     if wanted.namespace != _LEASES:
-        return _refused(f'can only access leases in the "{_LEASES}" system namespace')
+        return _deny(f'can only access leases in the "{_LEASES}" system namespace')
     if wanted.verb != "create" and wanted.name != node:
-        return _refused("can only access node lease with the same name as the requesting node")
+        return _deny("can only access node lease with the same name as the requesting node")
     return _ALLOWED
 
 
 def _csi_node(node: str, wanted: Attributes) -> Decision:
     if wanted.verb not in _OWN:
-        return _refused("can only get, create, update, patch, or delete a CSINode")
+        return _deny("can only get, create, update, patch, or delete a CSINode")
     if wanted.subresource:
-        return _refused("cannot authorize CSINode subresources")
+        return _deny("cannot authorize CSINode subresources")
     if wanted.verb != "create" and wanted.name != node:
-        return _refused("can only access CSINode with the same name as the requesting node")
+        return _deny("can only access CSINode with the same name as the requesting node")
     return _ALLOWED
 
 
-def _refused(reason: str) -> Decision:
+def _deny(reason: str) -> Decision:
     return Decision(False, reason)
 
 
-def _unrelated(node: str) -> Decision:
-    return _refused(f"no relationship found between node '{node}' and this object")
+def _deny_unrelated(node: str) -> Decision:
+    return _deny(f"no relationship found between node '{node}' and this object")

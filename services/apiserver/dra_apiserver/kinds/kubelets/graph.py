@@ -1,6 +1,6 @@
-"""Which objects a node is related to by the pods that are bound to it (plugin/pkg/auth/authorizer/node/graph.go).
+"""Relations of nodes to objects through the pods on them (plugin/pkg/auth/authorizer/node/graph.go).
 
-Upstream's informers may lag behind; here each question first catches up with what is stored.
+Upstream's informers may lag behind. Here each query first processes all stored changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Vertex(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """An object that another one makes reachable: a node, or what leads to one."""
+    """An object from which another one can be reached: a node, or an object that leads to one."""
 
     source: Vertex
     target: Vertex | str
@@ -44,7 +44,7 @@ _Edges = Callable[[JsonObject], Iterator[Edge]]
 
 
 class Graph:
-    """Answers from edges that follow pods, volumes, attachments and slices. Other threads may ask, too."""
+    """Edges that follow pods, volumes, attachments and slices. Safe to query from other threads."""
 
     def __init__(self, store: Store) -> None:
         self._lock = threading.Lock()
@@ -53,8 +53,8 @@ class Graph:
             _Followed(store.collection(resource), edges, self._targets) for resource, edges in _EDGES.items()
         ]
 
-    def related(self, node: str, kind: str, namespace: str, name: str) -> bool:
-        """Whether the object is the node's business."""
+    def is_related(self, node: str, kind: str, namespace: str, name: str) -> bool:
+        """True if the object is related to the node."""
         with self._lock:
             for followed in self._followed:
                 followed.catch_up()
@@ -85,7 +85,7 @@ class _Followed:
             position = collection.position_after(self._revision) if self._revision >= 0 else None
             events = collection.events(position, _AT_ONCE) if position is not None else None
             if not events:
-                # The first time, or the collection has forgotten what happened since.
+                # The first call, or the collection no longer has all changes since the last one.
                 self._read_all()
                 return
             for event in events:
@@ -126,7 +126,7 @@ def _of_pod(pod: JsonObject) -> Iterator[Edge]:
     if not node:
         return
     yield Edge(Vertex(POD, namespace, meta["name"]), node)
-    # Nodes make mirror pods, and must not make themselves a way to other objects.
+    # Nodes create mirror pods, which must not give them access to other objects.
     if _MIRROR in (meta.get("annotations") or {}):
         return
     account = spec.get("serviceAccountName")

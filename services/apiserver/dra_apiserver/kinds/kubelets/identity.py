@@ -1,4 +1,4 @@
-"""Which node a user is (pkg/auth/nodeidentifier)."""
+"""Identify the node of a user (pkg/auth/nodeidentifier)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _USER = "system:node:"
 
 
 def node_of(user: UserInfo) -> str | None:
-    """The name of the node that the user is, "" where it has none; None for all others."""
+    """Return the name of the node that the user is, "" if it has none; None for other users."""
     if NODES not in user.groups or not user.name.startswith(_USER):
         return None
     return user.name.removeprefix(_USER)

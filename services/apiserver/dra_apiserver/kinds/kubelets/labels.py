@@ -1,4 +1,4 @@
-"""Labels that kubelets may give to their nodes (k8s.io/kubelet/pkg/apis)."""
+"""Labels that kubelets may set on their nodes (k8s.io/kubelet/pkg/apis)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _KUBERNETES = ("kubernetes.io", "k8s.io")
 
 
 def forbidden_changes(labels: Mapping[str, str] | None, before: Mapping[str, str] | None) -> list[str]:
-    """The labels that were added, changed or removed and that kubelets have no say in, in order."""
+    """Return the sorted labels that were added, changed or removed and that kubelets must not set."""
     after, known = labels or {}, before or {}
     changed = {key for key in {*after, *known} if after.get(key) != known.get(key)}
     return sorted(filter(_is_forbidden, changed))

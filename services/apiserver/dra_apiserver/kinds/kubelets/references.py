@@ -1,4 +1,4 @@
-"""What pods and volumes refer to (pkg/api/v1/pod, pkg/api/v1/persistentvolume)."""
+"""The references of pods and volumes to other objects (pkg/api/v1/pod, pkg/api/v1/persistentvolume)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 JsonObject = dict[str, Any]
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-# Sources of a pod's volumes with a reference to a secret, and the field that has it.
+# Volume sources with a reference to a secret, and the field that has it.
 _SECRETS = {
     "cephfs": "secretRef",
     "cinder": "secretRef",
@@ -19,7 +19,7 @@ _SECRETS = {
     "scaleIO": "secretRef",
     "storageos": "secretRef",
 }
-# Of a PersistentVolume, those that a kubelet uses.
+# The sources of PersistentVolumes that a kubelet uses.
 _VOLUME_SECRETS = {
     **{source: ("secretRef",) for source in _SECRETS if source != "csi"},
     "csi": ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef"),
@@ -27,7 +27,7 @@ _VOLUME_SECRETS = {
 
 
 def secrets(pod: JsonObject) -> Iterator[str]:
-    """The names of the secrets that a pod refers to."""
+    """Yield the names of the secrets that a pod refers to."""
     spec = pod["spec"]
     for reference in spec.get("imagePullSecrets") or ():
         yield from _name(reference)
@@ -46,7 +46,7 @@ def secrets(pod: JsonObject) -> Iterator[str]:
 
 
 def config_maps(pod: JsonObject) -> Iterator[str]:
-    """The names of the config maps that a pod refers to."""
+    """Yield the names of the config maps that a pod refers to."""
     spec = pod["spec"]
     for container in _containers(spec):
         for source in container.get("envFrom") or ():
@@ -60,7 +60,7 @@ def config_maps(pod: JsonObject) -> Iterator[str]:
 
 
 def volume_claims(pod: JsonObject) -> Iterator[str]:
-    """The names of the PersistentVolumeClaims of a pod's volumes."""
+    """Yield the names of the PersistentVolumeClaims of a pod's volumes."""
     for volume in pod["spec"].get("volumes") or ():
         if volume.get("persistentVolumeClaim") is not None:
             yield volume["persistentVolumeClaim"].get("claimName") or ""
@@ -69,7 +69,7 @@ def volume_claims(pod: JsonObject) -> Iterator[str]:
 
 
 def resource_claims(pod: JsonObject) -> Iterator[str]:
-    """The names of a pod's ResourceClaims, as far as they are made."""
+    """Yield the names of a pod's ResourceClaims, without those that are not created yet."""
     status = pod.get("status") or {}
     made = {one["name"]: one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()}
     for entry in pod["spec"].get("resourceClaims") or ():
@@ -80,7 +80,7 @@ def resource_claims(pod: JsonObject) -> Iterator[str]:
 
 
 def volume_secrets(volume: JsonObject) -> Iterator[tuple[str, str]]:
-    """Namespace and name of the secrets that a kubelet needs for a PersistentVolume."""
+    """Yield namespace and name of the secrets that a kubelet needs for a PersistentVolume."""
     spec = volume["spec"]
     home = (spec.get("claimRef") or {}).get("namespace") or ""
     azure = spec.get("azureFile") or {}
@@ -103,7 +103,7 @@ def _name(reference: JsonObject | None) -> Iterator[str]:
         yield reference["name"]
 
 
-# Sources of volumes that need an object of the API, in the words of the refusal.
+# Volume sources that need an API object, with the word for it in the error.
 _NEEDED = {
     "configMap": "configmaps (via configmap volumes)",
     "secret": "secrets (via secret volumes)",
@@ -123,7 +123,7 @@ _PROJECTED = {
 
 
 def needs(pod: JsonObject) -> str | None:
-    """What kind of object a pod's spec refers to, the first in upstream's order (HasAPIObjectReference)."""
+    """Return the first kind, in upstream's order, that a pod's spec refers to (HasAPIObjectReference)."""
     spec = pod.get("spec") or {}
     found = (
         (spec.get("serviceAccountName"), "serviceaccounts"),

@@ -1,6 +1,8 @@
-"""The NodeRestriction admission plugin: a kubelet writes what is its own (plugin/pkg/admission/noderestriction).
+"""The NodeRestriction admission plugin: a kubelet may only write its own objects
+(plugin/pkg/admission/noderestriction).
 
-The authorizer lets kubelets write some kinds of objects without a look at them; this is the look.
+The authorizer allows kubelets to write some kinds of objects without checking the object. This plugin checks
+it.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ import base64
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from dra_apiserver.errors import GroupResource, forbidden, not_found, quote
+from dra_apiserver.errors import GroupResource, forbidden_error, not_found, quote
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.kubelets import references
 from dra_apiserver.kinds.kubelets.identity import NODES, node_of
@@ -22,23 +24,23 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 NAME = "NodeRestriction"
 _MIRROR = "kubernetes.io/config.mirror"
 _LEASES = "kube-node-lease"
-# What of a volume claim's status a kubelet may change.
+# The parts of a volume claim's status that a kubelet may change.
 _RESIZED = ("capacity", "conditions", "allocatedResourceStatuses", "allocatedResources")
 _KUBELET_SIGNERS = ("kubernetes.io/kube-apiserver-client-kubelet", "kubernetes.io/kubelet-serving")
 _PODS, _NODES = GroupResource("", "pods"), GroupResource("", "nodes")
 
 
 class _Refused(Exception):
-    """The request is refused; the message says why."""
+    """The request is rejected. The message says why."""
 
 
 def restrict(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Let a node write its own objects, and everybody else write.
+    """Restrict nodes to their own objects. Other users are not restricted.
 
     Raises:
-        StatusError: 403, the object is not the node's own; 404, what it names is not there.
+        StatusError: 403, the object is not the node's own; 404, an object that it names does not exist.
     """
-    # Every write of these kinds asks.
+    # Checked first, because it runs for every write of these kinds.
     node = node_of(ctx.user) if NODES in ctx.user.groups else None
     if node is not None:
         meta = (old or obj or {}).get("metadata") or {}
@@ -47,10 +49,10 @@ def restrict(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
 
 
 def restrict_eviction(ctx: Context, name: str) -> None:
-    """Let a node evict its own pods.
+    """Restrict nodes to the eviction of their own pods.
 
     Raises:
-        StatusError: as for :func:`restrict`.
+        StatusError: the errors of :func:`restrict`.
     """
 
     def check(node: str) -> None:
@@ -61,10 +63,12 @@ def restrict_eviction(ctx: Context, name: str) -> None:
 
 
 def restrict_token(ctx: Context, account: str, wanted: JsonObject) -> None:
-    """Let a node have tokens for its own pods, and for whom they use them; `wanted` is the TokenRequest.
+    """Restrict nodes to tokens for their own pods, and for the audiences that these use.
+
+    `wanted` is the TokenRequest.
 
     Raises:
-        StatusError: as for :func:`restrict`.
+        StatusError: the errors of :func:`restrict`.
     """
     _run(
         ctx,
@@ -82,7 +86,7 @@ def _run(ctx: Context, name: str, node: str | None, check: Callable[[str], None]
             raise _Refused(f"could not determine node from user {quote(ctx.user.name)}")
         check(node)
     except _Refused as error:
-        raise forbidden(GroupResource(ctx.kind.group, ctx.kind.plural), name, str(error)) from None
+        raise forbidden_error(GroupResource(ctx.kind.group, ctx.kind.plural), name, str(error)) from None
 
 
 def _check(node: str, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
@@ -152,7 +156,7 @@ def _check_mirror(node: str, pod: JsonObject, ctx: Context) -> None:
         raise not_found(_NODES, node)
     uid, wanted = registered["metadata"]["uid"], owners[0].get("uid") or ""
     if uid != wanted:
-        # In upstream's order: what it calls expected is what the pod says.
+        # Upstream's message calls the UID in the pod "expected".
         raise _Refused(f"node {node} UID mismatch: expected {wanted} got {uid}")
     if (what := references.needs(pod)) is not None:
         raise _Refused(f"{named} can not create pods that reference {what}")
@@ -216,14 +220,14 @@ def _check_claim(
         raise _Refused("may only update PVC status")
     if operation != "UPDATE":
         raise _Refused(f"unexpected operation {quote(operation)}")
-    unresized = (_unresized(one) if one is not None else None for one in (obj, old))
+    unresized = (_without_resize(one) if one is not None else None for one in (obj, old))
     if not same("io.k8s.api.core.v1.PersistentVolumeClaim", *unresized):
         raise _Refused(
             f"node {quote(node)} is not allowed to update fields other than status.quantity and status.conditions"
         )
 
 
-def _unresized(claim: JsonObject) -> JsonObject:
+def _without_resize(claim: JsonObject) -> JsonObject:
     meta = {**claim["metadata"], "resourceVersion": "", "managedFields": None}
     status = {key: value for key, value in (claim.get("status") or {}).items() if key not in _RESIZED}
     return {**claim, "metadata": meta, "status": status}
@@ -246,8 +250,8 @@ def _check_signing_request(node: str, spec: JsonObject, operation: str) -> None:
 
 
 def _common_name(request: str) -> str:
-    """Whom the certificate is wanted for; `request` is a CSR's PEM, in base64."""
-    # Few requests need it, and it takes long to load.
+    """Return the common name of the requested certificate. `request` is a CSR's PEM, in base64."""
+    # Imported here because it is slow to load, and few requests need it.
     from cryptography.x509 import load_pem_x509_csr
     from cryptography.x509.oid import NameOID
 
@@ -259,7 +263,7 @@ def _common_name(request: str) -> str:
     except ValueError as error:
         raise _Refused(f"unable to parse csr: {error}") from None
     names = subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    # As with Go's, the last one counts.
+    # As in Go, the last one counts.
     return str(names[-1].value) if names else ""
 
 
@@ -281,13 +285,13 @@ def _check_token(node: str, ctx: Context, account: str, spec: JsonObject) -> Non
 
 
 def _check_audience(ctx: Context, account: str, pod: JsonObject, audiences: list[str]) -> None:
-    """The gate ServiceAccountNodeAudienceRestriction, which is always on here."""
+    """Check the gate ServiceAccountNodeAudienceRestriction, which is always on here."""
     if len(audiences) > 1:
         raise _Refused("node may only request 0 or 1 audiences")
     audience = audiences[0] if audiences else ""
     if audience in _audiences(ctx, pod):
         return
-    # Upstream's question has the audience in place of a resource.
+    # Upstream authorizes with the audience in place of a resource.
     if ctx.authorize("request-serviceaccounts-token-audience", audience, ctx.namespace, account) is None:
         return
     raise _Refused(
@@ -297,7 +301,7 @@ def _check_audience(ctx: Context, account: str, pod: JsonObject, audiences: list
 
 
 def _audiences(ctx: Context, pod: JsonObject) -> Iterable[str]:
-    """For whom the pod's volumes have tokens."""
+    """Yield the audiences of the tokens in the pod's volumes."""
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
             if source.get("serviceAccountToken") is not None:
@@ -308,7 +312,7 @@ def _audiences(ctx: Context, pod: JsonObject) -> Iterable[str]:
 
 
 def _driver(ctx: Context, pod: JsonObject, volume: JsonObject) -> str:
-    """The CSI driver of a pod's volume; "" where it has none."""
+    """Return the CSI driver of a pod's volume; "" if it has none."""
     claim = (volume.get("persistentVolumeClaim") or {}).get("claimName") or ""
     if volume.get("ephemeral") is not None:
         claim = f"{pod['metadata']['name']}-{volume['name']}"

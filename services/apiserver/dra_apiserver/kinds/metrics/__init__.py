@@ -1,1 +1,1 @@
-"""metrics.k8s.io, as metrics-server serves it. ``kinds`` has the records, ``handlers`` the answers."""
+"""metrics.k8s.io, as served by metrics-server. ``kinds`` has the records, ``handlers`` the responses."""

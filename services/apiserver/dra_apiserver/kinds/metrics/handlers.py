@@ -1,4 +1,4 @@
-"""Answers requests for metrics.k8s.io: of the nodes and pods that are selected, those whose usage is known."""
+"""Serve metrics.k8s.io: the selected nodes and pods whose usage is known."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ class _Handlers:
         self._scraper = scraper
 
     async def list_nodes(self, api: Api, request: Request, target: Target) -> None:
-        await _respond(api, request, target, await self._nodes(api, _selected(api, request, target, _NODES)))
+        await _respond(api, request, target, await self._nodes(api, _select(api, request, target, _NODES)))
 
     async def list_pods(self, api: Api, request: Request, target: Target) -> None:
-        await _respond(api, request, target, await self._pods(api, _selected(api, request, target, _PODS)))
+        await _respond(api, request, target, await self._pods(api, _select(api, request, target, _PODS)))
 
     async def get_node(self, api: Api, request: Request, target: Target) -> None:
         record = api.store.get(_NODES, target.key)
         if record is None:
-            # metrics-server's lister calls them so.
+            # metrics-server's lister uses this name.
             raise not_found(GroupResource("", "node"), target.name)
         await _respond_one(api, request, target, await self._nodes(api, [record]), target.name)
 
@@ -89,7 +89,7 @@ def _uses(pair: Pair | None, record: Record) -> Mapping[str, Use] | None:
     return None if pair is None else pod_use(pair.last, pair.before, namespace, name)
 
 
-def _selected(api: Api, request: Request, target: Target, resource: Resource) -> list[Record]:
+def _select(api: Api, request: Request, target: Target, resource: Resource) -> list[Record]:
     if request.flag("watch"):
         raise method_not_allowed()
     options = list_options(request, target.kind, watch=False, version=target.version)
@@ -125,5 +125,5 @@ async def _respond_one(
 ) -> None:
     presenter = api.presenter(target, request)
     if not objects:
-        raise not_found(target.qualified, name)
+        raise not_found(target.qualified_resource, name)
     await request.respond(200, presenter.one(dumps(objects[0])), presenter.accepted.media_type)

@@ -1,6 +1,6 @@
-"""The kinds of metrics.k8s.io, which clusters have from metrics-server (its `pkg/api`).
+"""The kinds of metrics.k8s.io, which metrics-server adds to clusters (its `pkg/api`).
 
-They are not stored: they are made of what kubelets answer when they are asked for.
+They are not stored, but computed on request from metrics of kubelets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Samples over HTTP: `/metrics/resource` of the nodes' kubelets."""
+"""Fetch samples over HTTP from `/metrics/resource` of the nodes' kubelets."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _log = logger(__name__)
 
 
 class Kubelets:
-    """The kubelets of the nodes that the server knows."""
+    """The kubelets of the nodes in the store."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     async def sample(self, node: str) -> Sample | None:
-        """What the node's kubelet answers; None where it can't be reached or understood."""
+        """Return a sample from the node's kubelet; None if it can't be reached, or its response is invalid."""
         import httpx
 
         api = self._api
@@ -33,7 +33,7 @@ class Kubelets:
             access = api.config.nodes
             headers = [(NODE_HEADER, node.encode()), *access.headers]
             url = f"{access.scheme}://{f'[{host}]' if ':' in host else host}:{port}/metrics/resource"
-            # Without TLS there is nothing to verify, and no certificates to load.
+            # Without TLS, no certificates need to be loaded or verified.
             verify = access.context() or False
             async with httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, verify=verify) as client:
                 answer = await client.get(url, headers=headers)

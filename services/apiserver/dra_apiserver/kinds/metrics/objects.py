@@ -1,4 +1,4 @@
-"""What installing metrics-server gives a cluster with its API: the role that reads metrics."""
+"""The objects that metrics-server installs with its API: a role for reading metrics."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _AGGREGATE = "rbac.authorization.k8s.io/aggregate-to-"
 
 
 def objects() -> Iterator[Object]:
-    """The role that view, edit and admin gather."""
+    """Yield the role that is aggregated into view, edit and admin."""
     yield {
         "kind": "ClusterRole",
         "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -1,4 +1,4 @@
-"""Samples of what nodes and containers have consumed, and the usage that two of them make.
+"""Samples of the consumption of nodes and containers, and the usage computed from two of them.
 
 Mirrors metrics-server's `pkg/scraper/client/resource` and `pkg/storage`.
 """
@@ -16,13 +16,16 @@ _CPU, _MEMORY = "container_cpu_usage_seconds_total", "container_memory_working_s
 _STARTED = "container_start_time_seconds"
 _NANO = -9
 _LARGEST = float(1 << 63)
-# Of the year 9999.
+# The year 9999.
 _LATEST = 253402300800.0
 
 
 @dataclass(slots=True)
 class Point:
-    """CPU time in core-seconds since the start, and the working set in bytes; times in seconds since the epoch."""
+    """CPU time in core-seconds since the start, and the working set in bytes.
+
+    Times are in seconds since the epoch.
+    """
 
     at: float = 0.0
     cpu: float | None = None
@@ -32,7 +35,7 @@ class Point:
 
 @dataclass(slots=True)
 class Sample:
-    """What a kubelet answered; containers by their pod's namespace and name, then by their own name."""
+    """The response of a kubelet: containers by their pod's namespace and name, then by their own name."""
 
     node: Point = field(default_factory=Point)
     pods: dict[tuple[str, str], dict[str, Point]] = field(default_factory=dict)
@@ -48,13 +51,13 @@ class Use:
     window: float
 
     def resources(self) -> dict[str, str]:
-        """The amounts as a resource list has them."""
+        """Return the amounts as a resource list."""
         memory = Quantity(self.memory, 0, Format.BINARY_SI)
         return {"cpu": str(Quantity(self.cpu, _NANO)), "memory": str(memory)}
 
 
 def parse(text: str, received: float) -> Sample:
-    """The sample in an answer of `/metrics/resource`; `received` is the time of values that carry none.
+    """Parse a response of `/metrics/resource`. `received` is the time of values without a timestamp.
 
     Raises:
         ValueError: it is not in Prometheus' text format.
@@ -72,10 +75,10 @@ def parse(text: str, received: float) -> Sample:
                 point = pod.setdefault(labels.get("container", ""), Point())
             else:
                 continue
-            # The library has seconds, whatever the text has.
+            # The library converts timestamps to seconds.
             at = received if one.timestamp is None else float(one.timestamp)
             if not abs(one.value) < _LARGEST or not 0 <= at < _LATEST:
-                # Not a number, or more than an amount or a time can be.
+                # Not a number, or too large for an amount or a time.
                 raise ValueError(f"{one.name}: value {one.value} at {at} is out of range")
             if one.name in (_NODE_CPU, _CPU):
                 point.cpu = one.value
@@ -88,12 +91,12 @@ def parse(text: str, received: float) -> Sample:
 
 
 def node_use(last: Sample, before: Sample) -> Use | None:
-    """What the node uses; None where the two don't say."""
+    """Return the usage of the node; None if the samples do not suffice."""
     return _use(last.node, before.node)
 
 
 def pod_use(last: Sample, before: Sample, namespace: str, name: str) -> Mapping[str, Use] | None:
-    """What each of a pod's containers uses; None where one of them is not known."""
+    """Return the usage of each of a pod's containers; None if one of them is unknown."""
     points = last.pods.get((namespace, name))
     if not points:
         return None
@@ -106,7 +109,7 @@ def pod_use(last: Sample, before: Sample, namespace: str, name: str) -> Mapping[
 
 
 def _before(point: Point, earlier: Point | None) -> Point | None:
-    """The point to compare with: for a container that has started since then, its start."""
+    """Return the earlier point to compare with. For a container that has started since then, it is its start."""
     if point.started is not None and (earlier is None or point.started >= earlier.at):
         return Point(point.started, 0.0, 0, point.started)
     return earlier
@@ -115,7 +118,8 @@ def _before(point: Point, earlier: Point | None) -> Point | None:
 def _use(last: Point, before: Point | None) -> Use | None:
     if before is None or last.cpu is None or last.memory is None or before.cpu is None:
         return None
-    # Seconds since the epoch have less than a microsecond's precision: a tenth of it would show as a millicore.
+    # Times since the epoch have less than a microsecond's precision. A tenth of that would appear as a
+    # millicore.
     window = round(last.at - before.at, 6)
     if window <= 0 or last.cpu < before.cpu:
         return None
@@ -124,7 +128,7 @@ def _use(last: Point, before: Point | None) -> Use | None:
 
 
 def window_text(seconds: float) -> str:
-    """A window as Go prints durations: `15.024s`, `1m0.5s`, `250ms`."""
+    """Format a window like a duration in Go: `15.024s`, `1m0.5s`, `250ms`."""
     milliseconds = max(round(seconds * 1000), 0)
     if 0 < milliseconds < 1000:
         return f"{milliseconds}ms"

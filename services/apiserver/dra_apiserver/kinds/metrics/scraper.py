@@ -1,7 +1,7 @@
-"""Asks kubelets what their nodes use, when a client asks for it, and keeps the answers for a moment.
+"""Fetch the usage of nodes from kubelets on request, and cache it for a moment.
 
-metrics-server asks all of them every fifteen seconds. Here the first question takes two samples, a second apart; while
-questions go on, each new sample is compared with the one before.
+metrics-server fetches all of them every fifteen seconds. Here the first request takes two samples, a second
+apart. While requests continue, each new sample is compared with the previous one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from dra_shared.clock import Clock
 from dra_apiserver.kinds.metrics.samples import Sample
 
 Fetch = Callable[[str], Awaitable[Sample | None]]
-"""A sample of the node of that name; None where it can't be had."""
+"""Returns a sample of the node of that name; None if there is none."""
 
-# In seconds: how long an answer is good, how old a sample may be to be compared with, and how far apart the first two
-# are.
+# In seconds: the lifetime of a response, the highest age of a sample to compare with, and the interval
+# between the first two.
 _FRESH, _STALE, _APART = 5.0, 60.0, 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Two samples of a node; `taken` is the monotonic time of the last."""
+    """Two samples of a node. `taken` is the monotonic time of the last one."""
 
     before: Sample
     last: Sample
@@ -42,14 +42,14 @@ class Scraper:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def pairs(self, nodes: Iterable[str]) -> Mapping[str, Pair]:
-        """The samples of these nodes, without those that can't be had."""
+        """Return the samples of these nodes, without those that cannot be fetched."""
         names = list(dict.fromkeys(nodes))
         self._forget()
         found = await asyncio.gather(*map(self._pair, names))
         return {name: pair for name, pair in zip(names, found, strict=True) if pair is not None}
 
     async def _pair(self, node: str) -> Pair | None:
-        # Who asks meanwhile gets the same answer.
+        # Concurrent requests share the response.
         async with self._locks[node]:
             kept = self._kept.get(node)
             age = self._age(kept)

@@ -16,7 +16,7 @@ _INGRESS_CLASS = "kubernetes.io/ingress.class"
 def default_ingress_class(
     obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
 ) -> None:
-    """The DefaultIngressClass plugin: the class of an ingress that names none."""
+    """Set the class of an ingress that names none (the DefaultIngressClass plugin)."""
     if obj is None or not is_new(ctx, "networking.k8s.io", "ingresses", operation):
         return
     spec, marks = obj.setdefault("spec", {}), obj["metadata"].get("annotations") or {}

@@ -1,4 +1,4 @@
-"""EndpointSlices (`pkg/apis/discovery/validation`)."""
+"""Validate EndpointSlices (`pkg/apis/discovery/validation`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,15 @@ from dra_apiserver.common import names
 from dra_apiserver.common.addresses import check_endpoint_address, check_legacy_address, parse_address
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.objectmeta import IMMUTABLE, validate_labels
-from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, not_supported, required, too_many
+from dra_apiserver.errors import (
+    FieldError,
+    duplicate,
+    invalid,
+    json_value,
+    missing_field,
+    not_supported,
+    too_many,
+)
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_members
 
@@ -23,23 +31,23 @@ _MOST_ENDPOINTS, _MOST_ADDRESSES, _MOST_PORTS, _MOST_HINTS, _MOST_LABELS = 1000,
 
 
 class EndpointSliceStrategy(CheckedStrategy):
-    """A slice, whose labels count for its generation too: they say which service it is for."""
+    """The strategy of slices. Labels count for the generation, because they name the slice's service."""
 
     def __init__(self) -> None:
         super().__init__(check_endpoint_slice)
 
     def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
-        """True if more than the metadata changed, or the labels."""
+        """True if the labels or anything outside metadata changed."""
         labels, before = obj["metadata"].get("labels") or {}, old["metadata"].get("labels") or {}
         return labels != before or super().is_new_generation(obj, old, ctx)
 
 
 def check_endpoint_slice(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Addresses of one type, and ports; endpoints that did not change are not looked at again."""
+    """Validate a slice: addresses of one type, and ports. Unchanged endpoints are not validated again."""
     kind, endpoints = obj.get("addressType", ""), obj.get("endpoints") or []
     errors: list[FieldError] = []
     if not kind:
-        errors.append(required("addressType"))
+        errors.append(missing_field("addressType"))
     elif kind not in _TYPES:
         errors.append(not_supported("addressType", kind, _TYPES))
     errors += _check_ports(obj.get("ports") or (), "ports")
@@ -63,7 +71,7 @@ def _check_ports(ports: Sequence[JsonObject], path: str) -> list[FieldError]:
             errors.append(duplicate(f"{at}.name", name))
         seen.add(name)
         if protocol is None:
-            errors.append(required(f"{at}.protocol"))
+            errors.append(missing_field(f"{at}.protocol"))
         elif protocol not in _PROTOCOLS:
             errors.append(not_supported(f"{at}.protocol", protocol, _PROTOCOLS))
         if port.get("appProtocol") is not None:
@@ -78,7 +86,7 @@ def _check_endpoints(endpoints: Sequence[JsonObject], kind: str, path: str) -> l
     for index, endpoint in enumerate(endpoints):
         at, addresses = f"{path}[{index}]", endpoint.get("addresses") or ()
         if not addresses:
-            errors.append(required(f"{at}.addresses", "must contain at least 1 address"))
+            errors.append(missing_field(f"{at}.addresses", "must contain at least 1 address"))
         elif len(addresses) > _MOST_ADDRESSES:
             errors.append(too_many(f"{at}.addresses", len(addresses), _MOST_ADDRESSES))
         for number, address in enumerate(addresses):
@@ -105,17 +113,17 @@ def _check_address(address: str, kind: str, path: str, number: int) -> list[Fiel
         return problems
     found, errors = parse_address(address), []
     if found is not None and found.version != _VERSIONS[kind]:
-        # Upstream names no single address here.
+        # Upstream's error names no single address here.
         errors.append(invalid(path, address, f"must be an {kind} address"))
     if found is not None and found.is_loopback:
-        # Upstream refuses it. Here webhooks, which are found through slices, run on the same machine.
+        # Upstream rejects it. Here, webhooks are found through slices and run on the same machine.
         return errors
     return errors + check_endpoint_address(address, at)
 
 
 def _check_domain(name: str, path: str) -> list[FieldError]:
     if not name:
-        return [required(path)]
+        return [missing_field(path)]
     name = name.removesuffix(".")
     if problems := dns_subdomain(name):
         return [invalid(path, name, text) for text in problems]

@@ -1,4 +1,4 @@
-"""Ingresses and network policies."""
+"""Validate ingresses and network policies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.names import dns_label, dns_subdomain, regex_message
 
 from dra_apiserver.common.addresses import check_legacy_range
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.pods.probes import check_port
 
 JsonObject = dict[str, Any]
@@ -23,7 +23,7 @@ _WILDCARD = r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)
 
 
 def check_ingress(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Where requests from outside go."""
+    """Validate an ingress."""
     spec = obj.get("spec") or {}
     errors: list[FieldError] = []
     backend, rules = spec.get("defaultBackend"), spec.get("rules")
@@ -65,7 +65,7 @@ def _check_rule(rule: JsonObject, path: str) -> list[FieldError]:
         return errors
     paths = http.get("paths") or []
     if not paths:
-        errors.append(required(f"{path}.http.paths"))
+        errors.append(missing_field(f"{path}.http.paths"))
     for index, one in enumerate(paths):
         errors += _check_path(one, f"{path}.http.paths[{index}]")
     return errors
@@ -74,7 +74,7 @@ def _check_rule(rule: JsonObject, path: str) -> list[FieldError]:
 def _check_path(one: JsonObject, path: str) -> list[FieldError]:
     kind, where = one.get("pathType"), one.get("path") or ""
     if kind is None:
-        return [required(f"{path}.pathType", "pathType must be specified")]
+        return [missing_field(f"{path}.pathType", "pathType must be specified")]
     errors: list[FieldError] = []
     if kind in ("Exact", "Prefix"):
         if not where.startswith("/"):
@@ -103,13 +103,15 @@ def _check_backend(backend: JsonObject, path: str) -> list[FieldError]:
     if resource is not None and service is not None:
         return [invalid(path, "", "cannot set both resource and service backends")]
     if resource is not None:
-        return [required(f"{path}.resource.{field}") for field in ("kind", "name") if not resource.get(field)]
+        return [
+            missing_field(f"{path}.resource.{field}") for field in ("kind", "name") if not resource.get(field)
+        ]
     if service is None:
         return [invalid(path, "", "resource or service backend is required")]
     errors: list[FieldError] = []
     name, port = service.get("name") or "", service.get("port") or {}
     if not name:
-        errors.append(required(f"{path}.service.name"))
+        errors.append(missing_field(f"{path}.service.name"))
     errors += [invalid(f"{path}.service.name", name, text) for text in dns_label(name) if name]
     if port.get("name") and port.get("number"):
         errors.append(invalid(path, "", "cannot set both port name & port number"))
@@ -118,12 +120,12 @@ def _check_backend(backend: JsonObject, path: str) -> list[FieldError]:
     elif port.get("number"):
         errors += check_port(port["number"], f"{path}.service.port.number")
     else:
-        errors.append(required(path, "port name or number is required"))
+        errors.append(missing_field(path, "port name or number is required"))
     return errors
 
 
 def check_network_policy(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Whose traffic is let through."""
+    """Validate a network policy."""
     spec = obj.get("spec") or {}
     known = set() if old is None else set(_ranges(old.get("spec") or {}))
     errors = check_label_selector(spec.get("podSelector"), "spec.podSelector")
@@ -179,11 +181,11 @@ def _check_peer(peer: JsonObject, path: str, known: Set[str]) -> list[FieldError
         errors += check_label_selector(peer[kind], f"{path}.{kind}")
     if block is not None:
         at, where = f"{path}.ipBlock", block.get("cidr") or ""
-        errors += check_legacy_range(where, f"{at}.cidr", known) if where else [required(f"{at}.cidr")]
+        errors += check_legacy_range(where, f"{at}.cidr", known) if where else [missing_field(f"{at}.cidr")]
         for index, one in enumerate(block.get("except") or ()):
             errors += check_legacy_range(one, f"{at}.except[{index}]", known)
     if block is None and not selectors:
-        errors.append(required(path, "must specify a peer"))
+        errors.append(missing_field(path, "must specify a peer"))
     elif block is not None and selectors:
         errors.append(forbidden_field(path, "may not specify both ipBlock and another peer"))
     return errors

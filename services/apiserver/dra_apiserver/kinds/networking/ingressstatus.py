@@ -12,7 +12,7 @@ JsonObject = dict[str, Any]
 
 
 def check_ingress_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """Where an ingress is reached."""
+    """Validate the load balancer status of an Ingress."""
 
     def points(ingress: JsonObject) -> list[JsonObject]:
         return ((ingress.get("status") or {}).get("loadBalancer") or {}).get("ingress") or []

@@ -31,7 +31,7 @@ from dra_apiserver.kinds.networking import (
 from dra_apiserver.kinds.networking.servicestrategy import ServiceStrategy
 from dra_apiserver.storage import Resource
 
-# They lead to the API server, which may have had another port then.
+# They contain the address of the API server, whose port may have changed since.
 _OWN_ENDPOINTS = Rewind(stays=lambda key: key == "default/kubernetes")
 
 KINDS = (

@@ -1,4 +1,4 @@
-"""Services (``ValidateServiceCreate`` and ``ValidateServiceUpdate``)."""
+"""Validate services (``ValidateServiceCreate`` and ``ValidateServiceUpdate``)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
 )
 from dra_apiserver.kinds.pods.probes import check_port
 
@@ -45,23 +45,23 @@ _SOURCES = "service.beta.kubernetes.io/load-balancer-source-ranges"
 
 
 def is_headless(spec: JsonObject) -> bool:
-    """Whether it has no address of its own on purpose."""
+    """True if the service has no cluster IP by choice."""
     return spec.get("clusterIPs") == [NONE]
 
 
 def is_external(spec: JsonObject) -> bool:
-    """Whether it can be reached from outside the cluster."""
+    """True if the service can be reached from outside the cluster."""
     kind = spec.get("type")
     return kind in ("LoadBalancer", "NodePort") or (kind == "ClusterIP" and bool(spec.get("externalIPs")))
 
 
 def needs_health_check(spec: JsonObject) -> bool:
-    """Whether a load balancer asks its nodes if they have endpoints."""
+    """True if a load balancer checks which nodes have endpoints."""
     return spec.get("type") == "LoadBalancer" and spec.get("externalTrafficPolicy") == "Local"
 
 
 def check_service(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """The errors of a new service, or of one changed from another, in upstream's order."""
+    """Return the errors of a new or changed service, in upstream's order."""
     spec, before = obj.get("spec") or {}, (old or {}).get("spec") or {}
     errors = [] if old is None else _check_change(spec, before)
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
@@ -83,7 +83,7 @@ def check_service(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         errors += wrong or check_endpoint_address(address, at)
     kind = spec.get("type") or ""
     if not kind:
-        errors.append(required("spec.type"))
+        errors.append(missing_field("spec.type"))
     elif kind not in _TYPES:
         errors.append(not_supported("spec.type", kind, _TYPES))
     errors += _check_repeated(ports, kind)
@@ -139,7 +139,7 @@ def _check_type(spec: JsonObject) -> list[FieldError]:
     errors: list[FieldError] = []
     kind = spec.get("type")
     if not spec.get("ports") and not is_headless(spec) and kind != "ExternalName":
-        errors.append(required("spec.ports"))
+        errors.append(missing_field("spec.ports"))
     if kind in ("LoadBalancer", "NodePort") and is_headless(spec):
         text = f"may not be set to 'None' for {kind} services"
         errors.append(invalid("spec.clusterIPs[0]", NONE, text))
@@ -153,7 +153,7 @@ def _check_type(spec: JsonObject) -> list[FieldError]:
         if name:
             errors += [invalid("spec.externalName", name, text) for text in dns_subdomain(name)]
         else:
-            errors.append(required("spec.externalName"))
+            errors.append(missing_field("spec.externalName"))
     return errors
 
 
@@ -166,10 +166,10 @@ def _check_port(port: JsonObject, path: str, named: bool, names: set[str]) -> li
             errors.append(duplicate(f"{path}.name", name))
         names.add(name)
     elif named:
-        errors.append(required(f"{path}.name"))
+        errors.append(missing_field(f"{path}.name"))
     errors += check_port(port.get("port") or 0, f"{path}.port")
     if not protocol:
-        errors.append(required(f"{path}.protocol"))
+        errors.append(missing_field(f"{path}.protocol"))
     elif protocol not in _PROTOCOLS:
         errors.append(not_supported(f"{path}.protocol", protocol, _PROTOCOLS))
     errors += check_port(port.get("targetPort") or 0, f"{path}.targetPort")
@@ -185,7 +185,7 @@ def _check_key(value: str, path: str) -> list[FieldError]:
 def _check_affinity(spec: JsonObject) -> list[FieldError]:
     affinity, path = spec.get("sessionAffinity") or "", "spec.sessionAffinityConfig"
     if not affinity:
-        return [required("spec.sessionAffinity")]
+        return [missing_field("spec.sessionAffinity")]
     if affinity not in _AFFINITIES:
         return [not_supported("spec.sessionAffinity", affinity, _AFFINITIES)]
     config = spec.get("sessionAffinityConfig")
@@ -194,7 +194,7 @@ def _check_affinity(spec: JsonObject) -> list[FieldError]:
         return [] if config is None else [forbidden_field(path, text)]
     seconds = ((config or {}).get("clientIP") or {}).get("timeoutSeconds")
     if seconds is None:
-        return [required(f"{path}.clientIP.timeoutSeconds", "when session affinity type is ClientIP")]
+        return [missing_field(f"{path}.clientIP.timeoutSeconds", "when session affinity type is ClientIP")]
     if 0 < seconds <= _LONGEST_AFFINITY:
         return []
     text = f"must be greater than 0 and less than {_LONGEST_AFFINITY}"
@@ -202,13 +202,13 @@ def _check_affinity(spec: JsonObject) -> list[FieldError]:
 
 
 def check_cluster_ips(spec: JsonObject, known: Set[str]) -> list[FieldError]:
-    """The addresses, their families and the policy (ValidateServiceClusterIPsRelatedFields)."""
+    """Validate the addresses, their families and the policy (ValidateServiceClusterIPsRelatedFields)."""
     if spec.get("type") == "ExternalName":
         return []
     single, many, path = spec.get("clusterIP") or "", spec.get("clusterIPs") or [], "spec.clusterIPs"
     errors: list[FieldError] = []
     if single and not many:
-        errors.append(required(path))
+        errors.append(missing_field(path))
     elif single and many[0] != single:
         errors.append(invalid(path, many, "first value must match `clusterIP`"))
     elif many and not single:
@@ -294,7 +294,7 @@ def _check_balancer(spec: JsonObject, before: JsonObject, annotations: JsonObjec
     if spec.get("allocateLoadBalancerNodePorts") is not None and not balancer:
         errors.append(forbidden_field("spec.allocateLoadBalancerNodePorts", _BALANCER_ONLY))
     if spec.get("allocateLoadBalancerNodePorts") is None and balancer:
-        errors.append(required("allocateLoadBalancerNodePorts"))
+        errors.append(missing_field("allocateLoadBalancerNodePorts"))
     return errors + _check_class(spec)
 
 
@@ -315,18 +315,18 @@ def _check_traffic(spec: JsonObject) -> list[FieldError]:
             text = "may only be set for externally-accessible services"
             errors.append(invalid(path, policy, text))
     elif not policy:
-        errors.append(required(path))
+        errors.append(missing_field(path))
     elif policy not in _TRAFFIC:
         errors.append(not_supported(path, policy, _TRAFFIC))
     port, path = spec.get("healthCheckNodePort") or 0, "spec.healthCheckNodePort"
     if needs_health_check(spec):
-        errors += check_port(port, path) if port else [required(path)]
+        errors += check_port(port, path) if port else [missing_field(path)]
     elif port:
         text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
         errors.append(invalid(path, port, text))
     inner, path = spec.get("internalTrafficPolicy"), "spec.internalTrafficPolicy"
     if inner is None and spec.get("type") in ("NodePort", "LoadBalancer", "ClusterIP"):
-        errors.append(required(path))
+        errors.append(missing_field(path))
     elif inner is not None and inner not in _TRAFFIC:
         errors.append(not_supported(path, inner, _TRAFFIC))
     spread = spec.get("trafficDistribution")
@@ -336,7 +336,7 @@ def _check_traffic(spec: JsonObject) -> list[FieldError]:
 
 
 def service_warnings(obj: JsonObject) -> list[str]:
-    """What is accepted and will not do what its author hopes (GetWarningsForService)."""
+    """Return warnings about valid fields without the intended effect (GetWarningsForService)."""
     spec = obj.get("spec") or {}
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     kind, outside = spec.get("type"), spec.get("externalIPs")

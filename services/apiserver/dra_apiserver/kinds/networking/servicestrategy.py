@@ -1,4 +1,4 @@
-"""The strategy of services: addresses and ports are theirs alone (``pkg/registry/core/service``)."""
+"""The strategy of services, which allocates their addresses and ports (``pkg/registry/core/service``)."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from dra_apiserver.kinds.networking.service import (
 JsonObject = dict[str, Any]
 
 SERVICE_RANGE = ipaddress.IPv4Network("10.96.0.0/16")
-"""Where services' addresses come from: kube-apiserver's ``--service-cluster-ip-range``."""
+"""The range of services' addresses: kube-apiserver's ``--service-cluster-ip-range``."""
 _PORTS = range(30000, 32768)
-# What is picked for services leaves the lower part to those that name an address or port themselves.
+# Automatic allocation avoids the lower part of the ranges, which is left to services that request a value.
 _FIRST_ADDRESS = 257
 _FIRST_PORT = 30086
 _ATTEMPTS = 64
@@ -37,8 +37,8 @@ _EXPOSED = ("NodePort", "LoadBalancer")
 
 
 @functools.lru_cache(maxsize=4096)
-def _taken(service: bytes) -> tuple[frozenset[str], frozenset[int]]:
-    """The addresses and node ports of a stored service."""
+def _allocated_values(service: bytes) -> tuple[frozenset[str], frozenset[int]]:
+    """Return the addresses and node ports of a stored service."""
     spec = orjson.loads(service).get("spec") or {}
     return frozenset(spec.get("clusterIPs") or ()), frozenset(_ports_of(spec))
 
@@ -52,25 +52,25 @@ def _ports_of(spec: JsonObject) -> Iterator[int]:
 
 
 class _Pool:
-    """What is taken now, and by this request."""
+    """The addresses and ports that are allocated to stored services and by this request."""
 
     def __init__(self, ctx: Context) -> None:
         self._choose = ctx.choose
         self.addresses: set[str] = set()
         self.ports: set[int] = set()
         for stored in ctx.listing("", "services", ""):
-            addresses, ports = _taken(stored)
+            addresses, ports = _allocated_values(stored)
             self.addresses |= addresses
             self.ports |= ports
 
     def address(self) -> str:
-        """A free address.
+        """Allocate a free address.
 
         Raises:
-            StatusError: 500, there is none.
+            StatusError: 500, the range is full.
         """
         numbers = range(_FIRST_ADDRESS, SERVICE_RANGE.num_addresses - 1)
-        for number in self._shuffled(numbers):
+        for number in self._shuffle(numbers):
             found = str(SERVICE_RANGE[number])
             if found not in self.addresses:
                 self.addresses.add(found)
@@ -78,24 +78,24 @@ class _Pool:
         raise internal("failed to allocate a serviceIP: range is full")
 
     def port(self) -> int:
-        """A free node port.
+        """Allocate a free node port.
 
         Raises:
-            StatusError: 500, there is none.
+            StatusError: 500, the range is full.
         """
-        for number in self._shuffled(range(_FIRST_PORT, _PORTS.stop)):
+        for number in self._shuffle(range(_FIRST_PORT, _PORTS.stop)):
             if number not in self.ports:
                 self.ports.add(number)
                 return number
         raise internal("failed to allocate a nodePort: range is full")
 
-    def _shuffled(self, numbers: range) -> Iterator[int]:
-        """Some of the numbers at random, then all of them."""
+    def _shuffle(self, numbers: range) -> Iterator[int]:
+        """Yield some of the numbers at random, then all of them."""
         yield from (self._choose(numbers) for _ in range(_ATTEMPTS))
         yield from numbers
 
     def take_address(self, address: str) -> str:
-        """Why this address can't be had; empty where it can, and then it is taken."""
+        """Allocate this address. Return the error, or ""."""
         found = parse_address(address)
         if found not in SERVICE_RANGE:
             text = f"the provided IP ({address}) is not in the valid range."
@@ -106,7 +106,7 @@ class _Pool:
         return ""
 
     def take_port(self, port: int) -> str:
-        """Why this port can't be had; empty where it can, and then it is taken."""
+        """Allocate this port. Return the error, or ""."""
         if port not in _PORTS:
             valid = f"{_PORTS.start}-{_PORTS.stop - 1}"
             return f"provided port is not in the valid range. The range of valid ports is {valid}"
@@ -117,13 +117,13 @@ class _Pool:
 
 
 class ServiceStrategy(GenericStrategy):
-    """Gives a service its addresses and node ports, and takes back those it needs no more."""
+    """Allocates a service's addresses and node ports, and releases those that it no longer needs."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Its addresses, families and node ports.
+        """Allocate addresses, families and node ports.
 
         Raises:
-            StatusError: 422, what it asks for can't be had.
+            StatusError: 422, a requested value is not available.
         """
         spec = obj.setdefault("spec", {})
         if spec.get("clusterIP") and not spec.get("clusterIPs"):
@@ -136,20 +136,20 @@ class ServiceStrategy(GenericStrategy):
         obj["status"] = {"loadBalancer": {}}
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         return validate_metadata(obj["metadata"], True, ctx.kind.validation.name_rule) + check_service(
             obj, None
         )
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """What it asks for that will not be as hoped."""
+        """Return warnings about fields without the intended effect."""
         return service_warnings(obj)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Keep what was given to it and fill in what it needs now.
+        """Keep the allocated values, and allocate missing ones.
 
         Raises:
-            StatusError: 422, what it asks for can't be had.
+            StatusError: 422, a requested value is not available.
         """
         if ctx.subresource == "status":
             super().prepare_for_update(obj, old, ctx)
@@ -166,12 +166,12 @@ class ServiceStrategy(GenericStrategy):
         _drop_unneeded(obj, spec, before)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec, and of what must not have changed."""
+        """Validate metadata and spec, and that immutable fields are unchanged."""
         errors = validate_metadata_update(obj["metadata"], old["metadata"])
         return errors if ctx.subresource == "status" else errors + check_service(obj, old)
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """What it asks for that will not be as hoped."""
+        """Return warnings about fields without the intended effect."""
         if ctx.subresource == "status":
             return super().warnings_on_update(obj, old, ctx)
         return service_warnings(obj)
@@ -181,12 +181,12 @@ def _refuse(obj: JsonObject, errors: list[FieldError]) -> StatusError:
     return invalid_object("", "Service", obj["metadata"].get("name", ""), errors)
 
 
-def _shown(value: Any) -> Any:
+def _or_null(value: Any) -> Any:
     return Verbatim("null") if value is None else value
 
 
 def _set_families(obj: JsonObject, before: JsonObject | None) -> None:
-    """Families and policy, on a cluster that has IPv4 addresses only (initIPFamilyFields)."""
+    """Set the families and the policy, on a cluster that only has IPv4 addresses (initIPFamilyFields)."""
     spec = obj["spec"]
     if spec.get("type") == "ExternalName":
         return
@@ -263,7 +263,7 @@ def _allocate_ports(obj: JsonObject, before: JsonObject | None, pool: _Pool) -> 
     known = set(_ports_of(before)) if before is not None else set()
     ports = spec.get("ports") or []
     if spec.get("type") in _EXPOSED:
-        # Two ports of one number, TCP and UDP, share a node port.
+        # Two ports with the same number, TCP and UDP, share a node port.
         shared: dict[int, int] = {}
         if before is None:
             for port in ports:
@@ -293,7 +293,7 @@ def _allocate_ports(obj: JsonObject, before: JsonObject | None, pool: _Pool) -> 
 
 
 def _keep_allocated(spec: JsonObject, before: JsonObject) -> None:
-    """What was given to the service and that this update leaves out (patchAllocatedValues, normalizeClusterIPs)."""
+    """Copy allocated values that this update omits (patchAllocatedValues, normalizeClusterIPs)."""
     if "ExternalName" not in (spec.get("type"), before.get("type")):
         if not spec.get("clusterIP") and before.get("clusterIP"):
             spec["clusterIP"] = before["clusterIP"]
@@ -322,7 +322,7 @@ def _keep_allocated(spec: JsonObject, before: JsonObject) -> None:
 
 
 def _drop_unneeded(obj: JsonObject, spec: JsonObject, before: JsonObject) -> None:
-    """What belongs to a type that the service no longer has (dropTypeDependentFields)."""
+    """Remove fields of a type that the service no longer has (dropTypeDependentFields)."""
 
     def same(*fields: str) -> bool:
         return all((spec.get(field) or None) == (before.get(field) or None) for field in fields)

@@ -6,18 +6,18 @@ from typing import Any
 
 from dra_shared.names import dns_label
 
-from dra_apiserver.errors import FieldError, invalid, required
+from dra_apiserver.errors import FieldError, invalid, missing_field
 
 JsonObject = dict[str, Any]
 
 
 def check_runtime_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """The handler stays, and is a label."""
+    """Validate a runtime class: its handler is immutable, and a label."""
     handler = obj.get("handler") or ""
     if old is not None and handler != (old.get("handler") or ""):
         return [invalid("handler", handler, "field is immutable")]
     return (
-        [required("handler")]
+        [missing_field("handler")]
         if not handler
         else [invalid("handler", handler, text) for text in dns_label(handler)]
     )

@@ -1,11 +1,11 @@
-"""What upstream's default admission plugins fill into new pods."""
+"""Upstream's default admission plugins for new pods."""
 
 from __future__ import annotations
 
 import random
 from typing import Any
 
-from dra_apiserver.errors import GroupResource, forbidden, quote
+from dra_apiserver.errors import GroupResource, forbidden_error, quote
 from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
@@ -26,12 +26,13 @@ def _new_pod(obj: JsonObject | None, ctx: Context, operation: str) -> JsonObject
 
 
 def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The ServiceAccount plugin: a pod runs as `default`, finds its token mounted and may pull what its account may.
+    """Set the service account of a pod, and mount its token and use its pull secrets (the ServiceAccount plugin).
 
-    The account `default` need not be there yet: the controller makes it, and a pod must not fail for being quicker.
+    The account `default` may be missing: the controller creates it, and a pod that is created earlier must
+    not fail.
 
     Raises:
-        StatusError: 403, the pod names another account, and there is none.
+        StatusError: 403, the pod names another account that does not exist.
     """
     pod = _new_pod(obj, ctx, operation)
     if pod is None or "kubernetes.io/config.mirror" in (pod["metadata"].get("annotations") or {}):
@@ -43,7 +44,7 @@ def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context
     if account is None:
         if name != _DEFAULT_ACCOUNT:
             text = f"error looking up service account {ctx.namespace}/{name}: serviceaccount {quote(name)} not found"
-            raise forbidden(_PODS, pod["metadata"].get("name", ""), text)
+            raise forbidden_error(_PODS, pod["metadata"].get("name", ""), text)
         account = {}
     secrets_of_account = account.get("imagePullSecrets") or []
     if secrets_of_account and not spec.get("imagePullSecrets"):
@@ -54,7 +55,9 @@ def service_account(obj: JsonObject | None, old: JsonObject | None, ctx: Context
 
 
 def topology(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The PodTopologyLabels plugin: a pod that is made with a node has the labels of its region and zone."""
+    """Add the labels of the node's region and zone to a pod that is created on a node (the PodTopologyLabels
+    plugin).
+    """
     pod = _new_pod(obj, ctx, operation)
     node_name = (pod.get("spec") or {}).get("nodeName") if pod is not None else None
     if pod is not None and node_name:
@@ -64,7 +67,7 @@ def topology(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
 
 
 def topology_labels(node: JsonObject | None) -> dict[str, str]:
-    """The labels of the node that its pods have, too."""
+    """Return the labels of the node that its pods get too."""
     labels = (node["metadata"].get("labels") or {}) if node is not None else {}
     return {name: labels[name] for name in _TOPOLOGY if name in labels}
 
@@ -92,9 +95,9 @@ def _mount_token(spec: JsonObject) -> None:
 
 
 def default_tolerations(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The DefaultTolerationSeconds plugin: a pod stays 5 minutes on a node that is not ready or unreachable.
+    """Tolerate nodes that are not ready or unreachable for 5 minutes (the DefaultTolerationSeconds plugin).
 
-    A changed pod gets the tolerations too, so that who replaces it needs not repeat them.
+    The tolerations are added on updates too, so that a client that replaces the pod need not repeat them.
     """
     pod = _new_pod(obj, ctx, "CREATE" if operation == "UPDATE" else operation)
     if pod is None:

@@ -1,4 +1,4 @@
-"""What claims of a pod take of the node's own resources, as the pod's status says."""
+"""Validate the node resources that claims of a pod use, as recorded in the pod's status."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37, Version
 
-from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, required
+from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, missing_field
 
 JsonObject = dict[str, Any]
 _ZERO = Quantity.parse("0")
@@ -17,14 +17,17 @@ _ZERO = Quantity.parse("0")
 def check_node_allocatable(
     statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str, kubernetes: Version
 ) -> list[FieldError]:
-    """The entries, one a claim; ``claims`` are those that the pod names and those that were made for it."""
+    """Validate the entries, one for each claim.
+
+    ``claims`` are those that the pod names and those that were created for it.
+    """
     errors: list[FieldError] = []
     known = {claim.get("resourceClaimName") for claim in claims}
     for index, status in enumerate(statuses):
         at = f"{path}[{index}]"
         name = status.get("resourceClaimName", "")
         if not name:
-            errors.append(required(f"{at}.resourceClaimName", "must not be empty"))
+            errors.append(missing_field(f"{at}.resourceClaimName", "must not be empty"))
         if name not in known:
             errors.append(invalid(f"{at}.resourceClaimName", name, "no mapping found in pod reference"))
         errors += _check_parts(status, at) if kubernetes >= V1_37 else _check_resources(status, at)
@@ -33,7 +36,7 @@ def check_node_allocatable(
 
 def _check_resources(status: JsonObject, path: str) -> list[FieldError]:
     missing = [field for field in ("containers", "resources") if not status.get(field)]
-    errors = [required(f"{path}.{field}", "must not be empty") for field in missing]
+    errors = [missing_field(f"{path}.{field}", "must not be empty") for field in missing]
     for resource, amount in (status.get("resources") or {}).items():
         where = f"{path}.resources[{resource}]"
         errors += _check_name(resource, where) + _check_amount(amount, where)
@@ -41,7 +44,10 @@ def _check_resources(status: JsonObject, path: str) -> list[FieldError]:
 
 
 def _check_parts(status: JsonObject, path: str) -> list[FieldError]:
-    """Claims that no container uses are the pod's own, so containers may be missing."""
+    """Check the containers of an entry.
+
+    A claim that no container uses belongs to the pod, so containers may be missing.
+    """
     errors: list[FieldError] = []
     for part, amounts in (("mapping", ("quantity",)), ("overhead", ("perPod", "perContainer"))):
         errors += _check_part(status.get(part) or (), f"{path}.{part}", amounts)
@@ -54,7 +60,7 @@ def _check_part(entries: Iterable[JsonObject], path: str, amounts: Sequence[str]
     for index, entry in enumerate(entries):
         at, name = f"{path}[{index}]", entry.get("name", "")
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(missing_field(f"{at}.name"))
         else:
             errors += _check_name(name, f"{at}.name")
         if name in seen:
@@ -64,7 +70,7 @@ def _check_part(entries: Iterable[JsonObject], path: str, amounts: Sequence[str]
             if entry.get(field) is not None:
                 errors += _check_amount(entry[field], f"{at}.{field}")
             elif field == "quantity":
-                errors.append(required(f"{at}.{field}"))
+                errors.append(missing_field(f"{at}.{field}"))
     return errors
 
 

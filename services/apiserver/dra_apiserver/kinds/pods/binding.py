@@ -1,4 +1,4 @@
-"""Binding a pod to a node (upstream's `BindingREST` in `pkg/registry/core/pod/storage/storage.go`)."""
+"""Bind a pod to a node (upstream's `BindingREST` in `pkg/registry/core/pod/storage/storage.go`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from dra_apiserver.errors import (
     bad_request,
     conflict,
     invalid_object,
+    missing_field,
     not_found,
     not_supported,
-    required,
 )
 from dra_apiserver.handlers.bodies import SUCCESS, read_body, reply
 from dra_apiserver.handlers.options import write_options
@@ -29,7 +29,7 @@ _PODS = GroupResource("", "pods")
 
 
 async def bind(api: Api, request: Request, target: Target) -> None:
-    """Assign a pod to a node; the scheduler's write (pods/binding, or bindings with the pod's name inside)."""
+    """Bind a pod to a node, through pods/binding or through bindings with the pod's name inside."""
     options = write_options(request, "CreateOptions")
     binding = await read_body(api, request, "", "v1", "Binding", options)
     _check(target, binding)
@@ -43,7 +43,7 @@ async def bind(api: Api, request: Request, target: Target) -> None:
     def change(current: Record | None) -> Put:
         if current is None:
             raise not_found(_PODS, name)
-        return Put(_bound(api, current.object(), binding))
+        return Put(_bind_pod(api, current.object(), binding))
 
     await api.store.write(pods.storage, pod_target.key, change, options.dry_run)
     await reply(request, 201, SUCCESS)
@@ -64,13 +64,13 @@ def _check(target: Target, binding: JsonObject) -> str:
     if node.get("kind") not in {None, "", "Node", "Minion"}:
         errors.append(not_supported("target.kind", node["kind"], ("Node", "<empty>")))
     if not node.get("name"):
-        errors.append(required("target.name"))
+        errors.append(missing_field("target.name"))
     if errors:
         raise invalid_object("", "Binding", name, errors)
     return name
 
 
-def _bound(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
+def _bind_pod(api: Api, pod: JsonObject, binding: JsonObject) -> JsonObject:
     meta, spec = pod["metadata"], pod["spec"]
     name, node = meta["name"], binding["target"]["name"]
     qualified = GroupResource("", "pods/binding")

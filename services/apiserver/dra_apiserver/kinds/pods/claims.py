@@ -1,4 +1,4 @@
-"""The claims of a pod, and which of them its containers use."""
+"""Validate the claims of a pod, and their use by its containers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import Shape, show
-from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, required
+from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, missing_field
 
 JsonObject = dict[str, Any]
 _CLAIM: Shape = [
@@ -19,14 +19,14 @@ _CLAIM: Shape = [
 
 
 def check_pod_claims(claims: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """Each with a name of its own, from a claim or from a template."""
+    """Validate the claims: each has a unique name, and either a claim or a template."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         at = f"{path}[{index}]"
         name = claim.get("name", "")
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(missing_field(f"{at}.name"))
         elif name in seen:
             errors.append(duplicate(f"{at}.name", name))
         else:
@@ -47,7 +47,7 @@ def check_pod_claims(claims: Sequence[JsonObject], path: str) -> list[FieldError
 
 
 def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) -> list[FieldError]:
-    """A container's claims: each one of the pod's, and no request twice."""
+    """Validate a container's claims: each is one of the pod's, and no request occurs twice."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     ordered: list[str] = []
@@ -56,7 +56,7 @@ def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) 
         at = f"{path}[{index}]"
         name, request = claim.get("name", ""), claim.get("request", "")
         if not name:
-            errors.append(required(at))
+            errors.append(missing_field(at))
             continue
         if name in seen:
             errors.append(duplicate(at, name))
@@ -67,7 +67,7 @@ def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) 
             if key in seen:
                 errors.append(duplicate(at, key))
             elif not request:
-                # One for each of its requests that is named before: "0" is the character that follows "/".
+                # One for each of its requests that was named before. "0" is the character after "/".
                 below = bisect_left(ordered, f"{name}0") - bisect_left(ordered, f"{name}/")
                 errors += [duplicate(at, name)] * below
             if key not in seen:
@@ -82,7 +82,7 @@ def check_used_claims(claims: Sequence[JsonObject], known: set[str], path: str) 
 def check_claim_statuses(
     statuses: Sequence[JsonObject], claims: Sequence[JsonObject], path: str
 ) -> list[FieldError]:
-    """Which claims were made for a pod: each for an entry of its spec."""
+    """Validate the claims that were created for a pod: each belongs to an entry of its spec."""
     errors: list[FieldError] = []
     known = {claim.get("name", "") for claim in claims}
     seen: set[str] = set()
@@ -100,13 +100,13 @@ def check_claim_statuses(
 
 
 def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
-    """The claim that the scheduler made for a pod's extended resources, and whose requests it serves."""
+    """Validate the claim that the scheduler created for a pod's extended resources, and its request mappings."""
     containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
     known = {container.get("name", ""): container.get("resources") or {} for container in containers}
     errors: list[FieldError] = []
     mappings = status.get("requestMappings") or ()
     if not mappings:
-        errors.append(required(f"{path}.requestMappings", "at least one request mapping is required"))
+        errors.append(missing_field(f"{path}.requestMappings", "at least one request mapping is required"))
     seen: set[tuple[str, ...]] = set()
     for index, mapping in enumerate(mappings):
         at = f"{path}.requestMappings[{index}]"
@@ -121,11 +121,11 @@ def check_extended_resources(status: JsonObject, spec: JsonObject, path: str) ->
                 "or spec.containers.resources.requests"
             )
             errors.append(invalid(f"{at}.resourceName", values["resourceName"], text))
-        # Upstream's path has no mapping in it.
+        # Upstream's path omits the mapping.
         errors += names.label(values["requestName"], f"{path}.requestName")
         if tuple(values.values()) in seen:
             errors += [duplicate(f"{at}.{name}", value) for name, value in values.items()]
         seen.add(tuple(values.values()))
     name = status.get("resourceClaimName", "")
     at = f"{path}.resourceClaimName"
-    return errors + (names.subdomain(name, at) if name else [required(at)])
+    return errors + (names.subdomain(name, at) if name else [missing_field(at)])

@@ -15,7 +15,7 @@ Object = Mapping[str, Any]
 
 
 def containers(template: Object) -> list[str]:
-    """Names and images of a pod template's containers."""
+    """Return the names and images of a pod template's containers."""
     every = part(template, "spec").get("containers") or ()
     return [",".join(one.get("name", "") for one in every), ",".join(one.get("image", "") for one in every)]
 

@@ -1,4 +1,4 @@
-"""The containers of pods and pod templates."""
+"""Validate the containers of pods and pod templates."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dra_apiserver.errors import (
     forbidden_field,
     invalid,
     json_value,
+    missing_field,
     not_supported,
-    required,
     too_many,
 )
 from dra_apiserver.kinds.pods.claims import check_used_claims
@@ -52,7 +52,7 @@ def _check_restarts(container: JsonObject, at: str) -> list[FieldError]:
     if policy is None:
         if rules:
             errors.append(
-                required(f"{at}.restartPolicy", "must specify restartPolicy when restart rules are used")
+                missing_field(f"{at}.restartPolicy", "must specify restartPolicy when restart rules are used")
             )
             if "initContainers" in at:
                 return errors
@@ -66,7 +66,7 @@ def _check_restarts(container: JsonObject, at: str) -> list[FieldError]:
         if action not in _RESTART_ACTIONS:
             errors.append(not_supported(f"{where}.action", action, _RESTART_ACTIONS))
         if codes is None:
-            errors.append(required(f"{where}.exitCodes", "must be specified"))
+            errors.append(missing_field(f"{where}.exitCodes", "must be specified"))
             continue
         if codes.get("operator", "") not in _EXIT_CODE_OPERATORS:
             errors.append(
@@ -79,7 +79,7 @@ def _check_restarts(container: JsonObject, at: str) -> list[FieldError]:
 
 
 class ContainerCheck:
-    """Checks containers against what their pod has: volumes, claims and its grace period."""
+    """Validates containers against their pod: volumes, claims and the grace period."""
 
     def __init__(
         self, volumes: dict[str, JsonObject], claims: set[str], grace: int | None, restart: str = ""
@@ -90,9 +90,9 @@ class ContainerCheck:
         self._restart = restart
 
     def check_regular(self, containers: Sequence[JsonObject], path: str) -> list[FieldError]:
-        """The containers that run side by side; there must be one."""
+        """Validate the regular containers. There must be at least one."""
         if not containers:
-            return [required(path)]
+            return [missing_field(path)]
         errors: list[FieldError] = []
         seen: set[str] = set()
         for index, container in enumerate(containers):
@@ -109,7 +109,7 @@ class ContainerCheck:
     def check_init(
         self, containers: Sequence[JsonObject], regular: Sequence[JsonObject], path: str
     ) -> list[FieldError]:
-        """The containers that run before; one that restarts always keeps on running with the others."""
+        """Validate the init containers. One that always restarts keeps running together with the others."""
         errors: list[FieldError] = []
         seen = {container.get("name", "") for container in regular}
         for index, container in enumerate(containers):
@@ -136,7 +136,7 @@ class ContainerCheck:
     def check_ephemeral(
         self, containers: Sequence[JsonObject], others: Sequence[JsonObject], path: str
     ) -> list[FieldError]:
-        """The containers that are added to a running pod."""
+        """Validate the ephemeral containers."""
         errors: list[FieldError] = []
         known = {container.get("name", "") for container in others}
         seen = set(known)
@@ -164,9 +164,9 @@ class ContainerCheck:
 
     def _check_common(self, container: JsonObject, path: str) -> list[FieldError]:
         name = container.get("name", "")
-        errors = names.label(name, f"{path}.name") if name else [required(f"{path}.name")]
+        errors = names.label(name, f"{path}.name") if name else [missing_field(f"{path}.name")]
         if not container.get("image"):
-            errors.append(required(f"{path}.image"))
+            errors.append(missing_field(f"{path}.image"))
         for field, known in (("terminationMessagePolicy", _TERMINATION_MESSAGES),):
             errors += _check_choice(container.get(field, ""), known, f"{path}.{field}")
         errors += _check_ports(container.get("ports") or (), f"{path}.ports")
@@ -184,7 +184,7 @@ class ContainerCheck:
         return errors + self._check_resizing(container.get("resizePolicy") or (), f"{path}.resizePolicy")
 
     def _check_resizing(self, policies: Sequence[JsonObject], path: str) -> list[FieldError]:
-        """How a container takes other resources; upstream names no single policy but for one that is doubled."""
+        """Validate a container's resize policies. Upstream's errors name no single policy except for a duplicate."""
         errors: list[FieldError] = []
         seen: set[str] = set()
         for index, policy in enumerate(policies):
@@ -201,7 +201,7 @@ class ContainerCheck:
 
 
 def check_image(container: JsonObject, path: str) -> list[FieldError]:
-    """A pod's image, unlike a template's, is taken as it is."""
+    """Check the image of a pod's container. Templates are not checked."""
     image = container.get("image", "")
     if image == image.strip():
         return []
@@ -210,7 +210,7 @@ def check_image(container: JsonObject, path: str) -> list[FieldError]:
 
 def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:
     if not value:
-        return [required(path)]
+        return [missing_field(path)]
     return [] if value in known else [not_supported(path, value, known)]
 
 
@@ -230,7 +230,7 @@ def _check_ports(ports: Sequence[JsonObject], path: str) -> list[FieldError]:
         if number:
             errors += check_port(number, f"{at}.containerPort")
         else:
-            errors.append(required(f"{at}.containerPort"))
+            errors.append(missing_field(f"{at}.containerPort"))
         if port.get("hostPort"):
             errors += check_port(port["hostPort"], f"{at}.hostPort")
         errors += _check_choice(port.get("protocol", ""), _PROTOCOLS, f"{at}.protocol")
@@ -263,7 +263,7 @@ def _check_env(variables: Sequence[JsonObject], path: str) -> list[FieldError]:
     for index, variable in enumerate(variables):
         at = f"{path}[{index}]"
         name, source = variable.get("name", ""), variable.get("valueFrom")
-        errors += _check_env_name(name, f"{at}.name") if name else [required(f"{at}.name")]
+        errors += _check_env_name(name, f"{at}.name") if name else [missing_field(f"{at}.name")]
         if source is None:
             continue
         given = [kind for kind in ENV_SOURCES if source.get(kind) is not None]
@@ -289,7 +289,9 @@ def _check_env_from(sources: Sequence[JsonObject], path: str) -> list[FieldError
         given = [kind for kind in ("configMapRef", "secretRef") if source.get(kind) is not None]
         for kind in given:
             name = source[kind].get("name", "")
-            errors += names.subdomain(name, f"{at}.{kind}.name") if name else [required(f"{at}.{kind}.name")]
+            errors += (
+                names.subdomain(name, f"{at}.{kind}.name") if name else [missing_field(f"{at}.{kind}.name")]
+            )
         if not given:
             errors.append(invalid(path, "", "must specify one of: `configMapRef` or `secretRef`"))
         elif len(given) > 1:

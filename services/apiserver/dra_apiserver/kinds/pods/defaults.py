@@ -12,7 +12,7 @@ _FILE_MODE = 0o644
 
 
 def image_pull_policy(image: str) -> str:
-    """``Always`` for an image that may change under its name (no tag, no digest, or ``latest``)."""
+    """Return the default pull policy: ``Always`` for an image without tag or digest, or with ``latest``."""
     name, at, _ = image.partition("@")
     tag = name.rpartition("/")[2].partition(":")[2]
     if not tag and not at:
@@ -21,13 +21,13 @@ def image_pull_policy(image: str) -> str:
 
 
 def containers(spec: Object) -> Iterator[Object]:
-    """All containers of a pod spec: init, ordinary and ephemeral ones."""
+    """Yield all containers of a pod spec: init, regular and ephemeral ones."""
     for name in ("initContainers", "containers", "ephemeralContainers"):
         yield from spec.get(name) or ()
 
 
 def pod(obj: Object, _version: str, _now: str) -> None:
-    """A Pod: its spec, and what only pods (not templates) have."""
+    """Set the defaults of a Pod: its spec, and the fields that templates lack."""
     spec = obj.setdefault("spec", {})
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
         limits_to_requests(container.get("resources"))
@@ -43,7 +43,7 @@ def pod(obj: Object, _version: str, _now: str) -> None:
 
 
 def limits_to_requests(resources: Object | None) -> None:
-    """A limit without a request is the request too."""
+    """Set missing requests to the limits."""
     if resources and resources.get("limits"):
         requests = resources.setdefault("requests", {})
         for name, value in resources["limits"].items():
@@ -51,13 +51,13 @@ def limits_to_requests(resources: Object | None) -> None:
 
 
 def pod_template(template: Object | None) -> None:
-    """The pod template of a workload."""
+    """Set the defaults of a workload's pod template."""
     if template is not None:
         pod_spec(template.setdefault("spec", {}))
 
 
 def pod_spec(spec: Object) -> None:
-    """What pods and pod templates share."""
+    """Set the defaults that pods and pod templates share."""
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("securityContext", {})
@@ -120,7 +120,7 @@ def _probe(probe: Object | None) -> None:
 
 
 def volume_defaults(volume: Object) -> None:
-    """One volume of a pod; a volume that names no source is an empty directory."""
+    """Set the defaults of one volume of a pod. Without a source, it is an empty directory."""
     if not any(key != "name" and value is not None for key, value in volume.items()):
         volume["emptyDir"] = {}
     for name in ("secret", "configMap", "downwardAPI", "projected"):

@@ -1,4 +1,4 @@
-"""How long a pod has to stop (upstream's `podStrategy.CheckGracefulDelete`)."""
+"""Compute a pod's grace period (upstream's `podStrategy.CheckGracefulDelete`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ _DEFAULT_GRACE = 30
 
 
 def grace_period(pod: dict[str, Any], wanted: int | None) -> int:
-    """The seconds that a pod has, given those asked for; none where no kubelet runs it."""
+    """Return the seconds that a pod has to stop.
+
+    ``wanted`` is the requested value. It is 0 if no kubelet runs the pod.
+    """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     period = wanted if wanted is not None else spec.get("terminationGracePeriodSeconds")
     if period is None:

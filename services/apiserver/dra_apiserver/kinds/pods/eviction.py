@@ -1,4 +1,4 @@
-"""Evicting a pod (upstream's `pkg/registry/core/pod/storage/eviction.go`)."""
+"""Evict a pod (upstream's `pkg/registry/core/pod/storage/eviction.go`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def evict(api: Api, request: Request, target: Target) -> None:
     ctx = api.context(target, request.user, options.dry_run)
     restrict_eviction(ctx, target.name)
     await api.admit(request, target, eviction, ctx, "CREATE")
-    # Only now: admission may have changed it.
+    # Checked here because admission may have changed it.
     match_namespace(target, eviction["metadata"])
     if (eviction["metadata"].get("name") or "") != target.name:
         raise bad_request("name in URL does not match name in Eviction object")
@@ -57,21 +57,21 @@ async def evict(api: Api, request: Request, target: Target) -> None:
             propagation=wanted.get("propagationPolicy") or "",
             dry_run=options.dry_run or bool(wanted.get("dryRun")),
         ),
-        # Policies and webhooks were asked about the Eviction.
+        # Policies and webhooks have already processed the Eviction.
         Chain(),
     )
     await reply(request, 201, SUCCESS)
 
 
 async def _use_budget(api: Api, target: Target, dry_run: bool) -> None:
-    """Count the eviction in the budgets that cover the pod, until the disruption controller counts again."""
+    """Count the eviction in the budgets that cover the pod, until the disruption controller updates them."""
     record = api.store.newest(target.resource, target.key)
     if record is None:
         raise not_found(_PODS, target.name)
     pod = record.object()
     over = (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed", "Pending")
     if over or pod["metadata"].get("deletionTimestamp"):
-        # Nothing is disrupted.
+        # No disruption.
         return
     labels = pod["metadata"].get("labels") or {}
     resource = ("policy", "poddisruptionbudgets")

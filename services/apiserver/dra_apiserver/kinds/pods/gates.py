@@ -13,11 +13,11 @@ POD_STATUS = (
 
 
 def template(path: str) -> tuple[GatedFields, ...]:
-    """The gated fields of the pod template at `path` (`DropDisabledTemplateFields`)."""
+    """Return the gated fields of the pod template at `path` (`DropDisabledTemplateFields`)."""
     return tuple(rule.below(path) for rule in POD)
 
 
-# Their names. Most pods have none of them, and gates are looked at for the others alone.
+# The names of gated fields. Most pods have none of them, so their gates need not be checked.
 IN_SPEC, IN_STATUS = (
     frozenset(path.rpartition(".")[2] for rule in rules for path in rule.fields)
     for rules in (POD, POD_STATUS)

@@ -1,4 +1,4 @@
-"""What containers' statuses tell: whose they are, and how the devices that they have are."""
+"""Validate the users in containers' statuses, and the health of their devices."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dra_apiserver.errors import (
     forbidden_field,
     invalid,
     json_value,
+    missing_field,
     not_supported,
-    required,
     too_long,
 )
 
@@ -24,7 +24,7 @@ _EPHEMERAL = "ephemeralContainerStatuses"
 
 
 def check_users(status: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
-    """The users that containers run as (`validateContainerStatusUsers`)."""
+    """Validate the users of containers (`validateContainerStatusUsers`)."""
     windows = (spec.get("os") or {}).get("name") == "windows"
     errors: list[FieldError] = []
     for field in (*(name for name, _ in _FIELDS), _EPHEMERAL):
@@ -48,7 +48,7 @@ def _check_user(user: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_allocated_resources(status: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
-    """The health of devices: of the container's own claims and resources, each device once."""
+    """Validate the health of devices: they belong to the container's claims and resources, each device once."""
     errors: list[FieldError] = []
     for field, members in _FIELDS:
         known = {one.get("name"): _Resources(one) for one in reversed(spec.get(members) or ())}
@@ -67,7 +67,7 @@ def check_allocated_resources(status: JsonObject, spec: JsonObject, path: str) -
 
 
 class _Resources:
-    """The names of what a container asks for."""
+    """The names of the resources that a container requests."""
 
     def __init__(self, container: JsonObject) -> None:
         resources = container.get("resources") or {}
@@ -78,7 +78,7 @@ class _Resources:
         }
 
     def check(self, name: str, path: str) -> list[FieldError]:
-        """The name must be one of them."""
+        """Check that the name is one of them."""
         if name in (self._claims if name.startswith("claim:") else self._requests):
             return []
         text = "must match one of the container's resource requests"
@@ -99,7 +99,7 @@ def _check_devices(devices: Any, path: str) -> list[FieldError]:
             errors.append(not_supported(f"{at}.health", device.get("health", ""), _HEALTH))
         message = device.get("message")
         if message == "":
-            errors.append(required(f"{at}.message", "must be non-empty if specified"))
+            errors.append(missing_field(f"{at}.message", "must be non-empty if specified"))
         elif message is not None and len(message.encode()) > _LONGEST_MESSAGE:
             errors.append(too_long(f"{at}.message", _LONGEST_MESSAGE))
         name = device.get("resourceID", "")

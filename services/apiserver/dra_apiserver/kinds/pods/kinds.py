@@ -83,7 +83,7 @@ KINDS = (
             },
         ),
         field_label_error=unsupported_field_label,
-        rewind=Rewind(ended=rewind.ended, begin=rewind.begin),
+        rewind=Rewind(ended=rewind.has_ended, begin=rewind.begin),
     ),
     builtin(
         "",

@@ -1,4 +1,4 @@
-"""The LimitRanger admission plugin: what a namespace's LimitRanges fill in and refuse."""
+"""The LimitRanger admission plugin: defaults and limits from a namespace's LimitRanges."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
@@ -35,7 +35,7 @@ def _ranges(ctx: Context) -> list[JsonObject]:
 
 
 def limit_defaults(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Give a pod's containers the requests and limits that they leave out."""
+    """Set missing requests and limits of a pod's containers."""
     if obj is None or (ctx.kind.group, ctx.kind.plural) != ("", "pods") or not _applies(old, ctx, operation):
         return
     for found in _ranges(ctx):
@@ -72,7 +72,7 @@ def _merge(container: JsonObject, field: str, defaults: JsonObject) -> list[str]
 
 
 def limit_ranges(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Refuse what asks for less or more than a range allows.
+    """Reject an object whose requests or limits are outside a range.
 
     Raises:
         StatusError: 403.
@@ -85,7 +85,7 @@ def limit_ranges(obj: JsonObject | None, old: JsonObject | None, ctx: Context, o
         if problems:
             text = problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
             resource = GroupResource(ctx.kind.group, ctx.kind.plural)
-            raise forbidden(resource, obj["metadata"].get("name", ""), text)
+            raise forbidden_error(resource, obj["metadata"].get("name", ""), text)
 
 
 def _claim_problems(claim: JsonObject, items: list[JsonObject]) -> Iterator[str]:
@@ -99,7 +99,7 @@ def _claim_problems(claim: JsonObject, items: list[JsonObject]) -> Iterator[str]
             start = f"maximum {name} usage per {item['type']} is {most}"
             if name not in asked:
                 yield f"{start}.  No request is specified"
-            elif _compared(asked[name], most) > 0:
+            elif _compare(asked[name], most) > 0:
                 yield f"{start}, but request is {asked[name]}"
 
 
@@ -124,9 +124,9 @@ def _outside(item: JsonObject, requests: Amounts, limits: Amounts) -> Iterator[s
         start = f"maximum {name} usage per {kind} is {most}"
         if name not in limits:
             yield f"{start}.  No limit is specified"
-        elif _compared(limits[name], most) > 0:
+        elif _compare(limits[name], most) > 0:
             yield f"{start}, but limit is {limits[name]}"
-        elif name in requests and _compared(requests[name], most) > 0:
+        elif name in requests and _compare(requests[name], most) > 0:
             yield f"{start}, but request is {requests[name]}"
     for name, ratio in _amounts(item.get("maxLimitRequestRatio")).items():
         start = f"{name} max limit to request ratio per {kind} is {ratio}, but"
@@ -144,9 +144,9 @@ def _below(kind: str, name: str, least: Quantity, requests: Amounts, limits: Amo
     start = f"minimum {name} usage per {kind} is {least}"
     if name not in requests:
         yield f"{start}.  No request is specified"
-    elif _compared(requests[name], least) < 0:
+    elif _compare(requests[name], least) < 0:
         yield f"{start}, but request is {requests[name]}"
-    elif name in limits and _compared(limits[name], least) < 0:
+    elif name in limits and _compare(limits[name], least) < 0:
         yield f"{start}, but limit is {limits[name]}"
 
 
@@ -158,12 +158,12 @@ def _number(amount: Quantity) -> float:
     return float(amount.milli_value()) / 1000
 
 
-def _compared(left: Quantity, right: Quantity) -> int:
+def _compare(left: Quantity, right: Quantity) -> int:
     return left.compare(right)
 
 
 def _of_pod(spec: JsonObject, field: str) -> Amounts:
-    """What the whole pod asks for: its containers together, or the largest of those that run before them."""
+    """Return the total of the pod: the sum of its containers, or the largest init container if that is more."""
 
     def add(total: Amounts, more: Amounts) -> Amounts:
         return {name: total.get(name, _ZERO).add(more.get(name, _ZERO)) for name in total | more}

@@ -1,4 +1,4 @@
-"""The row of a pod: the one status that matters most, gathered from phase, conditions and containers."""
+"""The row of a pod: its most important status, from phase, conditions and containers."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,7 +10,7 @@ Object = Mapping[str, Any]
 
 
 class _Tally:
-    """What the container statuses add up to."""
+    """Counts over the container statuses."""
 
     def __init__(self) -> None:
         self.ready = 0
@@ -25,7 +25,7 @@ class _Tally:
 
 
 def pod_cells(pod: Object, now: datetime) -> list[Any]:
-    """The cells of a pod."""
+    """Return the cells of a pod."""
     spec, status, metadata = pod.get("spec") or {}, pod.get("status") or {}, pod.get("metadata") or {}
     conditions = {one.get("type"): one for one in status.get("conditions") or ()}
     reason = status.get("reason") or status.get("phase") or ""
@@ -63,7 +63,7 @@ def pod_cells(pod: Object, now: datetime) -> list[Any]:
     ]
 
 
-def _ended(terminated: Object) -> str:
+def _end_reason(terminated: Object) -> str:
     if terminated.get("reason"):
         return str(terminated["reason"])
     if terminated.get("signal"):
@@ -72,7 +72,7 @@ def _ended(terminated: Object) -> str:
 
 
 def _init_reason(spec: Object, status: Object, sidecars: set[str], tally: _Tally, kept: _Tally) -> str:
-    """Why init containers hold the pod back; empty once they are done."""
+    """Return the reason why init containers are not done; empty if they are."""
     for index, container in enumerate(status.get("initContainerStatuses") or ()):
         state, sidecar = container.get("state") or {}, container.get("name") in sidecars
         tally.count(container)
@@ -85,7 +85,7 @@ def _init_reason(spec: Object, status: Object, sidecars: set[str], tally: _Tally
             tally.ready += bool(container.get("ready"))
             continue
         if terminated is not None:
-            return f"Init:{_ended(terminated)}"
+            return f"Init:{_end_reason(terminated)}"
         if waiting.get("reason") and waiting["reason"] != "PodInitializing":
             return f"Init:{waiting['reason']}"
         return f"Init:{index}/{len(spec.get('initContainers') or ())}"
@@ -101,7 +101,7 @@ def _container_reason(status: Object, conditions: Mapping[Any, Object], reason: 
         if waiting.get("reason"):
             reason = waiting["reason"]
         elif terminated is not None:
-            reason = _ended(terminated)
+            reason = _end_reason(terminated)
         elif container.get("ready") and state.get("running") is not None:
             running = True
             tally.ready += 1
@@ -120,7 +120,7 @@ def _gates(spec: Object, conditions: Mapping[Any, Object]) -> str:
 
 
 def row_conditions(pod: Object) -> list[dict[str, str]] | None:
-    """A finished pod's row says so, so that clients can hide it."""
+    """Return the row's condition for a finished pod, so that clients can hide it."""
     phase = (pod.get("status") or {}).get("phase")
     messages = {"Succeeded": "The pod has completed successfully.", "Failed": "The pod failed."}
     if phase not in messages:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 
 from dra_apiserver.common.classes import PODS, name_of
-from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.errors import GroupResource, StatusError, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
@@ -16,7 +16,7 @@ _LOWER = "PreemptLowerPriority"
 
 
 def default_class(ctx: Context) -> JsonObject | None:
-    """The class of pods that name none: of several, the one of the lowest value."""
+    """Return the class of pods that name none; of several, the one with the lowest value."""
     marked = [
         data
         for data in ctx.listing("scheduling.k8s.io", "priorityclasses", "")
@@ -26,10 +26,11 @@ def default_class(ctx: Context) -> JsonObject | None:
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The Priority plugin: the number of a pod's priority class; one class at most is the default.
+    """Set the number of a pod's priority class, and allow one default class only (the Priority plugin).
 
     Raises:
-        StatusError: 403, there is no such class, the pod names another number, or another class is the default.
+        StatusError: 403, the class does not exist, the pod has another number, or another class is the
+            default.
     """
     if obj is None:
         return
@@ -38,7 +39,7 @@ def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
         found = default_class(ctx)
         if found is not None and name_of(found) != name_of(obj):
             text = f"PriorityClass {name_of(found)} is already marked as default. Only one default can exist"
-            raise forbidden(GroupResource(*place), name_of(obj), text)
+            raise forbidden_error(GroupResource(*place), name_of(obj), text)
     if place != ("", "pods") or ctx.subresource:
         return
     spec = obj.setdefault("spec", {})
@@ -55,7 +56,7 @@ def _set_priority(pod: JsonObject, spec: JsonObject, ctx: Context) -> None:
     if name:
         found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
         if found is None:
-            raise forbidden(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
+            raise forbidden_error(PODS, name_of(pod), f"no PriorityClass with name {name} was found")
     else:
         found = default_class(ctx)
         if found is not None:
@@ -64,16 +65,16 @@ def _set_priority(pod: JsonObject, spec: JsonObject, ctx: Context) -> None:
     if found is not None:
         value, policy = found.get("value", 0), found.get("preemptionPolicy") or _LOWER
     if spec.get("priority") not in {None, value}:
-        raise _computed(pod, "integer value of priority", spec["priority"], value)
+        raise _mismatch(pod, "integer value of priority", spec["priority"], value)
     spec["priority"] = value
     if spec.get("preemptionPolicy") not in {None, policy}:
-        raise _computed(pod, "string value of PreemptionPolicy", spec["preemptionPolicy"], policy)
+        raise _mismatch(pod, "string value of PreemptionPolicy", spec["preemptionPolicy"], policy)
     spec["preemptionPolicy"] = policy
 
 
-def _computed(pod: JsonObject, what: str, given: Any, computed: Any) -> StatusError:
+def _mismatch(pod: JsonObject, what: str, given: Any, computed: Any) -> StatusError:
     text = (
         f"the {what} ({given}) must not be provided in pod spec; "
         f"priority admission controller computed {computed} from the given PriorityClass name"
     )
-    return forbidden(PODS, name_of(pod), text)
+    return forbidden_error(PODS, name_of(pod), text)

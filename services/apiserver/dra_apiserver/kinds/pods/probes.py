@@ -1,4 +1,4 @@
-"""Probes and hooks of containers."""
+"""Validate probes and lifecycle hooks of containers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from dra_apiserver.common.counts import check_not_negative
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 
 JsonObject = dict[str, Any]
 _SCHEMES = ("HTTP", "HTTPS")
@@ -17,12 +17,12 @@ _HIGHEST_PORT = 65535
 
 
 def port_number(port: int) -> list[str]:
-    """What is wrong with a port's number."""
+    """Return the errors of a port's number."""
     return [] if 1 <= port <= _HIGHEST_PORT else [f"must be between 1 and {_HIGHEST_PORT}, inclusive"]
 
 
 def port_name(name: str) -> list[str]:
-    """What is wrong with a port's name."""
+    """Return the errors of a port's name."""
     problems = []
     if len(name.encode()) > _PORT_NAME_LENGTH:
         problems.append(f"must be no more than {_PORT_NAME_LENGTH} characters")
@@ -38,13 +38,13 @@ def port_name(name: str) -> list[str]:
 
 
 def check_port(port: Any, path: str) -> list[FieldError]:
-    """A port's number or name."""
+    """Validate a port's number or name."""
     problems = port_name(port) if isinstance(port, str) else port_number(port or 0)
     return [invalid(path, port or 0 if not isinstance(port, str) else port, text) for text in problems]
 
 
 def check_probe(probe: JsonObject | None, kind: str, path: str) -> list[FieldError]:
-    """A liveness, readiness or startup probe."""
+    """Validate a liveness, readiness or startup probe."""
     if probe is None:
         return []
     errors = _check_handler(probe, None, path)
@@ -63,7 +63,7 @@ def check_probe(probe: JsonObject | None, kind: str, path: str) -> list[FieldErr
 
 
 def check_lifecycle(lifecycle: JsonObject | None, grace: int | None, path: str) -> list[FieldError]:
-    """What is done after a container's start and before its end."""
+    """Validate the hooks after a container's start and before its end."""
     errors: list[FieldError] = []
     for hook in ("postStart", "preStop"):
         if lifecycle and lifecycle.get(hook) is not None:
@@ -74,7 +74,7 @@ def check_lifecycle(lifecycle: JsonObject | None, grace: int | None, path: str) 
 def _check_handler(handler: JsonObject, grace: int | None, path: str) -> list[FieldError]:
     given = [kind for kind in _KINDS if handler.get(kind) is not None]
     if not given:
-        return [required(path, "must specify a handler type")]
+        return [missing_field(path, "must specify a handler type")]
     first, *others = given
     errors = _check_action(first, handler[first], grace, f"{path}.{first}")
     text = "may not specify more than 1 handler type"
@@ -83,7 +83,7 @@ def _check_handler(handler: JsonObject, grace: int | None, path: str) -> list[Fi
 
 def _check_action(kind: str, action: JsonObject, grace: int | None, path: str) -> list[FieldError]:
     if kind == "exec":
-        return [] if action.get("command") else [required(f"{path}.command")]
+        return [] if action.get("command") else [missing_field(f"{path}.command")]
     if kind == "sleep":
         seconds = action.get("seconds") or 0
         if grace is None or 0 <= seconds <= grace:
@@ -92,7 +92,7 @@ def _check_action(kind: str, action: JsonObject, grace: int | None, path: str) -
         return [invalid(path, seconds, text)]
     errors = []
     if kind == "httpGet" and not action.get("path"):
-        errors.append(required(f"{path}.path"))
+        errors.append(missing_field(f"{path}.path"))
     errors += check_port(action.get("port"), f"{path}.port")
     if kind == "httpGet":
         scheme = action.get("scheme", "")

@@ -1,4 +1,4 @@
-"""What security contexts say of AppArmor and of Windows."""
+"""Validate the AppArmor and Windows parts of security contexts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.errors import FieldError, invalid, json_value, not_supported, required, too_long
+from dra_apiserver.errors import FieldError, invalid, json_value, missing_field, not_supported, too_long
 
 JsonObject = dict[str, Any]
 
@@ -23,12 +23,12 @@ _FOREIGN = re.compile(r'["/\\:;|=,+*?<>@\[\]]')
 
 
 def check_app_armor(profile: JsonObject | None, path: str) -> list[FieldError]:
-    """The AppArmor profile of a pod or container."""
+    """Validate the AppArmor profile of a pod or container."""
     if profile is None:
         return []
     kind, name, at = profile.get("type") or "", profile.get("localhostProfile"), f"{path}.localhostProfile"
     if not kind:
-        return [required(f"{path}.type", "type is required when appArmorProfile is set")]
+        return [missing_field(f"{path}.type", "type is required when appArmorProfile is set")]
     if kind not in _PROFILES:
         return [not_supported(f"{path}.type", kind, _PROFILES)]
     if kind != "Localhost":
@@ -36,7 +36,7 @@ def check_app_armor(profile: JsonObject | None, path: str) -> list[FieldError]:
         return [] if name is None else [invalid(at, name, text)]
     errors: list[FieldError] = []
     if not name:
-        errors.append(required(at, "must be set when AppArmor type is Localhost"))
+        errors.append(missing_field(at, "must be set when AppArmor type is Localhost"))
     elif name != name.strip():
         errors.append(invalid(at, name, "must not be padded with whitespace"))
     if len((name or "").encode()) > _PROFILE_LENGTH:
@@ -45,7 +45,7 @@ def check_app_armor(profile: JsonObject | None, path: str) -> list[FieldError]:
 
 
 def check_windows(options: JsonObject | None, path: str) -> list[FieldError]:
-    """The credentials and the user of a pod or container on Windows."""
+    """Validate the credentials and the user of a pod or container on Windows."""
     options = options or {}
     errors: list[FieldError] = []
     name = options.get("gmsaCredentialSpecName")

@@ -1,4 +1,4 @@
-"""Amounts of resources: the names that containers may ask for, and what amounts there may be."""
+"""Validate resource names and amounts of containers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.names import is_extended_resource_name, label_key
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 
 JsonObject = dict[str, Any]
 _COMPUTE = ("cpu", "memory")
@@ -22,22 +22,22 @@ _ZERO = Quantity.parse("0")
 
 
 def amounts(values: JsonObject | None) -> dict[str, Quantity]:
-    """The quantities of a list of resources."""
+    """Return the quantities of a list of resources."""
     return {name: Quantity.parse(str(value)) for name, value in (values or {}).items()}
 
 
 def is_native(name: str) -> bool:
-    """Whether Kubernetes itself counts the resource."""
+    """True if Kubernetes itself defines the resource."""
     return "/" not in name or "kubernetes.io/" in name
 
 
 def may_overcommit(name: str) -> bool:
-    """Whether a limit above the request makes sense."""
+    """True if a limit may exceed the request."""
     return is_native(name) and not name.startswith(_HUGE_PAGES)
 
 
 def check_amount(name: str, amount: Quantity, path: str) -> list[FieldError]:
-    """Not negative, and whole for extended resources (`ValidateResourceQuantityValue`)."""
+    """Check that an amount is not negative, and whole for extended resources (`ValidateResourceQuantityValue`)."""
     errors = []
     if amount < _ZERO:
         errors.append(invalid(path, str(amount), "must be greater than or equal to 0"))
@@ -47,12 +47,12 @@ def check_amount(name: str, amount: Quantity, path: str) -> list[FieldError]:
 
 
 def is_standard(name: str) -> bool:
-    """Whether the name, which has no domain, is one that Kubernetes knows."""
+    """True if the name, which has no domain, is a standard resource."""
     return name in _STANDARD or name.startswith(_HUGE_PAGES)
 
 
 def check_resource_name(name: str, path: str) -> list[FieldError]:
-    """A name that Kubernetes knows, or one with a domain (`validateResourceName`)."""
+    """Check that a name is a standard resource or has a domain (`validateResourceName`)."""
     if problems := label_key(name):
         return [invalid(path, name, text) for text in problems]
     if "/" in name or is_standard(name) or name.startswith("requests.hugepages-"):
@@ -61,7 +61,7 @@ def check_resource_name(name: str, path: str) -> list[FieldError]:
 
 
 def check_container_resource_name(name: str, path: str) -> list[FieldError]:
-    """A resource that containers may ask for (`validateContainerResourceName`)."""
+    """Check that containers may request the resource (`validateContainerResourceName`)."""
     errors = check_resource_name(name, path)
     if "/" not in name:
         if name not in _OF_CONTAINERS and not name.startswith(_HUGE_PAGES):
@@ -72,7 +72,7 @@ def check_container_resource_name(name: str, path: str) -> list[FieldError]:
 
 
 def check_requirements(resources: JsonObject, path: str) -> list[FieldError]:
-    """The requests and limits of a container."""
+    """Validate the requests and limits of a container."""
     errors: list[FieldError] = []
     limits, requests = amounts(resources.get("limits")), amounts(resources.get("requests"))
     for name, limit in limits.items():
@@ -85,7 +85,7 @@ def check_requirements(resources: JsonObject, path: str) -> list[FieldError]:
         if known is None:
             if not may_overcommit(name):
                 text = "Limit must be set for non overcommitable resources"
-                errors.append(required(f"{path}.limits", text))
+                errors.append(missing_field(f"{path}.limits", text))
         elif request != known and not may_overcommit(name):
             errors.append(
                 invalid(f"{path}.requests", str(request), f"must be equal to {name} limit of {known}")

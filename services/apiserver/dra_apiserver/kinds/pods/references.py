@@ -1,4 +1,6 @@
-"""What containers and volumes take values from: fields of the pod, resources of a container, keys of other objects."""
+"""Validate the sources of values for containers and volumes: fields of the pod, resources of a container, keys
+of other objects.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain, label_key, regex_message
 
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 
 JsonObject = dict[str, Any]
 
@@ -24,7 +26,7 @@ _VOLUME_FIELDS = (
     "metadata.namespace",
     "metadata.uid",
 )
-# What the API's conversion of labels knows; the rest is no field at all.
+# The fields that the API's conversion of labels supports. Others are not fields at all.
 _KNOWN_FIELDS = frozenset(
     {*_ENV_FIELDS, *_VOLUME_FIELDS, "spec.restartPolicy", "spec.schedulerName", "status.phase"}
 )
@@ -39,7 +41,7 @@ _LONGEST_KEY = 253
 
 
 def check_env_source(source: JsonObject, path: str) -> list[FieldError]:
-    """Where a variable's value comes from."""
+    """Validate the source of an environment variable."""
     errors: list[FieldError] = []
     if source.get("fieldRef") is not None:
         errors += _check_field(source["fieldRef"], _ENV_FIELDS, f"{path}.fieldRef")
@@ -52,10 +54,10 @@ def check_env_source(source: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_downward_item(item: JsonObject, path: str) -> list[FieldError]:
-    """A file with a field of the pod or a resource of one of its containers."""
+    """Validate a file with a field of the pod or a resource of one of its containers."""
     errors: list[FieldError] = []
     where = item.get("path") or ""
-    errors += [required(f"{path}.path")] if not where else check_relative(where, f"{path}.path")
+    errors += [missing_field(f"{path}.path")] if not where else check_relative(where, f"{path}.path")
     field, resource = item.get("fieldRef"), item.get("resourceFieldRef")
     if field is not None:
         errors += _check_field(field, _VOLUME_FIELDS, f"{path}.fieldRef")
@@ -65,20 +67,20 @@ def check_downward_item(item: JsonObject, path: str) -> list[FieldError]:
     elif resource is not None:
         errors += _check_resource(resource, f"{path}.resourceFieldRef", volume=True)
     else:
-        errors.append(required(path, "one of fieldRef and resourceFieldRef is required"))
+        errors.append(missing_field(path, "one of fieldRef and resourceFieldRef is required"))
     mode = item.get("mode")
     return errors + check_mode(mode, f"{path}.mode")
 
 
 def check_mode(mode: int | None, path: str) -> list[FieldError]:
-    """The permissions of a file."""
+    """Check the permissions of a file."""
     if mode is None or 0 <= mode <= 0o777:
         return []
     return [invalid(path, mode, "must be a number between 0 and 0777 (octal), both inclusive")]
 
 
 def check_relative(where: str, path: str) -> list[FieldError]:
-    """A path below a volume that does not lead out of it."""
+    """Check that a path below a volume does not lead out of it."""
     errors = []
     if where.startswith("/"):
         errors.append(invalid(path, where, "must be a relative path"))
@@ -90,13 +92,13 @@ def check_relative(where: str, path: str) -> list[FieldError]:
 
 
 def check_items(items: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """Which keys become which files."""
+    """Validate the mapping of keys to files."""
     errors: list[FieldError] = []
     for index, item in enumerate(items):
         at, where = f"{path}[{index}]", item.get("path") or ""
         if not item.get("key"):
-            errors.append(required(f"{at}.key"))
-        errors += check_relative(where, f"{at}.path") if where else [required(f"{at}.path")]
+            errors.append(missing_field(f"{at}.key"))
+        errors += check_relative(where, f"{at}.path") if where else [missing_field(f"{at}.path")]
         errors += check_mode(item.get("mode"), f"{at}.mode")
     return errors
 
@@ -104,9 +106,9 @@ def check_items(items: Sequence[JsonObject], path: str) -> list[FieldError]:
 def _check_field(reference: JsonObject, fields: Sequence[str], path: str) -> list[FieldError]:
     name, version = reference.get("fieldPath") or "", reference.get("apiVersion") or ""
     if not version:
-        return [required(f"{path}.apiVersion")]
+        return [missing_field(f"{path}.apiVersion")]
     if not name:
-        return [required(f"{path}.fieldPath")]
+        return [missing_field(f"{path}.fieldPath")]
     found = _SUBSCRIPT.fullmatch(name)
     plain = found[1] if found else name
     if version != "v1":
@@ -126,9 +128,9 @@ def _check_field(reference: JsonObject, fields: Sequence[str], path: str) -> lis
 def _check_resource(reference: JsonObject, path: str, *, volume: bool) -> list[FieldError]:
     name = reference.get("resource") or ""
     if volume and not reference.get("containerName"):
-        return [required(f"{path}.containerName")]
+        return [missing_field(f"{path}.containerName")]
     if not name:
-        return [required(f"{path}.resource")]
+        return [missing_field(f"{path}.resource")]
     if name in _RESOURCES or name.startswith(_LARGE_PAGES):
         return []
     return [not_supported(f"{path}.resource", name, _RESOURCES)]
@@ -138,7 +140,7 @@ def _check_key_of(reference: JsonObject, path: str) -> list[FieldError]:
     name, key = reference.get("name") or "", reference.get("key") or ""
     errors = [invalid(f"{path}.name", name, text) for text in dns_subdomain(name)]
     if not key:
-        return [*errors, required(f"{path}.key")]
+        return [*errors, missing_field(f"{path}.key")]
     if len(key) > _LONGEST_KEY:
         errors.append(invalid(f"{path}.key", key, f"must be no more than {_LONGEST_KEY} characters"))
     if not re.fullmatch(_KEY, key):

@@ -1,4 +1,4 @@
-"""How a pod's resources may change in place (`ValidatePodResize`)."""
+"""Validate the in-place resize of a pod (`ValidatePodResize`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS = ("requests", "limits")
 def check_resize(
     pod: JsonObject, old: JsonObject, kubernetes: Version, path: str = "spec"
 ) -> list[FieldError]:
-    """What is wrong with the change, if the pod as such is valid and keeps its quality of service."""
+    """Return the errors of the change, for a valid pod that keeps its quality of service."""
     if "kubernetes.io/config.mirror" in (old["metadata"].get("annotations") or {}):
         return [forbidden_field("", "static pods cannot be resized")]
     spec, before = pod["spec"], old["spec"]
@@ -39,7 +39,7 @@ def check_resize(
         for index, container in enumerate(before.get(field) or ()):
             errors += _check_kept(spec[field][index], container, f"{path}.{field}[{index}].resources")
     for container, known in zip(spec.get("containers") or (), before.get("containers") or (), strict=True):
-        if not same(_CONTAINER, _munged(container, known), known):
+        if not same(_CONTAINER, _with_old_resources(container, known), known):
             errors.append(forbidden_field(path, _FIXED))
     for index, known in enumerate(before.get("initContainers") or ()):
         errors += _check_init(spec["initContainers"][index], known, f"{path}.initContainers[{index}]")
@@ -47,7 +47,7 @@ def check_resize(
 
 
 def _is_supported(pod: JsonObject) -> bool:
-    """The first container that runs tells whether its node's kubelet reports resources."""
+    """True if the node's kubelet supports resize: the status of the first running container has resources."""
     for status in (pod.get("status") or {}).get("containerStatuses") or ():
         if (status.get("state") or {}).get("running") is not None:
             return status.get("resources") is not None
@@ -100,7 +100,7 @@ def _check_kept(container: JsonObject, old: JsonObject, path: str) -> list[Field
 
 def _check_init(container: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
     errors = []
-    if not same(_CONTAINER, _munged(container, old), old):
+    if not same(_CONTAINER, _with_old_resources(container, old), old):
         text = "only cpu and memory resources for init or sidecar containers are mutable"
         errors.append(forbidden_field(path, text))
     if not same(_CONTAINER, container, old) and container.get("restartPolicy") != "Always":
@@ -113,10 +113,10 @@ def _check_init(container: JsonObject, old: JsonObject, path: str) -> list[Field
     return errors
 
 
-def _munged(container: JsonObject, old: JsonObject) -> JsonObject:
-    """The container with the old amounts of CPU and memory.
+def _with_old_resources(container: JsonObject, old: JsonObject) -> JsonObject:
+    """Return the container with the old amounts of CPU and memory.
 
-    Upstream forgets its claims here, so that a pod of which a container has some can't be resized at all.
+    Upstream drops its claims here, so a pod that has claims in a container cannot be resized.
     """
     resources = _with_old_amounts(container.get("resources") or {}, old.get("resources") or {})
     return {**container, "resources": resources}

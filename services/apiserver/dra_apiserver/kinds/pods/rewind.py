@@ -1,4 +1,4 @@
-"""Pods that are put back as they were: which go on, and which have to start again. No counterpart upstream."""
+"""Rewind pods to an earlier state: some keep running, others have to start again. Not part of upstream."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 Object = dict[str, Any]
 
 _CONTAINERS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-# What a node reports once it runs the pod.
+# Status fields that a node reports once it runs the pod.
 _OF_THE_NODE = frozenset(
     {*_CONTAINERS, "hostIP", "hostIPs", "podIP", "podIPs", "startTime", "reason", "message"}
 )
@@ -15,8 +15,8 @@ _SCHEDULED = frozenset({"PodScheduled"})
 _OVER = frozenset({"Succeeded", "Failed"})
 
 
-def ended(now: Object, then: Object) -> bool:
-    """Whether what ran then does not run any more: another node, another end, or other containers."""
+def has_ended(now: Object, then: Object) -> bool:
+    """True if the earlier containers no longer run: the pod has another node, another end, or other containers."""
     return _run(now) != _run(then)
 
 
@@ -37,7 +37,10 @@ def _run(pod: Object) -> tuple[Any, ...]:
 
 
 def begin(pod: Object) -> bool:
-    """Have the pod's node start its containers; a pod that was over then, or not on a node, stays as it was."""
+    """Reset the status so that the node starts the containers.
+
+    A pod that had ended, or had no node, is unchanged. Return whether it changed.
+    """
     status = pod.get("status") or {}
     if not (pod.get("spec") or {}).get("nodeName") or status.get("phase") in _OVER:
         return False

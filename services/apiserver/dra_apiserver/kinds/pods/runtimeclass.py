@@ -7,17 +7,17 @@ from typing import Any
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.common.classes import PODS, is_new, name_of
-from dra_apiserver.errors import forbidden
+from dra_apiserver.errors import forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
 
 
 def runtime_class(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """The RuntimeClass plugin: what a pod's runtime needs itself, and the nodes that have it.
+    """Add the overhead and the node selection of a pod's runtime class (the RuntimeClass plugin).
 
     Raises:
-        StatusError: 403, there is no such class, or the pod says otherwise.
+        StatusError: 403, the class does not exist, or the pod contradicts it.
     """
     if obj is None or not is_new(ctx, "", "pods", operation):
         return
@@ -27,18 +27,18 @@ def runtime_class(obj: JsonObject | None, old: JsonObject | None, ctx: Context, 
     if name is not None:
         looked_up = ctx.lookup("node.k8s.io", "runtimeclasses", "", name)
         if looked_up is None:
-            raise forbidden(PODS, name_of(obj), f'pod rejected: RuntimeClass "{name}" not found')
+            raise forbidden_error(PODS, name_of(obj), f'pod rejected: RuntimeClass "{name}" not found')
         found = looked_up
     fixed = (found.get("overhead") or {}).get("podFixed")
     if found.get("overhead") is not None:
         if overhead and not _same_amounts(overhead, fixed or {}):
             text = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-            raise forbidden(PODS, name_of(obj), text)
+            raise forbidden_error(PODS, name_of(obj), text)
         if fixed:
             spec["overhead"] = dict(fixed)
     elif overhead is not None:
         text = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-        raise forbidden(PODS, name_of(obj), text)
+        raise forbidden_error(PODS, name_of(obj), text)
     _set_scheduling(obj, spec, found.get("scheduling") or {})
 
 
@@ -57,7 +57,7 @@ def _set_scheduling(pod: JsonObject, spec: JsonObject, scheduling: JsonObject) -
                 f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}; "
                 f"pod.spec.nodeSelector[{key}] = {chosen[key]}"
             )
-            raise forbidden(PODS, name_of(pod), text)
+            raise forbidden_error(PODS, name_of(pod), text)
     if wanted:
         spec["nodeSelector"] = {**chosen, **wanted}
     tolerations = list(spec.get("tolerations") or ())

@@ -1,4 +1,4 @@
-"""What a pod says about the nodes it may run on: tolerations, affinity, spreading, gates."""
+"""Validate a pod's constraints on nodes: tolerations, affinity, spreading, gates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dra_shared.names import label_value
 
 from dra_apiserver.common import names
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.errors import FieldError, duplicate, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported
 from dra_apiserver.kinds.resource.selectors import check_node_selector, check_node_selector_term
 
 JsonObject = dict[str, Any]
@@ -21,7 +21,7 @@ _HIGHEST_WEIGHT = 100
 
 
 def check_tolerations(tolerations: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """Which taints of nodes a pod stands."""
+    """Validate a pod's tolerations."""
     errors: list[FieldError] = []
     for index, toleration in enumerate(tolerations):
         errors += _check_toleration(toleration, f"{path}[{index}]")
@@ -57,7 +57,7 @@ def _check_toleration(toleration: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_gates(gates: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """What must be cleared away before a pod is scheduled."""
+    """Validate the scheduling gates."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for index, gate in enumerate(gates):
@@ -70,7 +70,7 @@ def check_gates(gates: Sequence[JsonObject], path: str) -> list[FieldError]:
 
 
 def check_affinity(affinity: JsonObject, path: str) -> list[FieldError]:
-    """Which nodes, and which pods' company."""
+    """Validate node affinity and pod affinity."""
     errors: list[FieldError] = []
     nodes = affinity.get("nodeAffinity") or {}
     wanted = nodes.get("requiredDuringSchedulingIgnoredDuringExecution")
@@ -112,12 +112,12 @@ def _check_term(term: JsonObject, path: str) -> list[FieldError]:
         errors += names.label(namespace, f"{path}.namespace")
     key = term.get("topologyKey", "")
     if not key:
-        errors.append(required(f"{path}.topologyKey", "can not be empty"))
+        errors.append(missing_field(f"{path}.topologyKey", "can not be empty"))
     return errors + names.label_name(key, f"{path}.topologyKey")
 
 
 def check_spreading(constraints: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """How evenly pods are spread."""
+    """Validate the topology spread constraints."""
     errors: list[FieldError] = []
     later = Counter((one.get("topologyKey", ""), one.get("whenUnsatisfiable", "")) for one in constraints)
     for index, constraint in enumerate(constraints):
@@ -126,7 +126,7 @@ def check_spreading(constraints: Sequence[JsonObject], path: str) -> list[FieldE
         if skew <= 0:
             errors.append(invalid(f"{at}.maxSkew", skew, "must be greater than zero"))
         if not key:
-            errors.append(required(f"{at}.topologyKey", "can not be empty"))
+            errors.append(missing_field(f"{at}.topologyKey", "can not be empty"))
         otherwise = constraint.get("whenUnsatisfiable", "")
         if otherwise not in _UNSATISFIABLE:
             errors.append(not_supported(f"{at}.whenUnsatisfiable", otherwise, _UNSATISFIABLE))

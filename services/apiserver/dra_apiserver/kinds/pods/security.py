@@ -1,4 +1,4 @@
-"""Security contexts, host aliases and DNS settings of pods."""
+"""Validate security contexts, host aliases and DNS settings of pods."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from dra_shared.names import dns_subdomain, max_length_message, regex_message
 
 from dra_apiserver.common.addresses import check_legacy_address
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required, too_long
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported, too_long
 from dra_apiserver.kinds.pods.profiles import check_app_armor, check_windows
 
 JsonObject = dict[str, Any]
@@ -42,18 +42,18 @@ def _profile(profile: JsonObject | None, path: str) -> list[FieldError]:
         return []
     kind, name = profile.get("type") or "", profile.get("localhostProfile")
     if not kind:
-        return [required(f"{path}.type", "type is required when seccompProfile is set")]
+        return [missing_field(f"{path}.type", "type is required when seccompProfile is set")]
     if kind not in _PROFILES:
         return [not_supported(f"{path}.type", kind, _PROFILES)]
     if kind == "Localhost" and not name:
-        return [required(f"{path}.localhostProfile", "must be set when seccomp type is Localhost ")]
+        return [missing_field(f"{path}.localhostProfile", "must be set when seccomp type is Localhost ")]
     if kind != "Localhost" and name is not None:
         return [invalid(f"{path}.localhostProfile", name, "can only be set when seccomp type is Localhost")]
     return []
 
 
 def check_pod_context(context: JsonObject, path: str) -> list[FieldError]:
-    """As whom a pod's containers run."""
+    """Validate the security context of a pod."""
     errors = _ids(context, ("fsGroup", "runAsUser", "runAsGroup"), path)
     for index, group in enumerate(context.get("supplementalGroups") or ()):
         if not 0 <= group <= _HIGHEST_ID:
@@ -72,7 +72,7 @@ def _check_profiles(context: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_container_context(context: JsonObject, path: str) -> list[FieldError]:
-    """As whom one container runs."""
+    """Validate the security context of one container."""
     errors = _ids(context, ("runAsUser", "runAsGroup"), path)
     errors += _profile(context.get("seccompProfile"), f"{path}.seccompProfile")
     if context.get("allowPrivilegeEscalation") is False:
@@ -87,7 +87,7 @@ def check_container_context(context: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_host_aliases(aliases: Sequence[JsonObject], path: str) -> list[FieldError]:
-    """Lines of the pod's hosts file."""
+    """Validate entries of the pod's hosts file."""
     errors: list[FieldError] = []
     for index, alias in enumerate(aliases):
         at = f"{path}[{index}]"
@@ -107,7 +107,7 @@ def _check_search(domain: str, path: str) -> list[FieldError]:
 
 
 def check_hostname_override(spec: JsonObject, path: str) -> list[FieldError]:
-    """The host name that a pod's containers see."""
+    """Validate the host name that a pod's containers see."""
     name, at = spec.get("hostnameOverride"), f"{path}.hostnameOverride"
     if name is None:
         return []
@@ -122,23 +122,23 @@ def check_hostname_override(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_os(system: JsonObject | None, path: str) -> list[FieldError]:
-    """Which operating system a pod is for."""
+    """Validate the operating system of a pod."""
     if system is None:
         return []
     name = system.get("name", "")
     if not name:
-        return [required(f"{path}.name")]
+        return [missing_field(f"{path}.name")]
     return [] if name in _SYSTEMS else [not_supported(path, name, _SYSTEMS)]
 
 
 def check_dns(config: JsonObject | None, policy: str, path: str) -> list[FieldError]:
-    """Name servers, search domains and options."""
+    """Validate name servers, search domains and options."""
     servers = (config or {}).get("nameservers") or []
     if policy == "None" and not servers:
         if config is None:
-            return [required(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
+            return [missing_field(path, "must provide `dnsConfig` when `dnsPolicy` is None")]
         text = "must provide at least one DNS nameserver when `dnsPolicy` is None"
-        return [required(f"{path}.nameservers", text)]
+        return [missing_field(f"{path}.nameservers", text)]
     if config is None:
         return []
     errors: list[FieldError] = []
@@ -159,5 +159,5 @@ def check_dns(config: JsonObject | None, policy: str, path: str) -> list[FieldEr
             errors += _check_search(search.removesuffix("."), f"{path}.searches[{index}]")
     for index, option in enumerate(config.get("options") or ()):
         if not option.get("name"):
-            errors.append(required(f"{path}.options[{index}]", "must not be empty"))
+            errors.append(missing_field(f"{path}.options[{index}]", "must not be empty"))
     return errors

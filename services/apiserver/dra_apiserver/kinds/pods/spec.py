@@ -1,4 +1,4 @@
-"""The spec of pods and pod templates (`ValidatePodSpec`)."""
+"""Validate the spec of pods and pod templates (`ValidatePodSpec`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from dra_apiserver.common import names
 from dra_apiserver.common.objectmeta import validate_annotations, validate_labels
 from dra_apiserver.common.validspecs import KnownGood
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.pods.claims import check_pod_claims
 from dra_apiserver.kinds.pods.containers import ContainerCheck, check_image
 from dra_apiserver.kinds.pods.scheduling import (
@@ -36,7 +36,7 @@ _good = KnownGood()
 
 
 def check_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
-    """A pod's spec, and what holds for pods but not for templates."""
+    """Validate a pod's spec, with the rules that do not apply to templates."""
     spec = pod.get("spec") or {}
     errors = check_pod_spec(spec, path, is_pod=True)
     for field in ("containers", "initContainers"):
@@ -46,7 +46,7 @@ def check_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
 
 
 def check_new_pod(pod: JsonObject, path: str = "spec") -> list[FieldError]:
-    """As `check_pod`, and what a new pod can't have yet."""
+    """Validate a new pod: the rules of `check_pod`, and that fields which are only set later are absent."""
     spec = pod.get("spec") or {}
     return _good.check(spec, lambda: _check_new_spec(spec, path))
 
@@ -62,7 +62,7 @@ def _check_new_spec(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_template(template: JsonObject, path: str, with_spec: bool = True) -> list[FieldError]:
-    """A template of pods: labels, annotations and, but for kinds that add to it, the spec."""
+    """Validate a pod template: labels, annotations and, except for kinds that add to it, the spec."""
     meta, spec = template.get("metadata") or {}, template.get("spec") or {}
     errors = validate_labels(meta.get("labels") or {}, f"{path}.labels")
     errors += validate_annotations(meta.get("annotations") or {}, f"{path}.annotations")
@@ -76,11 +76,11 @@ def check_template(template: JsonObject, path: str, with_spec: bool = True) -> l
 
 
 def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[FieldError]:
-    """The spec of a pod or of a template."""
+    """Validate the spec of a pod or of a template."""
     grace = spec.get("terminationGracePeriodSeconds")
     errors: list[FieldError] = []
     if grace is None:
-        errors.append(required(f"{path}.terminationGracePeriodSeconds"))
+        errors.append(missing_field(f"{path}.terminationGracePeriodSeconds"))
     found, volumes = check_volumes(spec.get("volumes") or (), f"{path}.volumes")
     errors += found
     pod_claims = spec.get("resourceClaims") or ()
@@ -131,7 +131,7 @@ def check_pod_spec(spec: JsonObject, path: str, is_pod: bool = False) -> list[Fi
 
 def _check_choice(value: str, known: Sequence[str], path: str) -> list[FieldError]:
     if not value:
-        return [required(path)]
+        return [missing_field(path)]
     return [] if value in known else [not_supported(path, value, known)]
 
 
@@ -140,7 +140,7 @@ def _check_host_network(containers: Sequence[JsonObject], path: str, is_pod: boo
     for number, container in enumerate(containers):
         for index, port in enumerate(container.get("ports") or ()):
             own, hosts = port.get("containerPort") or 0, port.get("hostPort") or 0
-            # A template's host port is set when the pod is made.
+            # A template's host port is set when the pod is created.
             if (is_pod or hosts) and own != hosts:
                 text = "must match `containerPort` when `hostNetwork` is true"
                 errors.append(invalid(f"{path}[{number}].ports[{index}].hostPort", hosts, text))

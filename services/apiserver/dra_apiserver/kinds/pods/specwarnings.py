@@ -1,4 +1,4 @@
-"""Pods and templates of pods (upstream's ``pkg/api/pod/warnings.go``)."""
+"""Warnings about pods and pod templates (upstream's ``pkg/api/pod/warnings.go``)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 def pod_warnings(template: JsonObject, path: str = "") -> Iterator[str]:
-    """Of a pod, or of a template at ``path``, which ends in a dot."""
+    """Yield the warnings of a pod, or of a template at ``path``, which ends in a dot."""
     spec: JsonObject = template.get("spec") or {}
     annotations: JsonObject = (template.get("metadata") or {}).get("annotations") or {}
     at, annotation = f"{path}spec", f"{path}metadata.annotations"
@@ -40,9 +40,9 @@ def pod_warnings(template: JsonObject, path: str = "") -> Iterator[str]:
         if key in annotations:
             yield f"{annotation}[{key}]: {text}"
     yield from volume_warnings(spec.get("volumes") or [], f"{at}.volumes")
-    yield from _repeated(spec.get("hostAliases") or [], "ip", f"{at}.hostAliases")
+    yield from _warn_repeated(spec.get("hostAliases") or [], "ip", f"{at}.hostAliases")
     secrets = spec.get("imagePullSecrets") or []
-    yield from _repeated(secrets, "name", f"{at}.imagePullSecrets")
+    yield from _warn_repeated(secrets, "name", f"{at}.imagePullSecrets")
     for index, secret in enumerate(secrets):
         if not secret.get("name"):
             yield f'{at}.imagePullSecrets[{index}].name: invalid empty name ""'
@@ -101,7 +101,7 @@ def _pod_affinity(affinity: JsonObject, at: str) -> Iterator[str]:
                 yield f"{at}.{side}.{_PREFERRED}[{index}].podAffinityTerm.labelSelector: {_NO_SELECTOR}"
 
 
-def _repeated(items: list[JsonObject], key: str, path: str) -> Iterator[str]:
+def _warn_repeated(items: list[JsonObject], key: str, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(items):
         value = item.get(key, "")
@@ -172,7 +172,7 @@ def _ports(containers: list[tuple[JsonObject, str]]) -> Iterator[str]:
 
 
 class _SamePort:
-    """The places of ports of one number and protocol, by what they are on the host."""
+    """The positions of ports with the same number and protocol, by their port and address on the host."""
 
     def __init__(self) -> None:
         self._all: list[int] = []
@@ -186,7 +186,7 @@ class _SamePort:
         self._by_address.setdefault((host, address), []).append(index)
 
     def near(self, port: JsonObject) -> Iterable[int]:
-        """Those that may be in conflict with the port, in order."""
+        """Return the positions that may conflict with the port, in order."""
         host, address = port.get("hostPort") or 0, port.get("hostIP") or ""
         if not host:
             return self._all
@@ -210,7 +210,7 @@ def _conflict(port: JsonObject, other: JsonObject) -> str:
 
 
 def _port_text(port: JsonObject) -> str:
-    """As Go prints the struct."""
+    """Format the port like a Go struct."""
     return (
         f"{{Name:{port.get('name', '')} HostPort:{port.get('hostPort', 0)} "
         f"ContainerPort:{port.get('containerPort', 0)} Protocol:{port.get('protocol', '')} "

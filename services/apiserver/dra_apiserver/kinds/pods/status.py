@@ -1,4 +1,4 @@
-"""The status that kubelets, the scheduler and controllers write of a pod (`ValidatePodStatusUpdate`)."""
+"""Validate the status of a pod that kubelets, the scheduler and controllers write (`ValidatePodStatusUpdate`)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEGATIVE = "must be a non-negative integer"
 def check_status_update(
     pod: JsonObject, old: JsonObject, kubernetes: Version, path: str = "status"
 ) -> list[FieldError]:
-    """What is wrong with the new status, also as a change of the old one."""
+    """Return the errors of the new status, and of its changes from the old one."""
     status, before = pod.get("status") or {}, old.get("status") or {}
     spec = old.get("spec") or {}
     errors = _check_conditions(status.get("conditions") or (), f"{path}.conditions")
@@ -48,7 +48,8 @@ def check_status_update(
         errors += check_extended_resources(extended, spec, f"{path}.extendedResourceClaimStatus")
     allocatable = status.get("nodeAllocatableResourceClaimStatuses") or ()
     where = f"{path}.nodeAllocatableResourceClaimStatuses"
-    # The claim for extended resources is named nowhere else (kubernetes/kubernetes#141556, right after 1.37.0).
+    # The claim for extended resources is not named anywhere else (kubernetes/kubernetes#141556, right after
+    # 1.37.0).
     backed = (extended,) if extended is not None and kubernetes >= V1_37 else ()
     errors += check_node_allocatable(allocatable, [*claims, *made, *backed], where, kubernetes)
     errors += _check_addresses(status, before, "podIPs", path)
@@ -72,7 +73,7 @@ def _check_conditions(conditions: Sequence[JsonObject], path: str) -> list[Field
 
 
 def _check_ends(status: JsonObject, before: JsonObject, spec: JsonObject, path: str) -> list[FieldError]:
-    """A container that ended for good stays ended."""
+    """Check that a container that ended for good stays ended."""
     errors: list[FieldError] = []
     containers = {"": spec.get("containers") or (), "init": spec.get("initContainers") or ()}
     rules = (
@@ -81,7 +82,7 @@ def _check_ends(status: JsonObject, before: JsonObject, spec: JsonObject, path: 
         for container in members
         for rule in container.get("restartPolicyRules") or ()
     )
-    # Any container may be started again, then.
+    # With such a rule, any container may be restarted.
     all_restart = any(rule.get("action") == "RestartAllContainers" for rule in rules)
     for field, members in (
         ("containerStatuses", containers[""]),
@@ -108,7 +109,7 @@ def _check_ends(status: JsonObject, before: JsonObject, spec: JsonObject, path: 
 
 
 def _restarts(container: JsonObject, spec: JsonObject, code: int) -> bool:
-    """Whether a container that ended with the code is started again (`ContainerShouldRestart`)."""
+    """True if a container that ended with the code is restarted (`ContainerShouldRestart`)."""
     policy = container.get("restartPolicy")
     if policy is not None:
         for rule in container.get("restartPolicyRules") or ():
@@ -120,7 +121,7 @@ def _restarts(container: JsonObject, spec: JsonObject, code: int) -> bool:
 
 
 def _check_addresses(status: JsonObject, before: JsonObject, field: str, path: str) -> list[FieldError]:
-    """Addresses, at most one of each family."""
+    """Validate the addresses, at most one of each family."""
     given = status.get(field) or ()
     if not given:
         return []

@@ -1,4 +1,4 @@
-"""The strategies of namespaces and pods."""
+"""The strategies of pods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CLAIM_FIELDS = (
 )
 
 
-# Until a scheduler, which leaves gated pods alone, could say so.
+# Set here because the scheduler ignores gated pods.
 _GATED = {
     "type": "PodScheduled",
     "status": "False",
@@ -40,7 +40,7 @@ _GATED = {
 
 
 def qos_class(spec: JsonObject) -> str:
-    """The pod's quality of service, from its containers' CPU and memory (ComputePodQOS)."""
+    """Return the pod's quality of service, from its containers' CPU and memory (ComputePodQOS)."""
     any_set = False
     guaranteed = True
     for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
@@ -71,10 +71,10 @@ def _positive(amounts: JsonObject | None) -> dict[str, Quantity]:
 
 
 class PodStrategy(GenericStrategy):
-    """A pod starts pending; little of its spec may change later."""
+    """The strategy of pods. Only a few fields of the spec may change later."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Pending, of generation 1."""
+        """Set the phase Pending and generation 1."""
         obj["metadata"]["generation"] = 1
         spec = obj.get("spec") or {}
         if not IN_SPEC.isdisjoint(spec):
@@ -84,23 +84,23 @@ class PodStrategy(GenericStrategy):
             obj["status"]["conditions"] = [{**_GATED, "lastTransitionTime": ctx.now}]
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields that were not in use."""
+        """Prepare like every kind, and drop disabled fields that the old pod did not use."""
         super().prepare_for_update(obj, old, ctx)
         if not IN_SPEC.isdisjoint(obj.get("spec") or ()):
             drop_disabled(POD, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and spec."""
+        """Validate metadata and spec."""
         return super().validate_create(obj, ctx) + check_new_pod(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of the new pod, and of what changed."""
+        """Validate the new pod and its changes."""
         errors = super().validate_update(obj, old, ctx) + check_pod(obj)
         return errors + check_spec_update(obj.get("spec") or {}, old.get("spec") or {})
 
 
 class PodStatusStrategy(GenericStrategy):
-    """Only a pod's status changes, and of its metadata what kubelets write."""
+    """The strategy of pods' status. Only the status changes, and the metadata that kubelets write."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
         """Keep the spec, the owners and the quality of service."""
@@ -122,17 +122,17 @@ class PodStatusStrategy(GenericStrategy):
         _keep_generations(status, old.get("status") or {})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of metadata and status."""
+        """Validate metadata and status."""
         return super().validate_update(obj, old, ctx) + check_status_update(obj, old, ctx.features.version)
 
 
 def _omitted_claims_stay(kubernetes: Version) -> bool:
-    """Whether a status that says nothing of the pod's claims leaves them as they were: the client may not know them."""
+    """True if a status that omits the pod's claims keeps them, because the client may not know that field."""
     return kubernetes >= V1_37
 
 
 def _keep_claims(status: JsonObject, before: JsonObject) -> None:
-    """Only an empty value takes them away."""
+    """Keep the claims unless the new value is empty."""
     for name in _CLAIM_FIELDS:
         if status.get(name) is None:
             status.pop(name, None)
@@ -143,7 +143,7 @@ def _keep_claims(status: JsonObject, before: JsonObject) -> None:
 
 
 def _align_addresses(status: JsonObject) -> None:
-    """`podIP` is the first of `podIPs`, whichever of the two was given; of two that differ the former counts."""
+    """Set `podIP` and the first of `podIPs` from each other. If they differ, `podIP` wins."""
     first, given = status.get("podIP", ""), status.get("podIPs") or []
     if first and (not given or given[0].get("ip") != first):
         status["podIPs"] = [{"ip": first}]
@@ -152,7 +152,7 @@ def _align_addresses(status: JsonObject) -> None:
 
 
 def _keep_generations(status: JsonObject, before: JsonObject) -> None:
-    """A status without an observed generation keeps the old one (`preserveOldObservedGeneration`)."""
+    """Keep the old observed generation if the status has none (`preserveOldObservedGeneration`)."""
     if not status.get("observedGeneration") and before.get("observedGeneration"):
         status["observedGeneration"] = before["observedGeneration"]
     known: dict[str, list[int]] = {}
@@ -166,34 +166,34 @@ def _keep_generations(status: JsonObject, before: JsonObject) -> None:
 
 
 class PodEphemeralContainersStrategy(GenericStrategy):
-    """Containers are added to a running pod; nothing else changes."""
+    """The strategy of ephemeral containers. They are added to a running pod; nothing else changes."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Keep all but the ephemeral containers."""
+        """Keep everything but the ephemeral containers."""
         _keep_but(obj, old, {"ephemeralContainers": (obj.get("spec") or {}).get("ephemeralContainers") or []})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of the pod; those that are there stay as they are."""
+        """Validate the pod, and that existing ephemeral containers are unchanged."""
         errors = super().validate_update(obj, old, ctx) + check_pod(obj)
         return errors + check_ephemeral_update(obj["spec"], old["spec"])
 
 
 class PodResizeStrategy(GenericStrategy):
-    """The resources of a pod and its containers change; nothing else does."""
+    """The strategy of resizes. Only the resources of a pod and its containers change."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Keep all but resources and how containers take a change; containers that are others are refused later."""
+        """Keep everything but resources and resize policies. Other containers are rejected later."""
         spec, before = obj.get("spec") or {}, old["spec"]
         if any(len(spec.get(field) or ()) != len(before.get(field) or ()) for field in _CONTAINERS):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
             return
         changed: JsonObject = {
-            field: _resized(before[field], spec[field]) for field in _CONTAINERS if before.get(field)
+            field: _apply_resize(before[field], spec[field]) for field in _CONTAINERS if before.get(field)
         }
         _keep_but(obj, old, {**changed, "resources": spec.get("resources")})
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The errors of the pod; its quality of service stays."""
+        """Validate the pod, and that its quality of service is unchanged."""
         errors = super().validate_update(obj, old, ctx) + check_pod(obj)
         spec = obj.get("spec") or {}
         if qos_class(spec) != qos_class(old["spec"]):
@@ -203,7 +203,7 @@ class PodResizeStrategy(GenericStrategy):
         return errors + check_resize({**obj, "spec": spec}, old, ctx.features.version)
 
 
-def _resized(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObject]:
+def _apply_resize(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObject]:
     found = []
     for container, new in zip(before, wanted, strict=True):
         if container.get("name") != new.get("name"):
@@ -214,7 +214,7 @@ def _resized(before: list[JsonObject], wanted: list[JsonObject]) -> list[JsonObj
 
 
 def _keep_but(obj: JsonObject, old: JsonObject, changed: JsonObject) -> None:
-    """Give ``obj`` the old object's fields, and of its spec those that changed."""
+    """Copy all fields of the old object to ``obj``, except those of the spec in ``changed``."""
     generation = old["metadata"].get("generation", 0)
     spec = {name: value for name, value in {**old["spec"], **changed}.items() if value is not None}
     if not same("io.k8s.api.core.v1.PodSpec", spec, old["spec"]):

@@ -1,4 +1,4 @@
-"""Validation of pod templates that stand alone (upstream's `ValidatePodTemplate`)."""
+"""Validate PodTemplate objects (upstream's `ValidatePodTemplate`)."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ JsonObject = dict[str, Any]
 
 
 def check_pod_template(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A template that stands alone."""
+    """Validate a PodTemplate object."""
     return check_template(obj.get("template") or {}, "template")

@@ -1,4 +1,4 @@
-"""What may change of a pod (`ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`)."""
+"""Validate changes of a pod (`ValidatePodUpdate`, `ValidatePodEphemeralContainersUpdate`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from dra_apiserver.common.godiff import godiff
 from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
-from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, quote, required
+from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, quote
 from dra_apiserver.kinds.pods.containers import check_image
 from dra_apiserver.kinds.pods.scheduling import check_tolerations
 from dra_apiserver.schema import same
@@ -22,7 +22,9 @@ _FIXED = (
 
 
 def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
-    """Images, the deadline, more tolerations and fewer gates may change, and little else."""
+    """Check that only mutable fields change: images, the deadline, more tolerations, fewer gates, and a few
+    others.
+    """
     errors: list[FieldError] = []
     for field in ("containers", "initContainers"):
         containers, before = spec.get(field) or (), old.get(field) or ()
@@ -32,7 +34,7 @@ def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> 
         for index, container in enumerate(containers):
             at = f"{path}.{field}[{index}]"
             if not container.get("image"):
-                errors.append(required(f"{at}.image"))
+                errors.append(missing_field(f"{at}.image"))
             errors += check_image(container, at)
     found, stop = _check_deadline(spec, old, f"{path}.activeDeadlineSeconds")
     errors += found
@@ -42,11 +44,11 @@ def check_spec_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> 
         spec.get("tolerations") or [], old.get("tolerations") or [], f"{path}.tolerations"
     )
     errors += _check_gates(spec, old, f"{path}.schedulingGates")
-    munged = _munged(spec, old)
+    munged = _with_old_values(spec, old)
     if old.get("schedulingGates"):
         errors += _check_node_selector(munged, old, f"{path}.nodeSelector")
         errors += _check_node_affinity(munged, old, f"{path}.affinity.nodeAffinity.{_REQUIRED}")
-        # A pod that is not to be scheduled yet may still get its node selector.
+        # A pod with scheduling gates may still get its node selector.
         affinity = _with_node_affinity_of(old.get("affinity"), munged.get("affinity"))
         munged |= {"nodeSelector": old.get("nodeSelector"), "affinity": affinity}
     if not same("io.k8s.api.core.v1.PodSpec", munged, old):
@@ -97,7 +99,7 @@ def _check_node_selector(spec: JsonObject, old: JsonObject, path: str) -> list[F
 
 
 def _check_node_affinity(spec: JsonObject, old: JsonObject, path: str) -> list[FieldError]:
-    """A pod's required terms only grow, each by itself (`validateNodeAffinityMutation`)."""
+    """Check that each required term of a pod only gets more requirements (`validateNodeAffinityMutation`)."""
 
     def terms(holder: JsonObject) -> list[JsonObject] | None:
         required_terms = ((holder.get("affinity") or {}).get("nodeAffinity") or {}).get(_REQUIRED) or {}
@@ -127,7 +129,7 @@ def _only_added(term: JsonObject, known: JsonObject) -> bool:
 
 
 def _with_node_affinity_of(old: JsonObject | None, affinity: JsonObject | None) -> JsonObject | None:
-    """Return the affinity with the node affinity of the old one. None is not the same as an empty struct."""
+    """Return the affinity with the node affinity of the old one. None differs from an empty struct."""
     known = (old or {}).get("nodeAffinity")
     if affinity is None:
         return None if known is None else {"nodeAffinity": known}
@@ -137,8 +139,8 @@ def _with_node_affinity_of(old: JsonObject | None, affinity: JsonObject | None) 
     return {**affinity, "nodeAffinity": known}
 
 
-def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
-    """The new spec with the old one's values where those may change."""
+def _with_old_values(spec: JsonObject, old: JsonObject) -> JsonObject:
+    """Return the new spec with the old values of mutable fields."""
     munged = dict(spec)
     for field in ("containers", "initContainers"):
         if containers := spec.get(field):
@@ -152,7 +154,7 @@ def _munged(spec: JsonObject, old: JsonObject) -> JsonObject:
 
 
 def check_ephemeral_update(spec: JsonObject, old: JsonObject, path: str = "spec") -> list[FieldError]:
-    """Ephemeral containers are added, never changed or taken away."""
+    """Check that ephemeral containers are added, but never changed or removed."""
     now = {container.get("name", ""): container for container in spec.get("ephemeralContainers") or ()}
     errors = []
     for before in old.get("ephemeralContainers") or ():

@@ -1,4 +1,4 @@
-"""Validation of a volume claim's spec, which pods embed for ephemeral volumes (`ValidatePersistentVolumeClaimSpec`)."""
+"""Validate a volume claim's spec, which pods embed for ephemeral volumes (`ValidatePersistentVolumeClaimSpec`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from dra_apiserver.errors import (
     Verbatim,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
 )
 
 JsonObject = dict[str, Any]
@@ -45,16 +45,16 @@ def check_access_modes(modes: Sequence[str], path: str) -> list[FieldError]:
 
 
 def check_claim_spec(spec: JsonObject, path: str) -> list[FieldError]:
-    """What a claim asks for (ValidatePersistentVolumeClaimSpec)."""
+    """Validate a claim's spec (ValidatePersistentVolumeClaimSpec)."""
     errors: list[FieldError] = []
     modes = spec.get("accessModes") or []
     if not modes:
-        errors.append(required(f"{path}.accessModes", "at least 1 access mode is required"))
+        errors.append(missing_field(f"{path}.accessModes", "at least 1 access mode is required"))
     errors += check_label_selector(spec.get("selector"), f"{path}.selector")
     errors += check_access_modes(modes, f"{path}.accessModes")
     size = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
     at = f"{path}.resources[storage]"
-    errors += [required(at)] if size is None else check_positive(size, at)
+    errors += [missing_field(at)] if size is None else check_positive(size, at)
     errors += check_class_name(spec.get("storageClassName"), f"{path}.storageClassName")
     mode = spec.get("volumeMode")
     if mode is not None and mode not in VOLUME_MODES:
@@ -76,7 +76,7 @@ def check_claim_spec(spec: JsonObject, path: str) -> list[FieldError]:
 def _check_source(source: JsonObject | None, path: str) -> list[FieldError]:
     if source is None:
         return []
-    errors = [required(f"{path}.{field}") for field in ("name", "kind") if not source.get(field)]
+    errors = [missing_field(f"{path}.{field}") for field in ("name", "kind") if not source.get(field)]
     group, kind = source.get("apiGroup") or "", source.get("kind") or ""
     if not group and kind != "PersistentVolumeClaim":
         text = "must be 'PersistentVolumeClaim' when referencing the default apiGroup"

@@ -1,4 +1,4 @@
-"""The volumes of a pod, and where its containers mount them."""
+"""Validate the volumes of a pod, and their mounts in its containers."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from dra_apiserver.errors import (
     field_not_found,
     forbidden_field,
     invalid,
-    required,
+    missing_field,
 )
 from dra_apiserver.kinds.pods.volumesources import check_source
 
 JsonObject = dict[str, Any]
-# The types of volumes in the order in which upstream looks for them, and the member that each must have.
+# The types of volumes in the order in which upstream checks them, and the member that each requires.
 _TYPES: dict[str, str] = {
     "emptyDir": "", "hostPath": "path", "gitRepo": "repository", "gcePersistentDisk": "pdName",
     "awsElasticBlockStore": "volumeID", "secret": "secretName", "nfs": "server", "iscsi": "targetPortal",
@@ -30,14 +30,14 @@ _TYPES: dict[str, str] = {
 
 
 def check_volumes(volumes: Sequence[JsonObject], path: str) -> tuple[list[FieldError], dict[str, JsonObject]]:
-    """The errors, and the good volumes by name."""
+    """Return the errors, and the valid volumes by name."""
     errors: list[FieldError] = []
     good: dict[str, JsonObject] = {}
     for index, volume in enumerate(volumes):
         at = f"{path}[{index}]"
         found = _check_source(volume, at)
         name = volume.get("name", "")
-        found += names.label(name, f"{at}.name") if name else [required(f"{at}.name")]
+        found += names.label(name, f"{at}.name") if name else [missing_field(f"{at}.name")]
         if name in good:
             found.append(duplicate(f"{at}.name", name))
         if not found:
@@ -49,19 +49,19 @@ def check_volumes(volumes: Sequence[JsonObject], path: str) -> tuple[list[FieldE
 def _check_source(volume: JsonObject, path: str) -> list[FieldError]:
     given = [kind for kind in _TYPES if volume.get(kind) is not None]
     if not given:
-        return [required(path, "must specify a volume type")]
+        return [missing_field(path, "must specify a volume type")]
     first, *others = given
     errors: list[FieldError] = []
     member = _TYPES[first]
     if member and not volume[first].get(member):
-        errors.append(required(f"{path}.{first}.{member}"))
+        errors.append(missing_field(f"{path}.{first}.{member}"))
     errors += check_source(first, volume[first], f"{path}.{first}")
     text = "may not specify more than 1 volume type"
     return errors + [forbidden_field(f"{path}.{kind}", text) for kind in others]
 
 
 def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:
-    """Each mount of a volume of the pod's, at a path of its own."""
+    """Validate mounts: each is of one of the pod's volumes, at a unique path."""
     errors: list[FieldError] = []
     devices = container.get("volumeDevices") or ()
     device_names = {device.get("name", "") for device in devices}
@@ -71,11 +71,11 @@ def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: st
         at = f"{path}.volumeMounts[{index}]"
         name, where = mount.get("name", ""), mount.get("mountPath", "")
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(missing_field(f"{at}.name"))
         if name not in volumes:
             errors.append(field_not_found(f"{at}.name", name))
         if not where:
-            errors.append(required(f"{at}.mountPath"))
+            errors.append(missing_field(f"{at}.mountPath"))
         if where in seen:
             errors.append(invalid(f"{at}.mountPath", where, "must be unique"))
         seen.add(where)
@@ -89,7 +89,7 @@ def check_mounts(container: JsonObject, volumes: dict[str, JsonObject], path: st
 
 
 def _check_devices(container: JsonObject, volumes: dict[str, JsonObject], path: str) -> list[FieldError]:
-    """Each block volume of the pod's that the container has as a device, once and at a path of its own."""
+    """Validate block devices: each is one of the pod's block volumes, once and at a unique path."""
     errors: list[FieldError] = []
     mounts = container.get("volumeMounts") or ()
     mounted = {mount.get("name", "") for mount in mounts}
@@ -100,7 +100,7 @@ def _check_devices(container: JsonObject, volumes: dict[str, JsonObject], path: 
         at = f"{path}[{index}]"
         name, where = device.get("name", ""), device.get("devicePath", "")
         if not name:
-            errors.append(required(f"{at}.name"))
+            errors.append(missing_field(f"{at}.name"))
         if name in names:
             errors.append(invalid(f"{at}.name", name, "must be unique"))
         if name not in volumes:
@@ -109,7 +109,7 @@ def _check_devices(container: JsonObject, volumes: dict[str, JsonObject], path: 
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
             errors.append(invalid(f"{at}.name", name, text))
         if not where:
-            errors.append(required(f"{at}.devicePath"))
+            errors.append(missing_field(f"{at}.devicePath"))
         if where in paths:
             errors.append(invalid(f"{at}.devicePath", where, "must be unique"))
         if ".." in where.split("/"):

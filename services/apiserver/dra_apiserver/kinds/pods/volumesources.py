@@ -1,11 +1,11 @@
-"""What each type of a pod's volume must say (``validateVolumeSource``)."""
+"""Validate each type of volume source of a pod (``validateVolumeSource``)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dra_apiserver.errors import FieldError, invalid, required
+from dra_apiserver.errors import FieldError, invalid, missing_field
 from dra_apiserver.kinds.pods.references import check_downward_item, check_items, check_mode, check_relative
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
 
@@ -22,7 +22,7 @@ def _secret(source: JsonObject, path: str) -> list[FieldError]:
 
 def _nfs(source: JsonObject, path: str) -> list[FieldError]:
     where = source.get("path") or ""
-    errors = [] if where else [required(f"{path}.path")]
+    errors = [] if where else [missing_field(f"{path}.path")]
     return (
         errors
         if where.startswith("/")
@@ -34,7 +34,7 @@ def _iscsi(source: JsonObject, path: str) -> list[FieldError]:
     name, unit = source.get("iqn") or "", source.get("lun") or 0
     errors: list[FieldError] = []
     if not name:
-        errors.append(required(f"{path}.iqn"))
+        errors.append(missing_field(f"{path}.iqn"))
     elif not name.startswith(_PREFIXES):
         errors.append(invalid(f"{path}.iqn", name, "must be valid format starting with iqn, eui, or naa"))
     if not 0 <= unit <= _HIGHEST_UNIT:
@@ -50,7 +50,7 @@ def _host_path(source: JsonObject, path: str) -> list[FieldError]:
 def _downward(source: JsonObject, path: str) -> list[FieldError]:
     errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
     for item in source.get("items") or ():
-        # Upstream names the volume, not the item.
+        # Upstream's error names the volume, not the item.
         errors += check_downward_item(item, path)
     return errors
 
@@ -62,14 +62,14 @@ def _ephemeral(source: JsonObject, path: str) -> list[FieldError]:
     return check_claim_spec(template.get("spec") or {}, f"{path}.volumeClaimTemplate.spec")
 
 
-def _projected(source: JsonObject, path: str) -> list[FieldError]:
+def _check_projected(source: JsonObject, path: str) -> list[FieldError]:
     errors = check_mode(source.get("defaultMode"), f"{path}.defaultMode")
     for index, one in enumerate(source.get("sources") or ()):
         at = f"{path}.sources[{index}]"
         for kind in ("secret", "configMap"):
             if one.get(kind) is not None:
                 if not one[kind].get("name"):
-                    errors.append(required(f"{at}.{kind}.name"))
+                    errors.append(missing_field(f"{at}.{kind}.name"))
                 errors += check_items(one[kind].get("items") or (), f"{at}.{kind}.items")
         for item in (one.get("downwardAPI") or {}).get("items") or ():
             errors += check_downward_item(item, f"{at}.downwardAPI")
@@ -87,7 +87,7 @@ def _token(source: JsonObject, path: str, volume: str) -> list[FieldError]:
     elif seconds > 1 << 32:
         text = "may not specify a duration larger than 2^32 seconds"
         errors.append(invalid(f"{path}.expirationSeconds", seconds, text))
-    return errors + (check_relative(where, f"{path}.path") if where else [required(f"{volume}.path")])
+    return errors + (check_relative(where, f"{path}.path") if where else [missing_field(f"{volume}.path")])
 
 
 _CHECKS: Mapping[str, Callable[[JsonObject, str], list[FieldError]]] = {
@@ -97,12 +97,12 @@ _CHECKS: Mapping[str, Callable[[JsonObject, str], list[FieldError]]] = {
     "hostPath": _host_path,
     "iscsi": _iscsi,
     "nfs": _nfs,
-    "projected": _projected,
+    "projected": _check_projected,
     "secret": _secret,
 }
 
 
 def check_source(kind: str, source: JsonObject, path: str) -> list[FieldError]:
-    """What a volume of this type lacks or says wrong, besides the member that each must have."""
+    """Return the errors of a volume source, except for the member that its type requires."""
     check = _CHECKS.get(kind)
     return [] if check is None else check(source, path)

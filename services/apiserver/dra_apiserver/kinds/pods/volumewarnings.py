@@ -1,4 +1,4 @@
-"""Volumes of pods: kinds that are gone, and files that hide each other."""
+"""Warnings about volumes of pods: removed types, and files that hide each other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _GONE: Mapping[str, str] = {
     "cephfs": "deprecated in v1.28, non-functional in v1.31+",
     "rbd": "deprecated in v1.28, non-functional in v1.31+",
 }
-# Upstream's text has the Go field's spelling here.
+# Upstream's text has the spelling of the Go field here.
 _SPELLING = {"storageos": "storageOS"}
 _OF_PERSISTENT = ("cephfs", "photonPersistentDisk", "scaleIO", "storageos", "glusterfs", "rbd")
 
@@ -36,7 +36,7 @@ class _File(NamedTuple):
 
 
 def whole_bytes(amounts: JsonObject | None, names: tuple[str, ...], path: str) -> Iterator[str]:
-    """Amounts of these resources that are no whole number of bytes."""
+    """Yield a warning for each of these resources whose amount is not a whole number of bytes."""
     for name in names:
         amount = (amounts or {}).get(name)
         if amount is None:
@@ -47,21 +47,21 @@ def whole_bytes(amounts: JsonObject | None, names: tuple[str, ...], path: str) -
 
 
 def claim_warnings(spec: JsonObject, path: str) -> Iterator[str]:
-    """Of a PersistentVolumeClaim's spec."""
+    """Yield the warnings of a PersistentVolumeClaim's spec."""
     resources = spec.get("resources") or {}
     for side in ("requests", "limits"):
         yield from whole_bytes(resources.get(side), ("storage",), f"{path}.resources.{side}")
 
 
 def persistent_source_warnings(spec: JsonObject) -> Iterator[str]:
-    """Of a PersistentVolume's source."""
+    """Yield the warnings of a PersistentVolume's source."""
     for source in _OF_PERSISTENT:
         if spec.get(source) is not None:
             yield f"spec.{_SPELLING.get(source, source)}: {_GONE[source]}"
 
 
 def volume_warnings(volumes: list[JsonObject], path: str) -> Iterator[str]:
-    """Of a pod's volumes."""
+    """Yield the warnings of a pod's volumes."""
     for index, volume in enumerate(volumes):
         for source, text in _GONE.items():
             if volume.get(source) is not None:
@@ -91,7 +91,7 @@ def _overlaps(volume: JsonObject) -> Iterator[str]:
     files: list[_File] = []
     for source in projected.get("sources") or ():
         if any(source.values()):
-            files += _projected(source)
+            files += _projected_files(source)
         else:
             yield f'volume "{name}" (Projected) has no sources provided'
     yield from _collisions(name, "Projected", files)
@@ -101,7 +101,7 @@ def _files(items: list[JsonObject], source: str) -> list[_File]:
     return [_File(item.get("path", ""), source) for item in items]
 
 
-def _projected(source: JsonObject) -> list[_File]:
+def _projected_files(source: JsonObject) -> list[_File]:
     for key, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
         if (found := source.get(key)) and found.get("items"):
             return _files(found["items"], f'{kind} "{found.get("name", "")}"')
@@ -125,7 +125,7 @@ def _projected(source: JsonObject) -> list[_File]:
 
 
 def _collisions(volume: str, source: str, files: list[_File]) -> Iterator[str]:
-    # Of files that look the same one is enough, as warnings of them do.
+    # Of identical files one suffices, because their warnings are identical too.
     seen: set[_File] = set()
     distinct: list[_File] = []
     paths = _Paths()
@@ -133,7 +133,7 @@ def _collisions(volume: str, source: str, files: list[_File]) -> Iterator[str]:
         file = _File(file.path.rstrip("/"), file.source)
         if not file.path:
             continue
-        for index in paths.overlapping(file.path):
+        for index in paths.find_overlapping(file.path):
             yield f'volume "{volume}" ({source}): overlapping paths: {file} with {distinct[index]}'
         if file not in seen:
             seen.add(file)
@@ -142,7 +142,7 @@ def _collisions(volume: str, source: str, files: list[_File]) -> Iterator[str]:
 
 
 class _Paths:
-    """The numbers of files by path; finds those that a path is the same as, is within, or holds."""
+    """The numbers of files by path. Finds paths that are equal to a path, contain it, or are within it."""
 
     def __init__(self) -> None:
         self._numbers: dict[str, list[int]] = {}
@@ -155,9 +155,9 @@ class _Paths:
             self._lengths.add(len(path))
         self._numbers.setdefault(path, []).append(number)
 
-    def overlapping(self, path: str) -> Iterable[int]:
-        """In the order in which they were added."""
+    def find_overlapping(self, path: str) -> Iterable[int]:
+        """Return the numbers of overlapping files, in the order in which they were added."""
         folders = (path[:end] for end in self._lengths if end < len(path) and path[end] == "/")
-        # "0" is the character that follows "/".
+        # "0" is the character after "/".
         within = slice(bisect_left(self._ordered, f"{path}/"), bisect_left(self._ordered, f"{path}0"))
         return merge(*(self._numbers.get(one, ()) for one in (*folders, path, *self._ordered[within])))

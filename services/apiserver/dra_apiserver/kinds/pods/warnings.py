@@ -13,7 +13,7 @@ JsonObject = dict[str, Any]
 
 
 def pod(pod: JsonObject, old: JsonObject | None) -> Iterator[str]:
-    # Not on changes: people don't make them, and there are many.
+    # Updates are skipped: most are made by controllers, and there are many.
     if old is None:
         yield from name_warnings(pod, old, "in the Pod's hostname")
         yield from pod_warnings(pod)

@@ -19,7 +19,7 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """At most one of the two bounds, each a number or a percentage."""
+    """Validate a disruption budget: at most one of the two bounds, each a number or a percentage."""
     spec = obj.get("spec") or {}
     errors: list[FieldError] = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
@@ -36,7 +36,7 @@ def check_disruption_budget(obj: JsonObject, old: JsonObject | None) -> list[Fie
 
 
 def check_budget_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """How many pods may be disturbed."""
+    """Validate the counts and conditions of a budget's status."""
     status = obj.get("status") or {}
     counts = ("disruptionsAllowed", "currentHealthy", "desiredHealthy", "expectedPods")
     conditions = check_conditions(status.get("conditions"), "status.conditions")

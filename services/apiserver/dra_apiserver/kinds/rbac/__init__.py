@@ -1,1 +1,1 @@
-"""rbac.authorization.k8s.io: roles and bindings, and what they allow. ``kinds`` has the records."""
+"""rbac.authorization.k8s.io: roles and bindings, and the authorizer that uses them. ``kinds`` has the records."""

@@ -1,4 +1,4 @@
-"""The RBAC authorizer: which rules a user has by the stored roles and bindings (pkg/registry/rbac/validation)."""
+"""The RBAC authorizer: the rules of a user by the stored roles and bindings (pkg/registry/rbac/validation)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class _Binding(NamedTuple):
 
 
 class RBAC:
-    """Decides by what is stored now."""
+    """Decides by the stored roles and bindings."""
 
     def __init__(self, store: Store) -> None:
         self._roles = {plural: store.collection((GROUP, plural)) for plural in _PLURALS.values()}
@@ -38,27 +38,31 @@ class RBAC:
         self._rules: dict[tuple[str, str], Sequence[Rule]] = {}
 
     def authorize(self, wanted: Attributes) -> Decision:
-        """Whether a rule of the user's allows it, and which binding it comes from, or what is wrong with others."""
+        """Decide whether a rule of the user allows it. The reason names the binding, or the missing roles."""
         if PRIVILEGED in wanted.user.groups:
             return Decision(True)
         missing: list[JsonObject] = []
         for binding, subject, rules in self._grants(wanted.user, wanted.namespace, missing):
             if any(allows(rule, wanted) for rule in rules):
-                return Decision(True, f"RBAC: allowed by {_described(binding, subject)}")
+                return Decision(True, f"RBAC: allowed by {_describe(binding, subject)}")
         return Decision(False, f"RBAC: {problems(missing)}" if missing else "")
 
     def rules_of(self, user: UserInfo, namespace: str) -> tuple[list[Rule], list[JsonObject]]:
-        """Every rule that the user has in the namespace and in all, and the roles bound to it that there aren't."""
+        """Return every rule that the user has in the namespace or in all, and the missing roles that are
+        bound to it.
+        """
         missing: list[JsonObject] = []
         rules = [rule for _, _, found in self._grants(user, namespace, missing) for rule in found]
         return rules, missing
 
-    def unlisted(self, user: UserInfo) -> str:
-        """Nothing: what it allows, rules say."""
+    def explain_unlisted(self, user: UserInfo) -> str:
+        """Return "", because the rules are complete."""
         return ""
 
     def role_rules(self, reference: JsonObject, namespace: str) -> Sequence[Rule] | None:
-        """The rules of the role that a binding in the namespace ("": of the cluster) refers to; None without it."""
+        """Return the rules of the role that a binding in the namespace ("" for the cluster) refers to; None if
+        it is missing.
+        """
         self._refresh()
         kind, name = reference.get("kind") or "", reference.get("name") or ""
         plural = _PLURALS[kind]
@@ -100,7 +104,7 @@ class RBAC:
                     obj = record.object()
                     namespace = obj["metadata"].get("namespace") or ""
                     found.setdefault(namespace, []).append(_Binding(obj, namespace))
-        # All at once: other threads ask, too.
+        # Assigned together, because other threads read them.
         self._rules, self._by_namespace, self._read = {}, found, revisions
 
 
@@ -117,7 +121,7 @@ def _is(user: UserInfo, subject: JsonObject, namespace: str) -> bool:
     return False
 
 
-def _described(binding: _Binding, subject: JsonObject) -> str:
+def _describe(binding: _Binding, subject: JsonObject) -> str:
     name, reference = binding.obj["metadata"]["name"], binding.obj["roleRef"]
     kind, whole = "ClusterRoleBinding", name
     if binding.namespace:
@@ -132,19 +136,22 @@ def _described(binding: _Binding, subject: JsonObject) -> str:
 
 
 def problems(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> str:
-    """The roles that there aren't, in a message; named like the ``resource`` where upstream reads from storage."""
-    return aggregated(absences(missing, resource))
+    """Return a message about missing roles.
+
+    They are named like the ``resource`` if upstream reads them from storage.
+    """
+    return join_problems(absences(missing, resource))
 
 
 def absences(missing: Sequence[JsonObject], resource: GroupResource | None = None) -> list[str]:
-    """The roles that there aren't, one by one."""
+    """Return a message for each missing role."""
     return [
         f"{resource or GroupResource(GROUP, one['kind'].lower())} {quote(one['name'])} not found"
         for one in missing
     ]
 
 
-def aggregated(texts: Iterable[str]) -> str:
-    """Several problems as one text, each once (apimachinery's `util/errors`)."""
+def join_problems(texts: Iterable[str]) -> str:
+    """Join several problems in one text, each once (apimachinery's `util/errors`)."""
     known = list(dict.fromkeys(texts))
     return known[0] if len(known) == 1 else f"[{', '.join(known)}]" if known else ""

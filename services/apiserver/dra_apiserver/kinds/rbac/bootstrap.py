@@ -32,7 +32,7 @@ _CONDITIONS: dict[str, Callable[[FeatureGates, str], bool]] = {
 
 
 def roles_and_bindings(features: FeatureGates) -> Iterator[Object]:
-    """The objects that a server with these gates has, without what it gives every object."""
+    """Yield the default objects of a server with these gates, without the fields that the server sets."""
     made: Object | None = None
     for line in (files(__package__) / "policy.txt").read_text().splitlines():
         words, holds = _without_conditions(line.split(), features)
@@ -47,13 +47,13 @@ def roles_and_bindings(features: FeatureGates) -> Iterator[Object]:
 
 
 def default_rules(role: str, features: FeatureGates) -> list[Object]:
-    """The rules of a default cluster role."""
+    """Return the rules of a default cluster role."""
     found = (one for one in roles_and_bindings(features) if one["kind"] == "ClusterRole")
     return next(one["rules"] for one in found if one["metadata"]["name"] == role)
 
 
 def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
-    """The role of a controller with an account of its own, and the binding of both."""
+    """Yield the role of a controller with its own account, and the binding of both."""
     meta = {
         "name": f"system:controller:{name}",
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
@@ -70,7 +70,7 @@ def controller_role(name: str, rules: list[Object]) -> Iterator[Object]:
 
 
 def _without_conditions(words: list[str], features: FeatureGates) -> tuple[list[str], bool]:
-    """The words before the conditions, and whether all of these hold."""
+    """Return the words before the conditions, and whether all conditions hold."""
     holds = True
     while words[-2] in _CONDITIONS:
         *words, condition, value = words
@@ -80,7 +80,7 @@ def _without_conditions(words: list[str], features: FeatureGates) -> tuple[list[
 
 def _begin(words: list[str]) -> Object:
     kind, place, *rest = words
-    # Names have colons in them and no slashes.
+    # Names contain colons, but no slashes.
     namespace, slash, name = place.rpartition("/")
     clauses = dict(zip(rest[::2], rest[1::2], strict=False))
     labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}

@@ -1,4 +1,4 @@
-"""A user can only grant what the user has: the checks before a role or a binding is stored (rbac's policybased)."""
+"""Prevent privilege escalation: users can only grant permissions that they have (rbac's policybased)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
-from dra_apiserver.authorization.rules import Rule, missing, shown
-from dra_apiserver.errors import GroupResource, StatusError, forbidden, not_found, quote
+from dra_apiserver.authorization.rules import Rule, find_uncovered, format_rule
+from dra_apiserver.errors import GroupResource, StatusError, forbidden_error, not_found, quote
 from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
 from dra_apiserver.schema import same
 from dra_apiserver.user import UserInfo
@@ -25,7 +25,7 @@ _EVERYTHING: tuple[Rule, ...] = (
     {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
     {"nonResourceURLs": ["*"], "verbs": ["*"]},
 )
-# What the garbage collector needs to change.
+# Fields that the garbage collector changes.
 _OF_NO_CONSEQUENCE = frozenset({"ownerReferences", "finalizers", "managedFields"})
 
 
@@ -38,18 +38,18 @@ def check_escalation(
     obj: JsonObject,
     old: JsonObject | None,
 ) -> None:
-    """Let a role or a binding pass that gives nothing the user hasn't, or that it may `escalate` to or `bind`.
+    """Check that a role or binding grants nothing that the user lacks, unless the user may `escalate` or `bind`.
 
     ``named`` is the name in the request's path.
 
     Raises:
-        StatusError: 403, it gives more; 404, it gives a role that there isn't.
+        StatusError: 403, it grants more; 404, it grants a role that does not exist.
     """
     if PRIVILEGED in user.groups or (old is not None and _is_same(plural, obj, old)):
         return
     name = obj["metadata"].get("name") or ""
     if plural in ("roles", "clusterroles"):
-        # As upstream: by the request's path.
+        # As upstream, by the request's path.
         escalate = Attributes(user, "escalate", GROUP, plural, "", namespace, named)
         if not authorizer.authorize(escalate).allowed:
             _check_role(authorizer, user, plural, namespace, name, obj, old)
@@ -57,7 +57,7 @@ def check_escalation(
     reference = obj.get("roleRef") or {}
     role = {"Role": "roles", "ClusterRole": "clusterroles"}.get(reference.get("kind") or "")
     if role is None:
-        # Validation has something to say about it.
+        # Validation reports the error.
         return
     group, wanted = reference.get("apiGroup") or "", reference.get("name") or ""
     if authorizer.authorize(Attributes(user, "bind", group, role, "", namespace, wanted)).allowed:
@@ -84,7 +84,7 @@ def _check_role(
             _check_rules(authorizer, user, resource, namespace, name, _EVERYTHING)
         except StatusError:
             text = "must have cluster-admin privileges to use the aggregationRule"
-            raise forbidden(resource, name, text) from None
+            raise forbidden_error(resource, name, text) from None
 
 
 def _check_rules(
@@ -96,7 +96,7 @@ def _check_rules(
     rules: Iterable[Rule],
 ) -> None:
     owned, absent = authorizer.rules_of(user, namespace)
-    lacking = sorted({shown(rule) for rule in missing(owned, rules)})
+    lacking = sorted({format_rule(rule) for rule in find_uncovered(owned, rules)})
     if not lacking:
         return
     groups = " ".join(map(quote, user.groups))
@@ -106,7 +106,7 @@ def _check_rules(
     )
     if absent:
         text += f"; resolution errors: [{problems(absent, resource)}]"
-    raise forbidden(resource, name, text)
+    raise forbidden_error(resource, name, text)
 
 
 def _is_same(plural: str, obj: JsonObject, old: JsonObject) -> bool:

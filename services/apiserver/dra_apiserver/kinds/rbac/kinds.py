@@ -14,7 +14,7 @@ from dra_apiserver.kinds.rbac.escalation import check_escalation
 
 
 def _without_aggregated_rules(role: Object) -> None:
-    """Leave out what a controller gathers from other roles."""
+    """Remove rules that a controller aggregates from other roles."""
     if "aggregationRule" in role:
         role.pop("rules", None)
 

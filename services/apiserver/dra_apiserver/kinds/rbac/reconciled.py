@@ -1,28 +1,28 @@
-"""Default roles and bindings that users took something from: it is given back when the server starts.
+"""Restore parts of default roles and bindings that users removed, when the server starts.
 
-Mirrors component-helpers' `auth/rbac/reconciliation`, as kube-apiserver's post-start hook uses it: nothing is taken
-away, and what is annotated `autoupdate: "false"` is left alone.
+Mirrors component-helpers' `auth/rbac/reconciliation`, as used by kube-apiserver's post-start hook: nothing is
+removed, and objects annotated with `autoupdate: "false"` are unchanged.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from dra_apiserver.authorization.rules import missing
+from dra_apiserver.authorization.rules import find_uncovered
 
 Object = dict[str, Any]
 
 _AUTO_UPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 
 
-def reconciled(current: Object, wanted: Object) -> Object | None:
-    """The stored object with what it lacks of the default; None where it lacks nothing."""
+def reconcile(current: Object, wanted: Object) -> Object | None:
+    """Return the stored object with the missing parts of the default; None if it is complete."""
     meta = current["metadata"]
     if (meta.get("annotations") or {}).get(_AUTO_UPDATE) == "false":
         return None
     made = {**current, "metadata": {**meta}}
     for field in ("labels", "annotations"):
-        # Those that users have changed stay so.
+        # Values that users have changed are kept.
         made["metadata"][field] = {**(wanted["metadata"].get(field) or {}), **(meta.get(field) or {})}
     if "roleRef" in wanted:
         made["subjects"] = _together(current.get("subjects"), wanted.get("subjects"))
@@ -30,7 +30,7 @@ def reconciled(current: Object, wanted: Object) -> Object | None:
         made["aggregationRule"] = current.get("aggregationRule") or wanted["aggregationRule"]
     else:
         owned = current.get("rules") or []
-        lacking = missing(owned, wanted.get("rules") or [])
+        lacking = find_uncovered(owned, wanted.get("rules") or [])
         made["rules"] = [*owned, *lacking] if lacking else current.get("rules")
     return None if made == current else made
 

@@ -1,4 +1,4 @@
-"""Roles and bindings."""
+"""Validate roles and bindings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.names import dns_subdomain, path_segment
 
 from dra_apiserver.common.labelselectors import check_label_selector
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 from dra_apiserver.schema import same
 
 JsonObject = dict[str, Any]
@@ -17,19 +17,19 @@ _SUBJECTS = ("ServiceAccount", "User", "Group")
 
 
 def check_role(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Rules of a namespace's role."""
+    """Validate a namespaced role."""
     return _check_rules(obj, namespaced=True)
 
 
 def check_cluster_role(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Rules, or the selectors of the roles that they come from."""
+    """Validate a cluster role: its rules, or the selectors of the roles that it aggregates."""
     errors = _check_rules(obj, namespaced=False)
     aggregation = obj.get("aggregationRule")
     if aggregation is not None:
         at, selectors = "aggregationRule.clusterRoleSelectors", aggregation.get("clusterRoleSelectors") or []
         if not selectors:
             errors.append(
-                required(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
+                missing_field(at, "at least one clusterRoleSelector required if aggregationRule is non-nil")
             )
         for index, selector in enumerate(selectors):
             errors += check_label_selector(selector, f"{at}[{index}]")
@@ -41,7 +41,7 @@ def _check_rules(obj: JsonObject, *, namespaced: bool) -> list[FieldError]:
     for index, rule in enumerate(obj.get("rules") or ()):
         at, paths = f"rules[{index}]", rule.get("nonResourceURLs") or []
         if not rule.get("verbs"):
-            errors.append(required(f"{at}.verbs", "verbs must contain at least one value"))
+            errors.append(missing_field(f"{at}.verbs", "verbs must contain at least one value"))
         if paths:
             if namespaced:
                 text = "namespaced rules cannot apply to non-resource URLs"
@@ -52,20 +52,20 @@ def _check_rules(obj: JsonObject, *, namespaced: bool) -> list[FieldError]:
             continue
         if not rule.get("apiGroups"):
             text = "resource rules must supply at least one api group"
-            errors.append(required(f"{at}.apiGroups", text))
+            errors.append(missing_field(f"{at}.apiGroups", text))
         if not rule.get("resources"):
             text = "resource rules must supply at least one resource"
-            errors.append(required(f"{at}.resources", text))
+            errors.append(missing_field(f"{at}.resources", text))
     return errors
 
 
 def check_role_binding(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Who gets a role in a namespace."""
+    """Validate a role binding."""
     return _check_binding(obj, old, ("Role", "ClusterRole"), namespaced=True)
 
 
 def check_cluster_role_binding(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Who gets a role everywhere."""
+    """Validate a cluster role binding."""
     return _check_binding(obj, old, ("ClusterRole",), namespaced=False)
 
 
@@ -80,7 +80,7 @@ def _check_binding(
     if kind not in kinds:
         errors.append(not_supported("roleRef.kind", kind, kinds))
     if not name:
-        errors.append(required("roleRef.name"))
+        errors.append(missing_field("roleRef.name"))
     errors += [invalid("roleRef.name", name, text) for text in path_segment(name) if name]
     for index, subject in enumerate(obj.get("subjects") or ()):
         errors += _check_subject(subject, f"subjects[{index}]", namespaced)
@@ -94,7 +94,7 @@ def _check_subject(subject: JsonObject, path: str, namespaced: bool) -> list[Fie
     errors: list[FieldError] = []
     kind, name, group = (subject.get(field) or "" for field in ("kind", "name", "apiGroup"))
     if not name:
-        errors.append(required(f"{path}.name"))
+        errors.append(missing_field(f"{path}.name"))
     if kind not in _SUBJECTS:
         return [*errors, not_supported(f"{path}.kind", kind, _SUBJECTS)]
     wanted = "" if kind == "ServiceAccount" else _GROUP
@@ -103,5 +103,5 @@ def _check_subject(subject: JsonObject, path: str, namespaced: bool) -> list[Fie
     if group != wanted:
         errors.append(not_supported(f"{path}.apiGroup", group, (wanted,)))
     if kind == "ServiceAccount" and not namespaced and not subject.get("namespace"):
-        errors.append(required(f"{path}.namespace"))
+        errors.append(missing_field(f"{path}.namespace"))
     return errors

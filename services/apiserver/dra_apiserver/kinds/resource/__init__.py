@@ -1,1 +1,4 @@
-"""resource.k8s.io: claims, templates, slices, device classes, taint rules. ``kinds`` has the records: start there."""
+"""resource.k8s.io: claims, templates, slices, device classes, taint rules.
+
+Start with ``kinds``, which has the records.
+"""

@@ -1,4 +1,4 @@
-"""What a device takes of its node's own resources: ``nodeAllocatableResources``, and the mappings of 1.36."""
+"""Validate a device's use of its node's resources: ``nodeAllocatableResources``, and the mappings of 1.36."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from typing import Any
 
 from dra_shared.quantity import Quantity
 
-from dra_apiserver.errors import FieldError, field_not_found, invalid, json_value, required
+from dra_apiserver.errors import FieldError, field_not_found, invalid, json_value, missing_field
 
 JsonObject = dict[str, Any]
 
 
 def check_allocatable(device: JsonObject, path: str) -> list[FieldError]:
-    """Both ways to say it; a version of Kubernetes has one of them."""
+    """Validate both forms. Each version of Kubernetes has one of them."""
     errors = _check_mappings(device, f"{path}.nodeAllocatableResourceMappings")
     for name, entry in (device.get("nodeAllocatableResources") or {}).items():
         at = f"{path}.nodeAllocatableResources[{name}]"
         errors += _check_name(name, at)
         mapping, overhead = entry.get("mapping"), entry.get("overhead")
         if mapping is None and overhead is None:
-            errors.append(required(at, "at least one of mapping or overhead must be set"))
+            errors.append(missing_field(at, "at least one of mapping or overhead must be set"))
         if mapping is not None:
             errors += _check_mapping(mapping, device, f"{at}.mapping")
         if overhead is not None:
@@ -34,19 +34,19 @@ def _check_mapping(mapping: JsonObject, device: JsonObject, path: str) -> list[F
         errors += _check_key(key, device, f"{path}.capacityKey")
         at = f"{path}.capacityMultiplier"
         if each is None:
-            errors.append(required(at, "capacityMultiplier is required when capacityKey is set"))
+            errors.append(missing_field(at, "capacityMultiplier is required when capacityKey is set"))
         else:
             errors += _check_sign(each, at, positive=True)
     if mapping.get("deviceMultiplier") is not None:
         errors += _check_sign(mapping["deviceMultiplier"], f"{path}.deviceMultiplier", positive=True)
     if each is not None and key is None:
         text = "capacityKey is required when capacityMultiplier is set"
-        errors.append(required(f"{path}.capacityKey", text))
+        errors.append(missing_field(f"{path}.capacityKey", text))
     return errors + _check_choice(mapping, path)
 
 
 def _check_choice(mapping: JsonObject, path: str) -> list[FieldError]:
-    """Capacity counts, or devices do."""
+    """Check that a mapping has either a capacity key or a quantity per device."""
     given = [name for name in ("capacityKey", "deviceMultiplier") if mapping.get(name) is not None]
     if not given:
         return [invalid(path, "", "must specify one of: `capacityKey`, `deviceMultiplier`")]

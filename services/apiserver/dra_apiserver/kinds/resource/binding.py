@@ -1,4 +1,4 @@
-"""Binding conditions: what a device's driver must report before the pod is bound."""
+"""Validate binding conditions: a device's driver must report them before the pod is bound."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FAILURES = limit("Device", "bindingFailureConditions")
 
 
 def check_binding(device: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """The binding conditions of a device or of an allocation result."""
+    """Validate the binding conditions of a device or of an allocation result."""
     conditions = device.get("bindingConditions") or []
     failures = device.get("bindingFailureConditions") or []
     lists = Lists(kubernetes)

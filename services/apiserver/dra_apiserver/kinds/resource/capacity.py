@@ -1,4 +1,4 @@
-"""Capacities of devices, and the policies for requests of a part of one."""
+"""Validate capacities of devices, and the policies for requesting a part of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37
 
 from dra_apiserver.common.lists import check_set
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 from dra_apiserver.kinds.resource.capacityrange import CapacityRange, check_steps
 
 JsonObject = dict[str, Any]
@@ -20,21 +20,21 @@ _FRACTIONS = "DRAFractionalCapacityRange"
 
 
 def check_shared_capacity(capacity: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
-    """A capacity of a device that allows multiple allocations."""
+    """Validate a capacity of a device that allows multiple allocations."""
     policy = capacity.get("requestPolicy")
     if policy is None:
         return []
-    return _check_policy(_parsed(capacity.get("value", "0")), policy, f"{path}.requestPolicy", gates)
+    return _check_policy(_parse(capacity.get("value", "0")), policy, f"{path}.requestPolicy", gates)
 
 
 def check_exclusive_capacity(capacity: JsonObject, path: str) -> list[FieldError]:
-    """A capacity of a device that is allocated once: it has no request policy."""
+    """Validate a capacity of a device that is allocated once. It has no request policy."""
     if capacity.get("requestPolicy") is None:
         return []
     return [forbidden_field(f"{path}.requestPolicy", "allowMultipleAllocations must be true")]
 
 
-def _parsed(value: Any) -> Quantity:
+def _parse(value: Any) -> Quantity:
     return Quantity.parse(str(value))
 
 
@@ -46,14 +46,14 @@ def _check_policy(limit: Quantity, policy: JsonObject, path: str, gates: Feature
         return [forbidden_field(path, text)]
     if values:
         if default is None:
-            return [required(f"{path}.default", "required when validValues is defined")]
-        options = [_parsed(value) for value in values]
+            return [missing_field(f"{path}.default", "required when validValues is defined")]
+        options = [_parse(value) for value in values]
         key = _decimal if gates.enabled(_FRACTIONS) else _whole
-        return _check_values(_parsed(default), limit, options, f"{path}.validValues", key)
+        return _check_values(_parse(default), limit, options, f"{path}.validValues", key)
     if range_ is not None:
         if default is None:
-            return [required(f"{path}.default", "required when validRange is defined")]
-        return _check_range(_parsed(default), limit, range_, f"{path}.validRange", gates)
+            return [missing_field(f"{path}.default", "required when validRange is defined")]
+        return _check_range(_parse(default), limit, range_, f"{path}.validRange", gates)
     return []
 
 
@@ -62,7 +62,7 @@ def _whole(value: Quantity) -> str:
 
 
 def _decimal(value: Quantity) -> str:
-    """All digits that it was written with, as Go's inf.Dec has them: 1.5 is another text than 1500m."""
+    """Format a quantity with all written digits, like Go's inf.Dec: 1.5 differs from 1500m."""
     if value.exponent >= 0:
         return str(value.number * 10**value.exponent)
     digits = str(abs(value.number)).rjust(1 - value.exponent, "0")
@@ -92,7 +92,7 @@ def _check_values(
 
 
 def _default_path_is_its_own(gates: FeatureGates) -> bool:
-    """Whether a default out of bounds is reported as the default, and not as the bound."""
+    """True if a default out of bounds is reported at the default, and not at the bound."""
     return gates.version >= V1_37
 
 
@@ -100,11 +100,11 @@ def _check_range(
     default: Quantity, limit: Quantity, range_: JsonObject, path: str, gates: FeatureGates
 ) -> list[FieldError]:
     if range_.get("min") is None:
-        return [required(f"{path}.min", "required when validRange is defined")]
+        return [missing_field(f"{path}.min", "required when validRange is defined")]
     errors: list[FieldError] = []
-    low = _parsed(range_["min"])
-    high = _parsed(range_["max"]) if range_.get("max") is not None else None
-    step = _parsed(range_["step"]) if range_.get("step") is not None else None
+    low = _parse(range_["min"])
+    high = _parse(range_["max"]) if range_.get("max") is not None else None
+    step = _parse(range_["step"]) if range_.get("step") is not None else None
     own = _default_path_is_its_own(gates)
     if low.compare(limit) > 0:
         errors.append(invalid(f"{path}.min", str(low), f"min is larger than capacity value: {limit}"))

@@ -1,6 +1,6 @@
-"""The steps of a capacity's valid range, in whole units or, where something is a fraction, in thousandths.
+"""Validate the steps of a capacity's valid range, in whole units or, if a value is a fraction, in thousandths.
 
-Mirrors validateRequestPolicyRange of ``pkg/apis/resource/validation``, which 1.37 made safe against overflow.
+Mirrors validateRequestPolicyRange of ``pkg/apis/resource/validation``. 1.37 fixed an overflow in it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MAX_INT64 = (1 << 63) - 1
 
 
 class CapacityRange(NamedTuple):
-    """The amounts that requests may take: ``low`` plus multiples of ``step``, up to ``high``."""
+    """The amounts that may be requested: ``low`` plus multiples of ``step``, up to ``high``."""
 
     default: Quantity
     low: Quantity
@@ -24,7 +24,7 @@ class CapacityRange(NamedTuple):
     step: Quantity | None
 
     def parts(self) -> list[tuple[str, Quantity]]:
-        """What is set, by its name in the API, in the order of errors."""
+        """Return the values that are set, by their name in the API, in the order of errors."""
         named = (("default", self.default), ("min", self.low), ("max", self.high), ("step", self.step))
         return [(name, value) for name, value in named if value is not None]
 
@@ -32,7 +32,10 @@ class CapacityRange(NamedTuple):
 def check_steps(
     known: CapacityRange, limit: Quantity, path: str, kubernetes: Version, *, fractions: bool
 ) -> list[FieldError]:
-    """That default and maximum are some steps away from the minimum. ``fractions``: whether these may be fractions."""
+    """Check that default and maximum are a multiple of the step above the minimum.
+
+    With ``fractions``, they may be fractions.
+    """
     if kubernetes < V1_37:
         return _check_whole_steps(known, limit, path)
     milli = fractions and any(_is_fraction(value) for _, value in known.parts())
@@ -93,7 +96,8 @@ def _check_multiples(known: CapacityRange, step: Quantity, path: str, milli: boo
 
     text = f"value is not a multiple of a given step ({step}) from ({low})"
     checked = (known.default,) if known.high is None else (known.default, known.high)
-    # A step of zero would stop the server of 1.36 with a division by zero; here nothing is a multiple of it.
+    # A step of zero would stop the server of 1.36 with a division by zero. Here, no value is a multiple of
+    # it.
     return [
         invalid(path, str(value), text)
         for value in checked

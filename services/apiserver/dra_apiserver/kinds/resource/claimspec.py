@@ -1,4 +1,4 @@
-"""What a ResourceClaim's spec says: requests, constraints and configuration."""
+"""Validate a ResourceClaim's spec: requests, constraints and configuration."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
 from dra_apiserver.common.validspecs import KnownGood
-from dra_apiserver.errors import FieldError, Verbatim, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field, not_supported
 from dra_apiserver.kinds.resource.declared import limit, values
 from dra_apiserver.kinds.resource.derived import DerivedAttributes
 from dra_apiserver.kinds.resource.lists import Lists
@@ -32,7 +32,7 @@ _good = KnownGood()
 
 
 class RequestNames:
-    """The names by which a claim's requests and their alternatives can be referred to."""
+    """The names by which a claim's requests and their alternatives can be referenced."""
 
     def __init__(self, devices: JsonObject, kubernetes: Version) -> None:
         self._lists = Lists(kubernetes)
@@ -48,7 +48,7 @@ class RequestNames:
         return not slash or alternative in self._names[request]
 
     def check(self, name: str, path: str) -> list[FieldError]:
-        """A reference to a request, or to one of its alternatives."""
+        """Validate a reference to a request, or to one of its alternatives."""
         parts = name.split("/")
         if len(parts) > 2:
             return [invalid(path, name, _UNKNOWN_REQUEST)]
@@ -58,12 +58,12 @@ class RequestNames:
         return errors
 
     def check_references(self, references: list[str] | None, path: str) -> list[FieldError]:
-        """The references of a constraint or configuration, each once."""
+        """Validate the references of a constraint or configuration, each once."""
         return self._lists.check_set(references, _REFERENCES, self.check, lambda name: name, path)
 
 
 def check_claim_spec(spec: JsonObject, path: str, gates: FeatureGates) -> list[FieldError]:
-    """The spec of a claim, in a ResourceClaim or a template."""
+    """Validate the spec of a claim, in a ResourceClaim or a template."""
     return _good.check(spec, lambda: _check_spec(spec, path, gates), under=gates)
 
 
@@ -104,7 +104,7 @@ def _check_request(
     text = "exactly one of `exactly` or `firstAvailable` is required"
     both = exactly is not None and bool(alternatives)
     if exactly is None and not alternatives:
-        return [*errors, required(path, text)]
+        return [*errors, missing_field(path, text)]
     if not both or _both_members_are_checked(gates.version):
         name = request.get("name", "")
         errors += _check_alternatives(alternatives, f"{path}.firstAvailable", gates, derived, name)
@@ -116,7 +116,7 @@ def _check_request(
 
 
 def _both_members_are_checked(kubernetes: Version) -> bool:
-    """Whether a request that wrongly has both `exactly` and `firstAvailable` has the errors of each, too."""
+    """True if a request that has both `exactly` and `firstAvailable` also gets the errors of each."""
     return kubernetes < V1_35
 
 
@@ -173,7 +173,7 @@ def _check_constraint(
         text = (
             'exactly one of "matchAttribute" or "distinctAttribute" is required, but multiple fields are set'
         )
-        errors.append(required(path, text))
+        errors.append(missing_field(path, text))
     else:
-        errors.append(required(f"{path}.matchAttribute"))
+        errors.append(missing_field(f"{path}.matchAttribute"))
     return errors

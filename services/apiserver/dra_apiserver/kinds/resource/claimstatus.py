@@ -1,4 +1,4 @@
-"""The status of a ResourceClaim: its allocation, who uses it, and what drivers say of its devices."""
+"""Validate the status of a ResourceClaim: its allocation, its users, and the devices' status from drivers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
     too_long,
     too_many,
 )
@@ -49,7 +49,7 @@ _DeviceID = tuple[str, str, str, str]
 def check_status(
     claim: JsonObject, old: JsonObject, kubernetes: Version, path: str = "status"
 ) -> list[FieldError]:
-    """A changed status; an allocation that was there may go, but not change."""
+    """Validate a changed status. An allocation may be removed, but not changed."""
     status, before = claim.get("status") or {}, old.get("status") or {}
     allocation = status.get("allocation")
     known = RequestNames((claim.get("spec") or {}).get("devices") or {}, kubernetes)
@@ -70,7 +70,7 @@ def check_status(
         status.get("devices"),
         None,
         lambda device, at: _check_device(device, at, allocated, kubernetes),
-        lambda device: (_device_id(device), _shown(device, kubernetes)),
+        lambda device: (_device_id(device), _format_device(device, kubernetes)),
         f"{path}.devices",
         "deviceID",
     )
@@ -94,7 +94,7 @@ def check_status(
 
 
 def _check_consumer(consumer: JsonObject, path: str) -> list[FieldError]:
-    return [required(f"{path}.{name}") for name in ("resource", "name", "uid") if not consumer.get(name)]
+    return [missing_field(f"{path}.{name}") for name in ("resource", "name", "uid") if not consumer.get(name)]
 
 
 def _device_id(device: JsonObject) -> _DeviceID:
@@ -106,8 +106,8 @@ def _device_id(device: JsonObject) -> _DeviceID:
     )
 
 
-def _shown(device: JsonObject, kubernetes: Version) -> Any:
-    """The device's id as messages show it; 1.34's has no fields that Go could print."""
+def _format_device(device: JsonObject, kubernetes: Version) -> Any:
+    """Return the device's id for messages. The struct of 1.34 has no fields that Go could print."""
     parts = dict(zip(("Driver", "Pool", "Device", "ShareID"), _device_id(device), strict=True))
     return show(parts if kubernetes >= V1_35 else {name: {} for name in parts})
 
@@ -121,7 +121,9 @@ def _check_device(
     if device.get("shareID") is not None:
         errors += names.uid(device["shareID"], f"{path}.shareID")
     if _device_id(device) not in allocated:
-        errors.append(invalid(path, _shown(device, kubernetes), "must be an allocated device in the claim"))
+        errors.append(
+            invalid(path, _format_device(device, kubernetes), "must be an allocated device in the claim")
+        )
     conditions = device.get("conditions") or []
     if len(conditions) > _DEVICE_CONDITIONS:
         errors.append(too_many(f"{path}.conditions", len(conditions), _DEVICE_CONDITIONS))
@@ -146,12 +148,12 @@ def _check_network(network: JsonObject, path: str, kubernetes: Version) -> list[
 
 
 def _check_address(address: str, path: str) -> list[FieldError]:
-    """An interface's address in CIDR form, written as net/netip writes it."""
+    """Check an interface's address in CIDR form, in net/netip's canonical spelling."""
     host, slash, bits = address.partition("/")
     try:
         if not slash or not re.fullmatch(r"\d+", bits, re.ASCII):
             raise ValueError
-        # Kubernetes still reads leading zeros as decimal, and then says that they are not canonical.
+        # Kubernetes still parses leading zeros as decimal, and then reports that they are not canonical.
         plain = re.sub(r"\b0+(?=\d)", "", host) if "." in host and ":" not in host else host
         interface = ipaddress.ip_interface(f"{plain}/{integer(bits)}")
     except ValueError:
@@ -209,7 +211,7 @@ def _check_config(
     source = config.get("source", "")
     errors: list[FieldError] = []
     if not source:
-        errors.append(required(f"{path}.source"))
+        errors.append(missing_field(f"{path}.source"))
     elif source not in _SOURCES:
         errors.append(not_supported(f"{path}.source", source, _SOURCES))
     errors += known.check_references(config.get("requests"), f"{path}.requests")

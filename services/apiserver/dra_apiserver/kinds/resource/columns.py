@@ -16,7 +16,7 @@ Object = Mapping[str, Any]
 
 
 def device_claim(obj: Object, now: datetime) -> list[Any]:
-    """A ResourceClaim: pending, allocated, reserved, deleted."""
+    """Return the cells of a ResourceClaim: pending, allocated, reserved, deleted."""
     status = part(obj, "status")
     deleted = bool(part(obj, "metadata").get("deletionTimestamp"))
     states = ["deleted"] if deleted else []
@@ -28,21 +28,21 @@ def device_claim(obj: Object, now: datetime) -> list[Any]:
 
 
 def device_slice(obj: Object, now: datetime) -> list[Any]:
-    """A ResourceSlice."""
+    """Return the cells of a ResourceSlice."""
     spec = part(obj, "spec")
     pool = part(spec, "pool").get("name", "")
     return [name(obj), spec.get("nodeName", ""), spec.get("driver", ""), pool, age(obj, now)]
 
 
 def taint_rule(obj: Object, now: datetime) -> list[Any]:
-    """A DeviceTaintRule."""
+    """Return the cells of a DeviceTaintRule."""
     taint = part(part(obj, "spec"), "taint")
     texts = [taint.get(key, "") for key in ("key", "value", "effect")]
     return [name(obj), *texts, since(taint.get("timeAdded"), now), age(obj, now)]
 
 
 def pool_status(obj: Object, now: datetime) -> list[Any]:
-    """A ResourcePoolStatusRequest: its pools' devices in all, and how far it has come."""
+    """Return the cells of a ResourcePoolStatusRequest: the totals of its pools' devices, and its state."""
     status = part(obj, "status")
     pools, count = status.get("pools") or [], status.get("poolCount") or 0
     met = [one for one in status.get("conditions") or () if one.get("status") == "True"]

@@ -1,7 +1,7 @@
-"""resource.k8s.io: what v1beta1 writes in another shape than the stored v1.
+"""Convert resource.k8s.io/v1beta1 to and from the stored v1.
 
-A v1beta1 request has the fields of v1's ``exactly`` directly in it, and a v1beta1 device keeps its own in ``basic``.
-The kinds of v1beta2 and v1alpha3 have the stored shape.
+A v1beta1 request has the fields of v1's ``exactly`` directly, and a v1beta1 device has its fields in
+``basic``. The kinds of v1beta2 and v1alpha3 have the stored form.
 """
 
 from collections.abc import Callable, Iterator
@@ -37,7 +37,7 @@ def _nest_requests(spec: JsonObject) -> None:
 
 def _flatten_requests(spec: JsonObject) -> None:
     for request in _requests(spec):
-        # v1beta1 writes the class even in a request of alternatives, which has none.
+        # v1beta1 encodes the class even in a request with alternatives, which has none.
         request.update(request.pop("exactly", None) or {"deviceClassName": ""})
 
 

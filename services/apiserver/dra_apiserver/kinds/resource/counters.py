@@ -1,4 +1,4 @@
-"""Shared counters of a ResourceSlice, and what its devices consume of them."""
+"""Validate shared counters of a ResourceSlice, and their consumption by devices."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, invalid, required
+from dra_apiserver.errors import FieldError, invalid, missing_field
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 
 JsonObject = dict[str, Any]
 CONSUMPTIONS = limit("Device", "consumesCounters")
-"""Of how many counter sets a device may consume."""
+"""The highest number of counter sets that a device may consume."""
 _GROUPS = limit("DeviceCounterConsumption", "compatibilityGroups")
 _COUNTERS = 32
 _COUNTER_KEY_LENGTH = 63
@@ -21,23 +21,24 @@ _COUNTERS_PER_SLICE = 1024
 
 
 def counters_and_devices_are_apart(kubernetes: Version) -> bool:
-    """Whether the counter sets of a pool are in slices of their own.
+    """True if the counter sets of a pool are in separate slices.
 
-    Before, a device consumed counters of its own slice alone, and the limits were those of whole slices and devices.
+    Before that, a device consumed counters of its own slice only, and the limits applied to whole slices and
+    devices.
     """
     return kubernetes >= V1_35
 
 
 def check_counter_set(counter_set: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """A named set of counters."""
+    """Validate a named set of counters."""
     errors = _check_set_name(counter_set.get("name", ""), f"{path}.name")
     return errors + _check_counters(counter_set.get("counters"), f"{path}.counters", kubernetes)
 
 
 def check_consumption(consumption: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """What a device consumes of one counter set."""
+    """Validate a device's consumption of one counter set."""
     name, at = consumption.get("counterSet", ""), f"{path}.counterSet"
-    # Where a name that is no label is none of the slice's sets, either, that alone is an error.
+    # A name that is not a label is also not one of the slice's sets. Only that is reported.
     named = counters_and_devices_are_apart(kubernetes) or not name
     errors = _check_set_name(name, at) if named else []
     errors += _check_counters(consumption.get("counters"), f"{path}.counters", kubernetes)
@@ -49,7 +50,7 @@ def check_consumption(consumption: JsonObject, path: str, kubernetes: Version) -
 def check_consumption_of(
     device: JsonObject, counter_sets: list[JsonObject] | None, path: str
 ) -> list[FieldError]:
-    """That a device consumes counters of its own slice's sets, and not too many."""
+    """Check that a device only consumes counters of its own slice's sets, and not too many."""
     known = {one.get("name", ""): one.get("counters") or {} for one in counter_sets or ()}
     consumptions = device.get("consumesCounters") or []
     total = sum(len(one.get("counters") or ()) for one in consumptions)
@@ -72,7 +73,7 @@ def check_consumption_of(
 
 
 def check_totals(spec: JsonObject, path: str) -> list[FieldError]:
-    """The limits of a slice that has counters and the devices that consume them."""
+    """Check the limits of a slice with counters and the devices that consume them."""
     consumed = sum(
         len(consumption.get("counters") or ())
         for device in spec.get("devices") or ()
@@ -91,10 +92,10 @@ def check_totals(spec: JsonObject, path: str) -> list[FieldError]:
 
 def _check_counters(counters: JsonObject | None, path: str, kubernetes: Version) -> list[FieldError]:
     if not counters:
-        return [required(path)]
+        return [missing_field(path)]
     most = _COUNTERS if counters_and_devices_are_apart(kubernetes) else None
     return Lists(kubernetes).check_map(counters, most, _COUNTER_KEY_LENGTH, names.label, lambda *_: (), path)
 
 
 def _check_set_name(name: str, path: str) -> list[FieldError]:
-    return names.label(name, path) if name else [required(path)]
+    return names.label(name, path) if name else [missing_field(path)]

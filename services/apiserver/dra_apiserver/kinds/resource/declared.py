@@ -1,7 +1,8 @@
-"""What the types of resource.k8s.io declare: rules, limits and values.
+"""Rules, limits and values that the types of resource.k8s.io declare.
 
-Until Kubernetes 1.36 hand-written code answers for claims, classes and slices, with its own texts and order; what it
-compares with stands in the types' tags, and nowhere else. Since 1.37 the declared rules answer where both find errors.
+Until Kubernetes 1.36, hand-written code validates claims, classes and slices, with its own texts and order.
+It compares with values that only the types' tags contain. Since 1.37, a declared rule replaces a hand-written
+one for the same error.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ JsonObject = dict[str, Any]
 
 _PACKAGE = "io.k8s.api.resource.v1"
 _LIMITS = ("maxItems", "maxBytes")
-# Where v1beta1 has what v1 has in `exactly`, and in the device itself (upstream's ResourceNormalizationRules).
+# Paths at which v1beta1 has fields that v1 has in `exactly`, or in the device itself (upstream's
+# ResourceNormalizationRules).
 _FLAT = re.compile(
     r"(requests\[\d+\])\.(deviceClassName|selectors|allocationMode|count|adminAccess|tolerations|derivedAttributes)"
 )
@@ -34,10 +36,12 @@ _BASIC = re.compile(r"(spec\.devices\[\d+\])\.basic\b")
 def with_declared(
     errors: list[FieldError], obj: JsonObject, old: JsonObject | None, ctx: Context
 ) -> list[FieldError]:
-    """The hand-written errors, and after them what the kind's type declares, which takes the place of its own.
+    """Append the errors of declared rules to the hand-written ones, and drop hand-written ones that are also
+    declared.
 
-    The rules that were alpha in 1.36 are beta since 1.37: enforced while ``DeclarativeValidationBeta`` is on. Those of
-    new fields always are. Mirrors ValidateDeclarativelyWithMigrationChecks of ``k8s.io/apiserver/pkg/registry/rest``.
+    Rules that were alpha in 1.36 are beta since 1.37: they are enforced while ``DeclarativeValidationBeta``
+    is on. Those of new fields are always enforced. Mirrors ValidateDeclarativelyWithMigrationChecks of
+    ``k8s.io/apiserver/pkg/registry/rest``.
     """
     if ctx.features.version < V1_37:
         return errors
@@ -57,9 +61,9 @@ def with_declared(
 def _as_asked(
     obj: JsonObject, old: JsonObject | None, ctx: Context
 ) -> tuple[str, tuple[JsonObject, JsonObject | None]]:
-    """The package whose types declare the rules, and the objects in its form: that of the client.
+    """Return the package whose types declare the rules, and the objects in the client's version.
 
-    v1beta1 alone has another form than v1, so that its errors name other fields.
+    Only v1beta1 differs from v1, so its errors name other fields.
     """
     converted = ctx.kind.conversions.get(ctx.version)
     if converted is None:
@@ -72,7 +76,7 @@ def _as_asked(
 
 
 def _in_v1(field: str) -> str:
-    """The field as v1 names it."""
+    """Return the field's path in v1."""
     return _BASIC.sub(r"\1", _FLAT.sub(r"\1.exactly.\2", field))
 
 
@@ -83,10 +87,10 @@ def _rules(type_name: str, features: FeatureGates) -> DeclaredRules:
 
 
 def limit(type_name: str, name: str) -> int:
-    """How many items, or bytes, a field may have.
+    """Return the largest number of items, or bytes, of a field.
 
     Raises:
-        LookupError: there is no such field, or it declares no limit.
+        LookupError: the field does not exist, or declares no limit.
     """
     for rule in _field(type_name, name).rules:
         if rule.name in _LIMITS:
@@ -95,10 +99,10 @@ def limit(type_name: str, name: str) -> int:
 
 
 def values(type_name: str, name: str) -> tuple[str, ...]:
-    """The values that a field may have, sorted.
+    """Return the sorted values that a field may have.
 
     Raises:
-        LookupError: there is no such field, or it may have any value.
+        LookupError: the field does not exist, or may have any value.
     """
     found = _field(type_name, name).values
     if not found:

@@ -14,7 +14,7 @@ def _count(request: Object) -> None:
 def _requests(spec: Object, version: str) -> None:
     for request in (spec.get("devices") or {}).get("requests") or ():
         if version == "v1beta1":
-            # A request without a class has alternatives, which carry mode and count themselves.
+            # A request without a class has alternatives, which have mode and count themselves.
             if request.get("deviceClassName"):
                 _count(request)
         elif request.get("exactly") is not None:
@@ -24,17 +24,17 @@ def _requests(spec: Object, version: str) -> None:
 
 
 def resource_claim(obj: Object, version: str, _now: str) -> None:
-    """The mode and count of the claim's requests."""
+    """Set the mode and count of the claim's requests."""
     _requests(obj.setdefault("spec", {}), version)
 
 
 def resource_claim_template(obj: Object, version: str, _now: str) -> None:
-    """The mode and count of the requests of claims made from it."""
+    """Set the mode and count of the requests in the template."""
     _requests(obj.setdefault("spec", {}).setdefault("spec", {}), version)
 
 
 def resource_slice(obj: Object, _version: str, now: str) -> None:
-    """Multipliers of mapped capacity, and the time of taints."""
+    """Set multipliers of mapped capacity, and the time of taints."""
     for device in (obj.get("spec") or {}).get("devices") or ():
         for holder in (device, device.get("basic") or {}):
             for mapping in (holder.get("nodeAllocatableResourceMappings") or {}).values():
@@ -44,12 +44,12 @@ def resource_slice(obj: Object, _version: str, now: str) -> None:
 
 
 def device_taint_rule(obj: Object, _version: str, now: str) -> None:
-    """The time of the taint."""
+    """Set the time of the taint."""
     if taint := (obj.get("spec") or {}).get("taint"):
         _add_time(taint, now)
 
 
 def _add_time(taint: Object, now: str) -> None:
-    """A taint without a time was added now."""
+    """Set the time of a taint that has none to the current time."""
     if now:
         taint.setdefault("timeAdded", now)

@@ -1,4 +1,6 @@
-"""Derived attributes of requests: names that constraints compare, and expressions within the claim's budget."""
+"""Validate derived attributes of requests: names that constraints compare, and expressions within the claim's
+budget.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ from typing import Any
 from dra_shared.features import FeatureGates
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
-from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compiled
+from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compile_checked
 
 JsonObject = dict[str, Any]
 _MOST = limit("ExactDeviceRequest", "derivedAttributes")
@@ -22,11 +24,13 @@ _TOTAL = "too complex, total cost of derived attribute CEL expressions in the cl
 
 
 class DerivedAttributes:
-    """Checks the derived attributes of one claim, and adds up their costs (DeviceClaimDerivedAttributeCELMaxCost)."""
+    """Validates the derived attributes of one claim, and sums up their costs
+    (DeviceClaimDerivedAttributeCELMaxCost).
+    """
 
     def __init__(self, constraints: Iterable[JsonObject], gates: FeatureGates) -> None:
         self._gates = gates
-        # What is compared, by the request that a constraint is for; "" stands for all.
+        # The compared names by the request that a constraint applies to; "" means all.
         self._compared: dict[str, set[str]] = {}
         self._cost = 0
         for constraint in constraints:
@@ -37,7 +41,7 @@ class DerivedAttributes:
                     self._compared.setdefault(request, set()).add(attribute)
 
     def check(self, attributes: list[JsonObject] | None, path: str, request: str) -> list[FieldError]:
-        """Those of one request, or of the alternative REQUEST/NAME."""
+        """Validate those of one request, or of the alternative REQUEST/NAME."""
         return Lists(self._gates.version).check_set(
             attributes,
             _MOST,
@@ -50,15 +54,15 @@ class DerivedAttributes:
         name, expression = attribute.get("name", ""), attribute.get("expression", "")
         errors: list[FieldError] = []
         if not name:
-            errors.append(required(f"{path}.name"))
+            errors.append(missing_field(f"{path}.name"))
         else:
             errors += names.fully_qualified_name(name, f"{path}.name", self._gates.version)
             if not self._is_compared(name, request):
                 errors.append(invalid(f"{path}.name", name, _UNUSED))
         at = f"{path}.expression"
         if not expression:
-            return [*errors, required(at)]
-        program, problems = compiled(expression, at, self._gates, derived=True)
+            return [*errors, missing_field(at)]
+        program, problems = compile_checked(expression, at, self._gates, derived=True)
         if program is not None:
             self._cost += program.estimated_cost
             if program.estimated_cost > EXPRESSION_COST:
@@ -70,5 +74,5 @@ class DerivedAttributes:
         return any(name in self._compared.get(target, ()) for target in ("", request, parent))
 
     def check_total(self, path: str) -> list[FieldError]:
-        """That all expressions together are not too costly; asked after the others."""
+        """Check that all expressions together are not too costly. Called after the others."""
         return [forbidden_field(path, _TOTAL)] if self._cost > EXPRESSION_COST else []

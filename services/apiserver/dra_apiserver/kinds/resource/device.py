@@ -1,4 +1,4 @@
-"""One device of a ResourceSlice."""
+"""Validate one device of a ResourceSlice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dra_shared.version import V1_35, V1_37, Version
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.common.validspecs import KnownGood
-from dra_apiserver.errors import FieldError, Verbatim, invalid, required, too_long
+from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field, too_long
 from dra_apiserver.kinds.resource.allocatable import check_allocatable
 from dra_apiserver.kinds.resource.binding import check_binding
 from dra_apiserver.kinds.resource.capacity import check_exclusive_capacity, check_shared_capacity
@@ -47,7 +47,7 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def check_device(
     device: JsonObject, old: JsonObject | None, per_device: bool, path: str, gates: FeatureGates
 ) -> list[FieldError]:
-    """A device; `old` is the one of that name before a change, `per_device` whether it chooses its own nodes."""
+    """Validate a device. `old` is the previous device of that name. `per_device`: it selects its own nodes."""
     if old is not None:
         return _check(device, old, per_device, path, gates)
     return _good.check(
@@ -56,7 +56,7 @@ def check_device(
 
 
 def _shape(device: JsonObject) -> JsonObject:
-    """What decides whether a device is good: equal nodes have equal devices but for UUIDs and addresses."""
+    """Return a cache key for valid devices. Equal nodes have equal devices except for UUIDs and addresses."""
     attributes = device.get("attributes") or {}
     return {
         **device,
@@ -65,7 +65,7 @@ def _shape(device: JsonObject) -> JsonObject:
 
 
 def _is_short(attribute: JsonObject) -> bool:
-    """Whether the attribute is a string that no rule has anything against."""
+    """True if the attribute is a string that no rule rejects."""
     text = attribute.get("string")
     return text is not None and len(attribute) == 1 and not _check_string(text, "")
 
@@ -126,22 +126,22 @@ def _check(
 
 
 def _counts_are_first(kubernetes: Version) -> bool:
-    """Whether the number of attribute values is looked at before the attributes."""
+    """True if the number of attribute values is checked before the attributes."""
     return kubernetes >= V1_37
 
 
 def _unchanged_capacity_stays(kubernetes: Version) -> bool:
-    """Whether capacity that an update leaves as it was is not looked at again."""
+    """True if capacity that an update did not change is not validated again."""
     return kubernetes >= V1_37
 
 
 def _value_count(attribute: JsonObject) -> int:
-    """How many values an attribute has; a scalar is one."""
+    """Return the number of values of an attribute; a scalar is one."""
     return max(1, sum(len(attribute.get(name) or ()) for name in _LISTS))
 
 
 def check_attribute(attribute: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """An attribute: exactly one kind of value, within its limits."""
+    """Validate an attribute: exactly one kind of value, within its limits."""
     errors: list[FieldError] = []
     given = [name for name in (*_SCALARS, *_LISTS) if attribute.get(name) is not None]
     if attribute.get("string") is not None:
@@ -155,7 +155,7 @@ def check_attribute(attribute: JsonObject, path: str, kubernetes: Version) -> li
         errors += Lists(kubernetes).check_list(attribute.get(name), None, check, f"{path}.{name}")
     if not given:
         text = "exactly one value must be specified"
-        errors.append(invalid(path, "", text) if kubernetes >= V1_35 else required(path, text))
+        errors.append(invalid(path, "", text) if kubernetes >= V1_35 else missing_field(path, text))
     elif len(given) > 1:
         shown = show(attribute, device_attribute(kubernetes))
         errors.append(invalid(path, shown, "exactly one value must be specified"))
@@ -209,7 +209,7 @@ def _check_nodes(device: JsonObject, per_device: bool, path: str) -> list[FieldE
         "when `perDeviceNodeSelection` is set to true in the ResourceSlice spec"
     )
     if not given:
-        errors.append(required(path, text))
+        errors.append(missing_field(path, text))
     elif len(given) > 1:
         errors.append(invalid(path, f"{{{', '.join(given)}}}", text))
     return errors

@@ -1,4 +1,4 @@
-"""DeviceClass."""
+"""Validate DeviceClasses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CONFIGS = limit("DeviceClassSpec", "config")
 
 
 def device_class_name(name: str, prefix: bool) -> list[str]:
-    """The rule of a class's name: declared rather than handwritten upstream, so limits are given in bytes."""
+    """Check the name of a class. Upstream's rule is declared and not handwritten, so its limits are in bytes."""
     checked = name[:-1] + "a" if prefix and len(name) > 1 and name.endswith("-") else name
     return dns_subdomain(checked, bytes_limit=True)
 
@@ -28,7 +28,7 @@ def device_class_name(name: str, prefix: bool) -> list[str]:
 def check_class(
     spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
 ) -> list[FieldError]:
-    """The spec of a class; selectors and configuration that did not change count as stored."""
+    """Validate the spec of a class. Unchanged selectors and configuration count as stored."""
     selectors, configs = spec.get("selectors") or [], spec.get("config") or []
     stored = old is not None and same_members(_SPEC, spec, old, "selectors")
     errors = check_selectors(selectors, f"{path}.selectors", gates, stored)

@@ -8,9 +8,9 @@ from dra_apiserver.common.gates import GatedFields
 
 
 def claim_spec_fields(at: str, *, distinct_since: Version = VERSIONS[0]) -> tuple[GatedFields, ...]:
-    """The gated fields of a claim's spec that lies at the path `at`.
+    """Return the gated fields of a claim's spec at the path `at`.
 
-    `distinct_since`: the first version that drops `distinctAttribute`, too.
+    `distinct_since`: the first version that also drops `distinctAttribute`.
     """
     exact, alternative = f"{at}.devices.requests.*.exactly", f"{at}.devices.requests.*.firstAvailable.*"
     capacity = (f"{exact}.capacity", f"{alternative}.capacity")
@@ -46,7 +46,7 @@ CLAIM_STATUS = (
     GatedFields(("DRADeviceBindingConditions",), _CONDITIONS, since=V1_35),
     GatedFields(("DRAOptionalNodeOperations",), (f"{_RESULT}.skipNodeOperations",)),
 )
-# 1.34 meant to drop it and forgot: its loop changes copies.
+# 1.34 has a bug here: its loop changes copies.
 CLAIM_TEMPLATE = claim_spec_fields("spec.spec", distinct_since=V1_35)
 SLICE = (
     GatedFields(("DRADeviceTaints",), ("spec.devices.*.taints",)),

@@ -99,22 +99,25 @@ _SINCE_1_37 = frozenset({"derivedAttributes", "skipNodeOperations"})
 
 
 def claim_spec(kubernetes: Version) -> Shape:
-    """The spec of a claim."""
-    return _known(_CLAIM_SPEC, kubernetes)
+    """Return the shape of a claim's spec."""
+    return _known_fields(_CLAIM_SPEC, kubernetes)
 
 
 def claim_template_spec(kubernetes: Version) -> Shape:
-    """The spec of a template: Go's encoder keeps the names of ObjectMeta's json tags, and omits what is empty."""
+    """Return the shape of a template's spec.
+
+    Go's encoder keeps the names of ObjectMeta's json tags, and omits empty fields.
+    """
     return [("", "metadata", None, "inline"), ("Spec", "spec", claim_spec(kubernetes), "struct")]
 
 
 def allocation(kubernetes: Version) -> Shape:
-    """A claim's allocation."""
-    return _known(_ALLOCATION, kubernetes)
+    """Return the shape of a claim's allocation."""
+    return _known_fields(_ALLOCATION, kubernetes)
 
 
-def _known(shape: Shape, kubernetes: Version) -> Shape:
-    """The fields that the version has."""
+def _known_fields(shape: Shape, kubernetes: Version) -> Shape:
+    """Return the fields of the shape that the version has."""
     absent = frozenset() if kubernetes >= V1_37 else _SINCE_1_37
     return [
         (go_name, name, _known_inside(inner, kubernetes), zero)
@@ -127,8 +130,8 @@ def _known_inside(inner: Any, kubernetes: Version) -> Any:
     if not isinstance(inner, list):
         return inner
     if inner and isinstance(inner[0], list):
-        return [_known(inner[0], kubernetes)]
-    return _known(inner, kubernetes)
+        return [_known_fields(inner[0], kubernetes)]
+    return _known_fields(inner, kubernetes)
 
 
 _DEVICE_ATTRIBUTE: Shape = [
@@ -144,7 +147,7 @@ _DEVICE_ATTRIBUTE: Shape = [
 
 
 def device_attribute(kubernetes: Version) -> Shape:
-    """An attribute; its lists came in 1.36."""
+    """Return the shape of an attribute. Lists were added in 1.36."""
     return _DEVICE_ATTRIBUTE if kubernetes >= V1_36 else _DEVICE_ATTRIBUTE[:4]
 
 
@@ -184,7 +187,7 @@ _SUMMARIES: Shape = [
 
 
 def pool_status(kubernetes: Version) -> Shape:
-    """The status of a ResourcePoolStatusRequest; pools have summaries since 1.37."""
+    """Return the shape of the status of a ResourcePoolStatusRequest. Summaries of pools were added in 1.37."""
     pool = [*_POOL, *_SUMMARIES] if kubernetes >= V1_37 else _POOL
     return [
         ("PoolCount", "poolCount", None, "null"),

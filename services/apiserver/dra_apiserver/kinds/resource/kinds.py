@@ -22,7 +22,7 @@ from dra_apiserver.kinds.resource.strategy import (
 
 
 def _allocated_otherwise(now: Object, then: Object) -> bool:
-    """Whether the claim has other devices than then: what schedulers know of an allocation never changes."""
+    """True if the claim has other devices than before. Schedulers rely on allocations never changing."""
     one, other = ((obj.get("status") or {}).get("allocation") for obj in (now, then))
     return one is not None and other is not None and one != other
 

@@ -1,6 +1,7 @@
-"""Lists, sets and maps of resource.k8s.io, as one version of Kubernetes checks them.
+"""Validate lists, sets and maps of resource.k8s.io, as a given version of Kubernetes does.
 
-Mirrors validateSlice, validateSet and validateMap of ``pkg/apis/resource/validation``, which changed in 1.35 and 1.36.
+Mirrors validateSlice, validateSet and validateMap of ``pkg/apis/resource/validation``, which changed in 1.35
+and 1.36.
 """
 
 from __future__ import annotations
@@ -25,23 +26,23 @@ class Lists:
 
     @property
     def _too_long_lists_are_checked(self) -> bool:
-        """Whether the entries of a list that is too long are looked at, too."""
+        """True if the entries of a list that is too long are validated too."""
         return self._kubernetes < V1_35
 
     @property
     def _duplicates_name_the_key(self) -> bool:
-        """Whether what occurs twice is reported at the entry's key, such as ``requests[1].name``."""
+        """True if a duplicate is reported at the entry's key, such as ``requests[1].name``."""
         return self._kubernetes < V1_35
 
     @property
     def _bad_keys_name_themselves(self) -> bool:
-        """Whether a map's bad key is reported at ``attributes[key]``, instead of at the map."""
+        """True if a map's invalid key is reported at ``attributes[key]``, instead of at the map."""
         return self._kubernetes < V1_36
 
     def check_list(
         self, items: Sequence[T] | None, limit: int | None, check: Check[T], path: str
     ) -> list[FieldError]:
-        """The errors of a list."""
+        """Return the errors of a list."""
         return lists.check_list(items, limit, check, path, thorough=self._too_long_lists_are_checked)
 
     def check_set(
@@ -53,7 +54,7 @@ class Lists:
         path: str,
         member: str = "",
     ) -> list[FieldError]:
-        """The errors of a list whose entries have a ``key`` each; ``member`` is the field that has it."""
+        """Return the errors of a list whose entries each have a ``key``. ``member`` is the field with the key."""
         return lists.check_set(
             items,
             limit,
@@ -73,7 +74,7 @@ class Lists:
         check: Check[T],
         path: str,
     ) -> list[FieldError]:
-        """The errors of a map."""
+        """Return the errors of a map."""
         return lists.check_map(
             entries,
             limit,

@@ -1,7 +1,7 @@
-"""Devices that take of their nodes are for nodes that can count that.
+"""Reject devices that use node resources on nodes without support for that.
 
-The part of the admission plugin NodeDeclaredFeatureValidator for ResourceSlices, since Kubernetes 1.37 (upstream's
-`plugin/pkg/admission/nodedeclaredfeatures`).
+The part of the admission plugin NodeDeclaredFeatureValidator for ResourceSlices, since Kubernetes 1.37
+(upstream's `plugin/pkg/admission/nodedeclaredfeatures`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dra_shared.api.resources import NODES
 from dra_shared.version import V1_37
 from msgspec import convert as typed
 
-from dra_apiserver.errors import GroupResource, forbidden, quote
+from dra_apiserver.errors import GroupResource, forbidden_error, quote
 from dra_apiserver.kindkit.strategy import Context
 
 JsonObject = dict[str, Any]
@@ -27,10 +27,10 @@ _FEATURE = "DRANodeAllocatableResources"
 
 
 def check_slice(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Refuse a slice with devices that take of nodes which do not declare that they count it.
+    """Reject a slice with devices that use resources of nodes which do not declare support for it.
 
     Raises:
-        StatusError: 403, it has such devices, or devices that are for no node.
+        StatusError: 403, it has such devices, or devices that map to no node.
     """
     gates = ctx.features
     if obj is None or operation not in ("CREATE", "UPDATE") or gates.version < V1_37:
@@ -48,29 +48,29 @@ def check_slice(obj: JsonObject | None, old: JsonObject | None, ctx: Context, op
     for device in spec.get("devices") or ():
         if device.get("nodeAllocatableResources"):
             where = device if spec.get("perDeviceNodeSelection") else spec
-            why = _missing(where, device.get("name", ""), ctx, nodes)
+            why = _find_problem(where, device.get("name", ""), ctx, nodes)
             if why:
-                raise forbidden(_SLICES, obj["metadata"].get("name", ""), why)
+                raise forbidden_error(_SLICES, obj["metadata"].get("name", ""), why)
 
 
-def _missing(where: JsonObject, device: str, ctx: Context, nodes: Callable[[], list[Node]]) -> str:
-    """Why the nodes of a device, which `where` says, can't have it; "" if they can."""
+def _find_problem(where: JsonObject, device: str, ctx: Context, nodes: Callable[[], list[Node]]) -> str:
+    """Return the reason why the nodes of a device (in `where`) do not support it; "" if they do."""
     name = where.get("nodeName")
     if name:
         found = ctx.lookup("", "nodes", "", name)
         if found is None:
             return f"node {quote(name)} not found for device {quote(device)}"
         declared = (found.get("status") or {}).get("declaredFeatures") or ()
-        return "" if _FEATURE in declared else _unsupported(name)
+        return "" if _FEATURE in declared else _unsupported_message(name)
     if where.get("nodeSelector") is None and not where.get("allNodes"):
         return f"device {quote(device)} in ResourceSlice has NodeAllocatableResources but does not map to any nodes"
-    for node in _selected(where.get("nodeSelector"), nodes()):
+    for node in _select_nodes(where.get("nodeSelector"), nodes()):
         if _FEATURE not in node.status.declared_features:
-            return _unsupported(node.metadata.name)
+            return _unsupported_message(node.metadata.name)
     return ""
 
 
-def _selected(selector: JsonObject | None, nodes: list[Node]) -> Iterator[Node]:
+def _select_nodes(selector: JsonObject | None, nodes: list[Node]) -> Iterator[Node]:
     if selector is None:
         yield from nodes
         return
@@ -78,5 +78,5 @@ def _selected(selector: JsonObject | None, nodes: list[Node]) -> Iterator[Node]:
     yield from (node for node in nodes if nodeselector.matches(wanted, node))
 
 
-def _unsupported(node: str) -> str:
+def _unsupported_message(node: str) -> str:
     return f"node {quote(node)} does not support {_FEATURE} feature"

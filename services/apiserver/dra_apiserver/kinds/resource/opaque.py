@@ -1,4 +1,4 @@
-"""Opaque configuration: a driver's name and a JSON object that only the driver understands."""
+"""Validate opaque configuration: a driver's name and a JSON object that only the driver understands."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dra_shared.jsontext import dumps
 from dra_shared.version import Version
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, invalid, required, too_long
+from dra_apiserver.errors import FieldError, invalid, missing_field, too_long
 
 JsonObject = dict[str, Any]
 PARAMETERS_LENGTH = 10 * 1024
@@ -17,19 +17,19 @@ PARAMETERS_LENGTH = 10 * 1024
 def check_configuration(
     config: JsonObject, path: str, kubernetes: Version, stored: bool = False
 ) -> list[FieldError]:
-    """The `opaque` part, which is required as long as there is no other."""
+    """Validate the `opaque` part, which is required because there is no other."""
     opaque = config.get("opaque")
     if opaque is None:
-        return [required(f"{path}.opaque")]
+        return [missing_field(f"{path}.opaque")]
     errors = names.driver_name(opaque.get("driver", ""), f"{path}.opaque.driver", kubernetes)
     parameters = opaque.get("parameters")
     return errors + check_object(parameters, f"{path}.opaque.parameters", PARAMETERS_LENGTH, stored)
 
 
 def check_object(value: Any, path: str, limit: int, stored: bool = False) -> list[FieldError]:
-    """A JSON object of at most `limit` bytes, unless it was `stored` before there was a limit."""
+    """Check a JSON object of at most `limit` bytes, unless it was `stored` before the limit was introduced."""
     if value is None:
-        return [required(path)]
+        return [missing_field(path)]
     if not stored and len(dumps(value)) > limit:
         return [too_long(path, limit)]
     if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The attribute by which a slice says of what type its partitions are (validatePartitionTypeAttribute)."""
+"""Validate the attribute that contains the type of a slice's partitions (validatePartitionTypeAttribute)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dra_shared.features import FeatureGates
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import show
-from dra_apiserver.errors import FieldError, forbidden_field, invalid, required
+from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 from dra_apiserver.kinds.resource.goshapes import device_attribute
 
 JsonObject = dict[str, Any]
@@ -20,7 +20,10 @@ _NO_TEXT = "must be a string value because `partitionTypeAttribute` names this a
 def check_partition_type(
     spec: JsonObject, old: JsonObject | None, path: str, gates: FeatureGates
 ) -> list[FieldError]:
-    """Every device that consumes counters has the attribute, as a text. Its name is judged where it is new."""
+    """Check that every device that consumes counters has the attribute, as a string.
+
+    Its name is validated if it is new.
+    """
     name = spec.get("partitionTypeAttribute")
     if name is None:
         return []
@@ -46,7 +49,7 @@ def _check_devices(spec: JsonObject, name: str, path: str, gates: FeatureGates) 
         attribute = attributes.get(name, attributes.get(bare))
         at = f"{path}.devices[{index}].attributes[{name}]"
         if attribute is None:
-            errors.append(required(at, _MISSING))
+            errors.append(missing_field(at, _MISSING))
         elif attribute.get("string") is None:
             errors.append(invalid(at, show(attribute, device_attribute(gates.version)), _NO_TEXT))
     return errors

@@ -1,4 +1,4 @@
-"""ResourcePoolStatusRequest: what its types do not declare (`validation_resourcepoolstatusrequest.go`)."""
+"""Validate ResourcePoolStatusRequests beyond the declared rules (`validation_resourcepoolstatusrequest.go`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ JsonObject = dict[str, Any]
 def check_request_status(
     status: JsonObject | None, old: JsonObject | None, kubernetes: Version, path: str = "status"
 ) -> list[FieldError]:
-    """The status, which is written once."""
+    """Validate the status, which can only be written once."""
     if old:
         if same("io.k8s.api.resource.v1alpha3.ResourcePoolStatusRequestStatus", status, old):
             return []

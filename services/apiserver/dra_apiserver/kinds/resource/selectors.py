@@ -1,4 +1,4 @@
-"""CEL selectors, and the node selectors in slices and allocations."""
+"""Validate CEL selectors, and the node selectors in slices and allocations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dra_apiserver.errors import (
     forbidden_field,
     internal_field,
     invalid,
-    required,
+    missing_field,
     too_long,
 )
 from dra_apiserver.kinds.resource.declared import limit
@@ -31,7 +31,7 @@ _FIELD_OPERATORS = ("In", "NotIn")
 def check_selectors(
     selectors: list[JsonObject] | None, path: str, gates: FeatureGates, stored: bool = False
 ) -> list[FieldError]:
-    """The CEL selectors of a request or class; `stored` ones may use what newer servers brought."""
+    """Validate the CEL selectors of a request or class. `stored` ones may use features of newer servers."""
     return Lists(gates.version).check_list(
         selectors, SELECTORS, lambda item, at: _check_selector(item, at, gates, stored), path
     )
@@ -40,20 +40,20 @@ def check_selectors(
 def _check_selector(selector: JsonObject, path: str, gates: FeatureGates, stored: bool) -> list[FieldError]:
     cel = selector.get("cel")
     if cel is None:
-        return [required(f"{path}.cel")]
+        return [missing_field(f"{path}.cel")]
     if stored and gates.version >= V1_37:
         return []
     at = f"{path}.cel.expression"
-    program, errors = compiled(cel.get("expression", ""), at, gates, stored=stored)
+    program, errors = compile_checked(cel.get("expression", ""), at, gates, stored=stored)
     if program is not None and program.estimated_cost > EXPRESSION_COST:
         return [forbidden_field(at, "too complex, exceeds cost limit")]
     return errors
 
 
-def compiled(
+def compile_checked(
     expression: str, path: str, gates: FeatureGates, *, stored: bool = False, derived: bool = False
 ) -> tuple[Program | None, list[FieldError]]:
-    """The program of an expression at the path, or (None and) why there is none."""
+    """Return the program of an expression at the path, and its errors. The program is None if there are errors."""
     if len(expression.encode()) > EXPRESSION_LENGTH:
         return None, [too_long(path, EXPRESSION_LENGTH)]
     try:
@@ -65,10 +65,10 @@ def compiled(
 
 
 def check_node_selector(selector: JsonObject, path: str) -> list[FieldError]:
-    """A NodeSelector: at least one term, each term's expressions well-formed."""
+    """Validate a NodeSelector: at least one term, each with well-formed expressions."""
     terms = selector.get("nodeSelectorTerms") or []
     if not terms:
-        return [required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
+        return [missing_field(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
     errors: list[FieldError] = []
     for index, term in enumerate(terms):
         errors += check_node_selector_term(term, f"{path}.nodeSelectorTerms[{index}]")
@@ -76,7 +76,7 @@ def check_node_selector(selector: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_node_selector_term(term: JsonObject, path: str) -> list[FieldError]:
-    """What one term asks of a node's labels and fields."""
+    """Validate one term's requirements on a node's labels and fields."""
     errors: list[FieldError] = []
     for index, expression in enumerate(term.get("matchExpressions") or ()):
         errors += _check_expression(expression, f"{path}.matchExpressions[{index}]")
@@ -91,7 +91,7 @@ def _check_expression(expression: JsonObject, path: str) -> list[FieldError]:
     if operator in ("In", "NotIn"):
         if not values:
             text = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(required(f"{path}.values", text))
+            errors.append(missing_field(f"{path}.values", text))
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
@@ -99,7 +99,7 @@ def _check_expression(expression: JsonObject, path: str) -> list[FieldError]:
     elif operator in ("Gt", "Lt"):
         if len(values) != 1:
             text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(required(f"{path}.values", text))
+            errors.append(missing_field(f"{path}.values", text))
     else:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     errors += names.label_name(expression.get("key", ""), f"{path}.key")
@@ -114,7 +114,7 @@ def _check_field(expression: JsonObject, path: str) -> list[FieldError]:
     if operator in _FIELD_OPERATORS:
         if len(values) != 1:
             text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-            errors.append(required(f"{path}.values", text))
+            errors.append(missing_field(f"{path}.values", text))
     else:
         errors.append(invalid(f"{path}.operator", operator, "not a valid selector operator"))
     key = expression.get("key", "")

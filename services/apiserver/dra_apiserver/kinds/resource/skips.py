@@ -1,4 +1,4 @@
-"""Node operations that a slice's devices can do without (validateSkipNodeOperations)."""
+"""Validate the node operations that a slice's devices do not need (validateSkipNodeOperations)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _KNOWN = (_ALL, _PREPARE, _UNPREPARE)
 
 
 def check_skips(operations: list[str] | None, path: str) -> list[FieldError]:
-    """Known operations, each once; what is prepared has to be unprepared."""
+    """Validate operations: known ones, each once. Devices that are prepared must be unprepared."""
     operations = operations or []
     errors: list[FieldError] = []
     if _PREPARE in operations and _UNPREPARE not in operations and _ALL not in operations:

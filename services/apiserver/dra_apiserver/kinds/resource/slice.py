@@ -1,4 +1,4 @@
-"""ResourceSlice."""
+"""Validate ResourceSlices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dra_shared.features import FeatureGates
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.common.objectmeta import IMMUTABLE
-from dra_apiserver.errors import FieldError, Verbatim, invalid, required
+from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field
 from dra_apiserver.kinds.resource.counters import (
     check_consumption_of,
     check_counter_set,
@@ -26,7 +26,7 @@ from dra_apiserver.kinds.resource.skips import check_skips
 JsonObject = dict[str, Any]
 _DEVICES = 128
 _DEVICES_WITH_DETAILS = 64
-"""The limit where any device has taints, consumes counters or has attribute lists."""
+"""The limit if any device has taints, consumes counters or has attribute lists."""
 _COUNTER_SETS = limit("ResourceSliceSpec", "sharedCounters")
 _WHERE = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
 _ONE_PLACE = f"exactly one of {', '.join(f'`{name}`' for name in _WHERE)} is required"
@@ -36,7 +36,7 @@ _LISTS = ("ints", "bools", "strings", "versions")
 def check_slice(
     spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
 ) -> list[FieldError]:
-    """The spec of a slice, new or changed from `old`."""
+    """Validate the spec of a slice, new or changed from `old`."""
     lists, apart = Lists(gates.version), counters_and_devices_are_apart(gates.version)
     errors = names.driver_name(spec.get("driver", ""), f"{path}.driver", gates.version)
     errors += _check_pool(spec.get("pool") or {}, f"{path}.pool")
@@ -115,7 +115,7 @@ def _check_unchanged(spec: JsonObject, old: JsonObject, path: str) -> list[Field
 
 
 def _check_place(spec: JsonObject, path: str) -> list[FieldError]:
-    """Where the devices are: on a node, on those a selector chooses, on all, or each as it says itself."""
+    """Validate the place of the devices: a node, selected nodes, all nodes, or set for each device."""
     errors: list[FieldError] = []
     given = []
     name, selector = spec.get("nodeName"), spec.get("nodeSelector")
@@ -141,7 +141,7 @@ def _check_place(spec: JsonObject, path: str) -> list[FieldError]:
         elif value is not None:
             errors.append(invalid(f"{path}.{flag}", value, "must be either unset or set to true"))
     if not given:
-        errors.append(required(path, _ONE_PLACE))
+        errors.append(missing_field(path, _ONE_PLACE))
     elif len(given) > 1:
         shown_fields = f"{{{', '.join(given)}}}"
         errors.append(invalid(path, shown_fields, f"{_ONE_PLACE}, but multiple fields are set"))

@@ -1,7 +1,7 @@
-"""Who may change which part of a claim's status (`DRAResourceClaimGranularStatusAuthorization`).
+"""Authorize changes of a claim's status by part (`DRAResourceClaimGranularStatusAuthorization`).
 
-Upstream asks its authorizer about subresources that exist for that only: `resourceclaims/binding` for the
-allocation and its users, `resourceclaims/driver` with a driver's name for what that driver says of its devices.
+Upstream's authorizer checks synthetic subresources: `resourceclaims/binding` for the allocation and its
+users, `resourceclaims/driver` with a driver's name for the device status of that driver.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from dra_shared.names import dns_subdomain
 
-from dra_apiserver.errors import FieldError, GroupResource, forbidden, forbidden_field
+from dra_apiserver.errors import FieldError, GroupResource, forbidden_error, forbidden_field
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same, same_members
 from dra_apiserver.user import service_account
@@ -22,7 +22,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 
 
 def check_binding(status: JsonObject, old: JsonObject, ctx: Context, path: str) -> list[FieldError]:
-    """A changed allocation or reservation needs permission for `resourceclaims/binding` in all namespaces."""
+    """Require permission for `resourceclaims/binding` in all namespaces if the allocation or reservation changes."""
     if same_members("io.k8s.api.resource.v1.ResourceClaimStatus", status, old, "allocation", "reservedFor"):
         return []
     problem = _refusal(ctx.verb, "binding", "", "", ctx)
@@ -36,7 +36,7 @@ def check_binding(status: JsonObject, old: JsonObject, ctx: Context, path: str) 
 
 
 def check_drivers(status: JsonObject, old: JsonObject, ctx: Context, path: str) -> list[FieldError]:
-    """A changed device status needs permission for `resourceclaims/driver` with that driver's name."""
+    """Require permission for `resourceclaims/driver` with a driver's name if that driver's device status changes."""
     verbs = [f"arbitrary-node:{ctx.verb}"]
     if _is_on_node(ctx, _only_node(status.get("allocation") or {})):
         verbs.insert(0, f"associated-node:{ctx.verb}")
@@ -61,7 +61,7 @@ def _refusal(verb: str, subresource: str, namespace: str, name: str, ctx: Contex
         f'User "{ctx.user.name}" cannot {verb} resource "resourceclaims/{subresource}" '
         f'in API group "resource.k8s.io" {where}'
     )
-    return forbidden(_CLAIMS, name, f"{text}: {reason}" if reason else text).message
+    return forbidden_error(_CLAIMS, name, f"{text}: {reason}" if reason else text).message
 
 
 def _changed_drivers(status: JsonObject, old: JsonObject) -> list[str]:
@@ -79,7 +79,7 @@ def _by_identity(status: JsonObject) -> dict[tuple[str, ...], JsonObject]:
 
 
 def _only_node(allocation: JsonObject) -> str:
-    """The one node that an allocation is for, if it says so by name and in no other way."""
+    """Return the only node of an allocation, if it is selected by name and in no other way; else ""."""
     terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
     if len(terms) != 1 or terms[0].get("matchExpressions"):
         return ""
@@ -91,7 +91,7 @@ def _only_node(allocation: JsonObject) -> str:
 
 
 def _is_on_node(ctx: Context, node: str) -> bool:
-    """Whether the user is a service account with a token that is bound to a pod on that node."""
+    """True if the user is a service account with a token that is bound to a pod on that node."""
     if not node or service_account(ctx.user.name) is None:
         return False
     nodes = ctx.user.extra.get(_NODE_NAME) or ()

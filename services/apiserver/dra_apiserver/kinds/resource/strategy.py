@@ -45,7 +45,7 @@ _ADMIN_TEXT = f"admin access to devices requires the `{_ADMIN_LABEL}: true` labe
 
 
 def _check_admin(path: str, ctx: Context) -> list[FieldError]:
-    """The namespace must be labelled for admin access; the label's value is exactly `true`."""
+    """Check that the namespace is labelled for admin access. The label's value must be exactly `true`."""
     namespace = ctx.lookup("", "namespaces", "", ctx.namespace)
     if namespace is None:
         text = f"could not retrieve namespace to verify admin access: namespaces {quote(ctx.namespace)} not found"
@@ -55,7 +55,7 @@ def _check_admin(path: str, ctx: Context) -> list[FieldError]:
 
 
 def _check_admin_requests(devices: JsonObject, ctx: Context) -> list[FieldError]:
-    """At most one error: the first request that wants admin access where it may not."""
+    """Return at most one error: the first request for admin access that is not allowed."""
     for index, request in enumerate(devices.get("requests") or ()):
         if (request.get("exactly") or {}).get("adminAccess"):
             return _check_admin(f"spec.devices.requests[{index}].adminAccess", ctx)
@@ -63,17 +63,17 @@ def _check_admin_requests(devices: JsonObject, ctx: Context) -> list[FieldError]
 
 
 def _checks_again(ctx: Context) -> bool:
-    """Whether an update is checked as a new object, too (before kubernetes/kubernetes#134444)."""
+    """True if an update is validated like a new object too (before kubernetes/kubernetes#134444)."""
     return ctx.features.version < V1_35
 
 
 class ResourceClaimStrategy(GenericStrategy):
-    """A claim: its spec never changes, its status only through the subresource."""
+    """The strategy of claims. The spec is immutable, and the status only changes through the subresource."""
 
     gated = CLAIM
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Admin access first, then metadata and spec."""
+        """Validate admin access, then metadata and spec."""
         spec = obj.get("spec") or {}
         errors = _check_admin_requests(spec.get("devices") or {}, ctx)
         errors += super().validate_create(obj, ctx)
@@ -81,7 +81,10 @@ class ResourceClaimStrategy(GenericStrategy):
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata, and that the spec is as it was; in 1.34 also the spec, once as new and once as stored."""
+        """Validate metadata, and that the spec is unchanged.
+
+        1.34 also validates the spec, once as new and once as stored.
+        """
         spec = obj.get("spec") or {}
         again = requests.check_claim_spec(spec, "spec", ctx.features) if _checks_again(ctx) else []
         errors = super().validate_create(obj, ctx) + again + super().validate_update(obj, old, ctx)
@@ -91,20 +94,20 @@ class ResourceClaimStrategy(GenericStrategy):
 
 
 class ResourceClaimStatusStrategy(GenericStrategy):
-    """The status of a claim; spec and metadata stay as they were."""
+    """The strategy of claims' status. Spec and metadata are unchanged."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Without disabled fields, and without what drivers reported of devices that are no longer allocated."""
+        """Drop disabled fields and the status of devices that are no longer allocated."""
         super().prepare_for_update(obj, old, ctx)
         reset_for_status(obj["metadata"], old["metadata"])
         drop_disabled(CLAIM_STATUS, obj, old, ctx.features)
         _drop_deallocated_devices(obj, old)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Admin access of new results, then metadata and status."""
+        """Validate admin access of new results, then metadata and status."""
         errors: list[FieldError] = []
         new_results, old_results = _results(obj), _results(old)
-        # Only an allocation that is new is judged: what was allowed once stays.
+        # Only a new allocation is validated: one that was allowed stays allowed.
         if not old_results:
             for index, result in enumerate(new_results):
                 if result.get("adminAccess"):
@@ -113,7 +116,7 @@ class ResourceClaimStatusStrategy(GenericStrategy):
         if ctx.features.enabled("DRAResourceClaimGranularStatusAuthorization"):
             status, before = obj.get("status") or {}, old.get("status") or {}
             errors += check_binding(status, before, ctx, "status.allocation")
-            # What drivers reported goes with the allocation, no matter who deallocates the claim.
+            # The drivers' status is removed with the allocation, regardless of who deallocates the claim.
             if status.get("allocation") is not None and ctx.features.enabled("DRAResourceClaimDeviceStatus"):
                 errors += check_drivers(status, before, ctx, "status.devices")
         errors += super().validate_update(obj, old, ctx)
@@ -141,12 +144,12 @@ def _drop_deallocated_devices(obj: JsonObject, old: JsonObject) -> None:
 
 
 class ResourceClaimTemplateStrategy(GenericStrategy):
-    """A template: its spec never changes."""
+    """The strategy of claim templates. The spec is immutable."""
 
     gated = CLAIM_TEMPLATE
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Admin access first, then metadata and spec."""
+        """Validate admin access, then metadata and spec."""
         spec = obj.get("spec") or {}
         claim = spec.get("spec") or {}
         errors = _check_admin_requests(claim.get("devices") or {}, ctx) + self._check(obj, ctx)
@@ -160,9 +163,10 @@ class ResourceClaimTemplateStrategy(GenericStrategy):
         return errors + requests.check_claim_spec(spec.get("spec") or {}, "spec.spec", ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """The metadata, and that the spec is as it was; before 1.37 also all as at creation but admin access.
+        """Validate metadata, and that the spec is unchanged.
 
-        1.34 looks at the spec twice.
+        Before 1.37, everything is also validated as at creation, except for admin access. 1.34 validates the
+        spec twice.
         """
         kubernetes = ctx.features.version
         errors = [] if _stored_specs_stay(kubernetes) else self._check(obj, ctx)
@@ -176,7 +180,7 @@ class ResourceClaimTemplateStrategy(GenericStrategy):
 
 
 def _stored_specs_stay(kubernetes: Version) -> bool:
-    """Whether a template's spec, which can not change, is not looked at again."""
+    """True if a template's spec, which is immutable, is not validated again."""
     return kubernetes >= V1_37
 
 
@@ -196,61 +200,61 @@ def _validate_template_metadata(meta: JsonObject, path: str) -> list[FieldError]
 
 
 class ResourceSliceStrategy(GenericStrategy):
-    """A slice; a taint says when it was added."""
+    """The strategy of slices. A taint has the time at which it was added."""
 
     gated = SLICE
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Every taint is added now."""
+        """Set the time of every taint to the current time."""
         super().prepare_for_create(obj, ctx)
         for device in (obj.get("spec") or {}).get("devices") or ():
             for taint in device.get("taints") or ():
                 taint.setdefault("timeAdded", ctx.now)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """A taint without a time is added now."""
+        """Set the time of taints that have none to the current time."""
         for device in (obj.get("spec") or {}).get("devices") or ():
             for taint in device.get("taints") or ():
                 taint.setdefault("timeAdded", ctx.now)
         super().prepare_for_update(obj, old, ctx)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec."""
+        """Validate metadata and spec."""
         errors = super().validate_create(obj, ctx)
         errors += resourceslice.check_slice(obj.get("spec") or {}, ctx.features)
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec; pool, driver and node stay."""
+        """Validate metadata and spec. Pool, driver and node are immutable."""
         errors = super().validate_update(obj, old, ctx)
         errors += resourceslice.check_slice(obj.get("spec") or {}, ctx.features, old.get("spec") or {})
         return with_declared(errors, obj, old, ctx)
 
     def warnings_on_create(self, obj: JsonObject, ctx: Context) -> list[str]:
-        """A driver's name should be in lower case."""
+        """Warn about a driver's name that is not in lower case."""
         driver = (obj.get("spec") or {}).get("driver", "")
         if driver == driver.lower():
             return []
         return [f'spec.driver: driver names should be lowercase; "{driver}" contains uppercase characters']
 
     def warnings_on_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[str]:
-        """As at creation."""
+        """Return the warnings for a new slice."""
         return self.warnings_on_create(obj, ctx)
 
 
 class DeviceClassStrategy(GenericStrategy):
-    """A class."""
+    """The strategy of device classes."""
 
     gated = CLASS
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec."""
+        """Validate metadata and spec."""
         errors = super().validate_create(obj, ctx)
         errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features)
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec; in 1.34 all as at creation before that."""
+        """Validate metadata and spec. 1.34 first validates everything as at creation."""
         errors = super().validate_create(obj, ctx)
         if _checks_again(ctx):
             errors += deviceclass.check_class(obj.get("spec") or {}, ctx.features)
@@ -260,17 +264,17 @@ class DeviceClassStrategy(GenericStrategy):
 
 
 class DeviceTaintRuleStrategy(GenericStrategy):
-    """A taint rule; its taint is added when it is created, and again when it changes."""
+    """The strategy of taint rules. The taint's time is set at creation, and again when the taint changes."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """The taint is added now."""
+        """Set the time of the taint to the current time."""
         super().prepare_for_create(obj, ctx)
         taint = (obj.get("spec") or {}).get("taint")
         if taint is not None:
             taint.setdefault("timeAdded", ctx.now)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """A taint with another effect is added now, unless the client says when; until 1.35 it keeps its time."""
+        """Set the time of a taint with another effect, unless the client sets it. Until 1.35 the time is kept."""
         if ctx.subresource == "status":
             super().prepare_for_update(obj, old, ctx)
             reset_for_status(obj["metadata"], old["metadata"])
@@ -285,13 +289,13 @@ class DeviceTaintRuleStrategy(GenericStrategy):
         super().prepare_for_update(obj, old, ctx)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec."""
+        """Validate metadata and spec."""
         errors = super().validate_create(obj, ctx)
         errors += taintrule.check_rule(obj.get("spec") or {}, ctx.features)
         return with_declared(errors, obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and spec, or the status."""
+        """Validate metadata and spec, or the status."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             return errors + taintrule.check_rule_status(obj.get("status") or {})
@@ -300,27 +304,27 @@ class DeviceTaintRuleStrategy(GenericStrategy):
 
 
 class ResourcePoolStatusRequestStrategy(GenericStrategy):
-    """A question about pools; its spec never changes and its status is written once."""
+    """The strategy of requests for pool status. The spec is immutable, and the status can only be written once."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Without a status: that there is none says that the answer is still to come."""
+        """Remove the status. A request without a status is pending."""
         super().prepare_for_create(obj, ctx)
         obj.pop("status", None)
         drop_disabled(POOL_STATUS_REQUEST, obj, None, ctx.features)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """A status update changes nothing else."""
+        """Keep everything but the status if the status is updated."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource == "status":
             reset_for_status(obj["metadata"], old["metadata"])
         drop_disabled(POOL_STATUS_REQUEST, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then what the types declare."""
+        """Validate metadata, then the declared rules."""
         return super().validate_create(obj, ctx) + _pool_status_request(ctx.features).validate(obj)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata and the status's own rules, then what the types declare."""
+        """Validate metadata and the status's own rules, then the declared rules."""
         errors = super().validate_update(obj, old, ctx)
         if ctx.subresource == "status":
             version = ctx.features.version

@@ -1,4 +1,4 @@
-"""DeviceTaintRule."""
+"""Validate DeviceTaintRules."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _CONDITIONS = 8
 def check_rule(
     spec: JsonObject, gates: FeatureGates, old: JsonObject | None = None, path: str = "spec"
 ) -> list[FieldError]:
-    """The spec of a rule: which devices, and the taint they get.
+    """Validate the spec of a rule: the selected devices, and their taint.
 
-    1.34 alone has rules for the devices of a class, and for those that expressions select.
+    Only 1.34 can select the devices of a class, and devices by expression.
     """
     selector, at = spec.get("deviceSelector") or {}, f"{path}.deviceSelector"
     errors: list[FieldError] = []
@@ -42,7 +42,7 @@ def check_rule(
 
 
 def check_rule_status(status: JsonObject, path: str = "status") -> list[FieldError]:
-    """The status of a rule: its conditions."""
+    """Validate the status of a rule: its conditions."""
     conditions = status.get("conditions") or []
     errors = check_conditions(conditions, f"{path}.conditions")
     if len(conditions) > _CONDITIONS:

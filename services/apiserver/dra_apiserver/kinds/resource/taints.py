@@ -1,4 +1,4 @@
-"""Taints of devices, and the tolerations of requests."""
+"""Validate taints of devices, and the tolerations of requests."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
-from dra_apiserver.errors import FieldError, invalid, not_supported, required
+from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 from dra_apiserver.kinds.resource.declared import values
 
 JsonObject = dict[str, Any]
@@ -18,14 +18,14 @@ _OPERATORS = values("DeviceToleration", "operator")
 
 
 def _effects(kubernetes: Version) -> list[str]:
-    """The effects that a taint may have; one that has none came in 1.35."""
+    """Return the effects that a taint may have. The effect None was added in 1.35."""
     return [effect for effect in _EFFECTS if kubernetes >= V1_35 or effect != _WITHOUT_EFFECT]
 
 
 def check_taint(
     taint: JsonObject, path: str, kubernetes: Version, old: JsonObject | None = None
 ) -> list[FieldError]:
-    """A taint; an effect that was there before is not judged again, from 1.35 on."""
+    """Validate a taint. From 1.35 on, an unchanged effect is not validated again."""
     effects = _effects(kubernetes)
     errors = names.label_name(taint.get("key", ""), f"{path}.key")
     value = taint.get("value", "")
@@ -34,14 +34,14 @@ def check_taint(
     effect = taint.get("effect", "")
     if old is None or kubernetes < V1_35 or old.get("effect", "") != effect:
         if not effect:
-            errors.append(required(f"{path}.effect"))
+            errors.append(missing_field(f"{path}.effect"))
         elif effect not in effects:
             errors.append(not_supported(f"{path}.effect", effect, effects))
     return errors
 
 
 def check_toleration(toleration: JsonObject, path: str, kubernetes: Version) -> list[FieldError]:
-    """A toleration of a request."""
+    """Validate a toleration of a request."""
     effects = _effects(kubernetes)
     errors: list[FieldError] = []
     key, value = toleration.get("key", ""), toleration.get("value", "")
@@ -54,7 +54,7 @@ def check_toleration(toleration: JsonObject, path: str, kubernetes: Version) -> 
     elif operator == "Equal":
         errors += names.label_text(value, f"{path}.value")
     elif not operator:
-        errors.append(required(f"{path}.operator"))
+        errors.append(missing_field(f"{path}.operator"))
     else:
         errors.append(not_supported(f"{path}.operator", operator, _OPERATORS))
     if effect and effect not in effects:

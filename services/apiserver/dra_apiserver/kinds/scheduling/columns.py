@@ -17,7 +17,7 @@ _SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
 
 
 def pod_group(obj: Object, now: datetime) -> list[Any]:
-    """A PodGroup: the status is the reason of its condition."""
+    """Return the cells of a PodGroup. Its status is the reason of its condition."""
     spec = part(obj, "spec")
     policy = next((kind.capitalize() for kind in part(spec, "schedulingPolicy")), NONE)
     reference = part(spec, "workloadRef") or part(part(spec, "podGroupTemplateRef"), "workload")

@@ -1,4 +1,4 @@
-"""PodGroup, CompositePodGroup and Workload since 1.37: validated by what the types of each version declare."""
+"""Validate PodGroup, CompositePodGroup and Workload since 1.37, by the declared rules of each version's types."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 
 
 def is_declared(kubernetes: Version) -> bool:
-    """Whether the kinds have their newer shape, with all their rules in their types."""
+    """True if the kinds have their newer form, with all rules declared in their types."""
     return kubernetes >= V1_37
 
 
@@ -31,12 +31,12 @@ def _rules(type_name: str, gates: FeatureGates) -> DeclaredRules:
 
 
 def check_declared(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[FieldError]:
-    """What the type of the request's version declares."""
+    """Return the errors of the rules that the type of the request's version declares."""
     return _rules(f"{ctx.version}.{ctx.kind.kind}", ctx.features).validate(obj, old)
 
 
 def check_group_status(obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-    """The conditions, that claims are those of the spec's entries, then what is declared."""
+    """Validate the conditions, that claims belong to entries of the spec, then the declared rules."""
     status = obj.get("status") or {}
     errors = check_conditions(status.get("conditions"), "status.conditions")
     known = {claim.get("name", "") for claim in (obj.get("spec") or {}).get("resourceClaims") or ()}
@@ -49,7 +49,7 @@ def check_group_status(obj: JsonObject, old: JsonObject, ctx: Context) -> list[F
 
 
 def _fields(at: str) -> tuple[GatedFields, ...]:
-    """The gated fields of a group, or of a template of groups, at the path."""
+    """Return the gated fields of a group, or of a template of groups, at the path."""
     return (
         GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
         GatedFields((CLAIMS,), (f"{at}resourceClaims",)),
@@ -62,13 +62,13 @@ _SPEC, _TEMPLATE = _fields("spec."), _fields("")
 
 
 def complete_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
-    """Without disabled fields that were not in use; its pods are disrupted one by one unless it says otherwise."""
+    """Drop disabled fields that the old object did not use, and default the disruption mode to single pods."""
     drop_disabled(_SPEC, obj, old, ctx.features)
     obj.setdefault("spec", {}).setdefault("disruptionMode", {"single": {}})
 
 
 def complete_workload(obj: JsonObject, old: JsonObject | None, ctx: Context) -> None:
-    """The same for the templates, each compared with the one of its place."""
+    """Do the same for a workload's templates, each compared with the old one at its position."""
     drop_disabled(_SPEC, obj, old, ctx.features)
     _complete_templates(obj.get("spec") or {}, (old or {}).get("spec") or {}, ctx)
 

@@ -1,6 +1,6 @@
 """The Priority plugin for pod groups (``admitPodGroup`` of upstream's `plugin/pkg/admission/priority`).
 
-A group has the number of its priority class, as its pods have, so that the two agree.
+A group has the number of its priority class, like its pods, so that the two agree.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 from dra_shared.version import V1_37
 
 from dra_apiserver.common.classes import name_of
-from dra_apiserver.errors import GroupResource, forbidden
+from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.pods.priority import default_class
 from dra_apiserver.kinds.scheduling.podgroups import PREEMPTION
@@ -19,10 +19,10 @@ JsonObject = dict[str, Any]
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-    """Give a new group the number of its priority class, or of the default one.
+    """Set the number of a new group's priority class, or of the default one.
 
     Raises:
-        StatusError: 403, there is no such class, or the group has another number.
+        StatusError: 403, the class does not exist, or the group has another number.
     """
     gate = "GenericWorkload" if ctx.features.version >= V1_37 else PREEMPTION
     if operation != "CREATE" or obj is None or ctx.subresource or not ctx.features.enabled(gate):
@@ -33,7 +33,7 @@ def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
     if name:
         found = ctx.lookup("scheduling.k8s.io", "priorityclasses", "", name)
         if found is None:
-            raise forbidden(resource, name_of(obj), f"no PriorityClass with name {name} was found")
+            raise forbidden_error(resource, name_of(obj), f"no PriorityClass with name {name} was found")
     else:
         found = default_class(ctx)
         if found is not None:
@@ -44,5 +44,5 @@ def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, opera
             f"the integer value of priority ({spec['priority']}) must not be provided in pod group spec; "
             f"priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise forbidden(resource, name_of(obj), text)
+        raise forbidden_error(resource, name_of(obj), text)
     spec["priority"] = value

@@ -1,6 +1,6 @@
-"""PodGroup and Workload: validated by what upstream's types declare, in the order of their fields.
+"""Validate PodGroup and Workload by the declared rules of upstream's types, in the order of their fields.
 
-A field that an update leaves as it was is not judged again.
+A field that an update leaves unchanged is not validated again.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
     too_many,
 )
 from dra_apiserver.schema import same_members
@@ -41,7 +41,7 @@ _CLAIM_MEMBERS = ("resourceClaimName", "resourceClaimTemplateName")
 
 
 def check_pod_group(obj: JsonObject, old: JsonObject | None, gates: FeatureGates) -> list[FieldError]:
-    """The spec of a pod group, of which nothing may change."""
+    """Validate the spec of a pod group, which is immutable."""
     spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
     errors: list[FieldError] = []
     reference = spec.get("podGroupTemplateRef")
@@ -53,7 +53,7 @@ def check_pod_group(obj: JsonObject, old: JsonObject | None, gates: FeatureGates
 
 
 def check_pod_group_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """The status of a pod group: its conditions, and which claims are those of its spec's entries."""
+    """Validate the status of a pod group: its conditions, and that its claims belong to entries of the spec."""
     status = obj.get("status") or {}
     errors = check_conditions(status.get("conditions"), "status.conditions")
     claims, path = status.get("resourceClaimStatuses") or [], "status.resourceClaimStatuses"
@@ -76,7 +76,7 @@ def check_pod_group_status(obj: JsonObject, old: JsonObject) -> list[FieldError]
 
 
 def check_workload(obj: JsonObject, old: JsonObject | None, gates: FeatureGates) -> list[FieldError]:
-    """The spec of a workload, of which nothing may change."""
+    """Validate the spec of a workload, which is immutable."""
     spec, before = obj.get("spec") or {}, None if old is None else old.get("spec") or {}
     errors: list[FieldError] = []
     owner = spec.get("controllerRef")
@@ -91,7 +91,7 @@ def check_workload(obj: JsonObject, old: JsonObject | None, gates: FeatureGates)
     if len(templates) > _TEMPLATES:
         refused.append(too_many(path, len(templates), _TEMPLATES))
     if not templates:
-        refused.append(required(path))
+        refused.append(missing_field(path))
     if refused:
         return errors + refused
     members = ("name", "schedulingPolicy", "schedulingConstraints", "resourceClaims", "disruptionMode",
@@ -128,34 +128,39 @@ def _check_owner(owner: JsonObject, path: str) -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """The fields of a new spec; of a changed one also those `before`, which may not change."""
+    """The fields of a new spec, and for an update those `before`, which must not change."""
 
     spec: JsonObject
     before: JsonObject | None
     path: str
 
-    def kept(self, field: str) -> bool:
-        """Whether the field is what it was."""
+    def is_unchanged(self, field: str) -> bool:
+        """True if the field is unchanged."""
         return self.before is not None and same_members(_GROUP_SPEC, self.spec, self.before, field)
 
-    def frozen(self, field: str) -> list[FieldError]:
-        """What is wrong with another value: nothing in a new spec."""
+    def check_immutable(self, field: str) -> list[FieldError]:
+        """Return the error of a changed field; none for a new spec."""
         return [] if self.before is None else [_immutable(f"{self.path}.{field}")]
 
 
 def _check_group(
     spec: JsonObject, before: JsonObject | None, path: str, gates: FeatureGates
 ) -> list[FieldError]:
-    """What a pod group and a template of pod groups have in common; `before` for what must not change."""
+    """Validate the common fields of a pod group and of a template.
+
+    `before` has the old values, which are immutable.
+    """
     change = _Change(spec, before, path)
     errors: list[FieldError] = []
-    if not change.kept("schedulingPolicy"):
+    if not change.is_unchanged("schedulingPolicy"):
         policy = spec.get("schedulingPolicy") or {}
-        errors += change.frozen("schedulingPolicy") or _check_policy(policy, f"{path}.schedulingPolicy")
+        errors += change.check_immutable("schedulingPolicy") or _check_policy(
+            policy, f"{path}.schedulingPolicy"
+        )
     errors += _check_topology(change, gates)
-    if not change.kept("resourceClaims"):
+    if not change.is_unchanged("resourceClaims"):
         claims = spec.get("resourceClaims") or []
-        refused = change.frozen("resourceClaims")
+        refused = change.check_immutable("resourceClaims")
         if len(claims) > _CLAIMS:
             refused.append(too_many(f"{path}.resourceClaims", len(claims), _CLAIMS))
         errors += refused or _check_claims(claims, f"{path}.resourceClaims")
@@ -164,25 +169,27 @@ def _check_group(
 
 def _check_topology(change: _Change, gates: FeatureGates) -> list[FieldError]:
     field = "schedulingConstraints"
-    if change.kept(field):
+    if change.is_unchanged(field):
         return []
     constraints, at = change.spec.get(field), f"{change.path}.{field}"
     if not gates.enabled(TOPOLOGY):
         return [] if constraints is None else [forbidden_field(at, "")]
-    return change.frozen(field) or ([] if constraints is None else _check_constraints(constraints, at))
+    return change.check_immutable(field) or (
+        [] if constraints is None else _check_constraints(constraints, at)
+    )
 
 
 def _check_preemption(change: _Change, gates: FeatureGates) -> list[FieldError]:
     errors: list[FieldError] = []
     for field, check in _PREEMPTION_CHECKS:
         value, at = change.spec.get(field), f"{change.path}.{field}"
-        if change.kept(field):
+        if change.is_unchanged(field):
             continue
         if not gates.enabled(PREEMPTION):
-            # In a new spec it was dropped, and is what it is by default.
+            # A new spec has dropped the value, which is the default.
             if change.before is not None and value not in (None, ""):
                 errors.append(forbidden_field(at, ""))
-        elif frozen := change.frozen(field):
+        elif frozen := change.check_immutable(field):
             errors += frozen
         elif value not in (None, ""):
             errors += check(value, at)
@@ -194,7 +201,7 @@ def _check_policy(policy: JsonObject, path: str) -> list[FieldError]:
     if policy.get("gang") is not None:
         count, at = policy["gang"].get("minCount") or 0, f"{path}.gang.minCount"
         if not count:
-            errors.append(required(at))
+            errors.append(missing_field(at))
         elif count < 1:
             errors.append(invalid(at, count, "must be greater than or equal to 1"))
     return errors
@@ -233,7 +240,7 @@ def _check_claims(claims: list[JsonObject], path: str) -> list[FieldError]:
 
 
 def _check_unique(items: Sequence[JsonObject], members: tuple[str, ...], path: str) -> list[FieldError]:
-    """An error for each item with the name of an earlier one; it shows the item, its members in Go's order."""
+    """Return an error for each item whose name occurs before. It shows the item, with its members in Go's order."""
     errors = []
     seen: set[str] = set()
     for index, item in enumerate(items):
@@ -268,7 +275,7 @@ def _check_long_name(name: str, path: str) -> list[FieldError]:
 
 
 def _check_name(name: str | None, rule: Callable[[str], list[str]], path: str) -> list[FieldError]:
-    return [invalid(path, name, text) for text in rule(name)] if name else [required(path)]
+    return [invalid(path, name, text) for text in rule(name)] if name else [missing_field(path)]
 
 
 _PREEMPTION_CHECKS: tuple[tuple[str, Callable[[Any, str], list[FieldError]]], ...] = (

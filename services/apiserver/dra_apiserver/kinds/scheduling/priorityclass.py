@@ -10,8 +10,8 @@ from dra_apiserver.errors import (
     FieldError,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
 )
 from dra_apiserver.kindkit.strategy import Context
 
@@ -23,18 +23,18 @@ _PREEMPTION = ("PreemptLowerPriority", "Never")
 
 
 class PriorityClassStrategy(CheckedStrategy):
-    """A class, whose generation is always 1: upstream sets it only when a class is created."""
+    """The strategy of priority classes. The generation is always 1, because upstream only sets it at creation."""
 
     def __init__(self) -> None:
         super().__init__(check_priority_class)
 
     def is_new_generation(self, obj: JsonObject, old: JsonObject, ctx: Context) -> bool:
-        """No change counts."""
+        """Return False: no change increments the generation."""
         return False
 
 
 def check_priority_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A value that users may give, and that stays."""
+    """Validate a priority class: its value must be in the users' range, and is immutable."""
     name, value = (obj.get("metadata") or {}).get("name", ""), obj.get("value") or 0
     policy = obj.get("preemptionPolicy")
     if old is not None:
@@ -54,7 +54,7 @@ def check_priority_class(obj: JsonObject, old: JsonObject | None) -> list[FieldE
         text = f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}"
         errors.append(forbidden_field("value", text))
     if policy is not None and policy not in _PREEMPTION:
-        missing = [required("preemptionPolicy")]
+        missing = [missing_field("preemptionPolicy")]
         errors += [not_supported("preemptionPolicy", policy, _PREEMPTION)] if policy else missing
     return errors
 

@@ -30,7 +30,7 @@ JsonObject = dict[str, Any]
 
 
 def _group_fields(at: str) -> tuple[GatedFields, ...]:
-    """The gated fields of a pod group, or of a template of pod groups, at the path `at`."""
+    """Return the gated fields of a pod group, or of a template of pod groups, at the path `at`."""
     return (
         GatedFields((TOPOLOGY,), (f"{at}schedulingConstraints",)),
         GatedFields((CLAIMS,), (f"{at}resourceClaims",)),
@@ -45,10 +45,13 @@ _STATUS = GatedFields((CLAIMS,), ("status.resourceClaimStatuses",))
 
 
 class PodGroupStrategy(GenericStrategy):
-    """A pod group, which never changes; since 1.37 the size of a gang may. Composite groups are the same."""
+    """The strategy of pod groups, which are immutable; since 1.37 the size of a gang may change.
+
+    Also used for composite groups.
+    """
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields."""
+        """Prepare like every kind, and drop disabled fields."""
         super().prepare_for_create(obj, ctx)
         if is_declared(ctx.features.version):
             complete_group(obj, None, ctx)
@@ -58,7 +61,7 @@ class PodGroupStrategy(GenericStrategy):
         obj["spec"].setdefault("disruptionMode", "Pod")
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields that were not in use."""
+        """Prepare like every kind, and drop disabled fields that the old object did not use."""
         super().prepare_for_update(obj, old, ctx)
         if is_declared(ctx.features.version):
             complete_group(obj, old, ctx)
@@ -66,11 +69,11 @@ class PodGroupStrategy(GenericStrategy):
             drop_disabled(_GROUP, obj, old, ctx.features)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then the spec."""
+        """Validate metadata, then the spec."""
         return super().validate_create(obj, ctx) + _check_group(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then the spec."""
+        """Validate metadata, then the spec."""
         return super().validate_update(obj, old, ctx) + _check_group(obj, old, ctx)
 
 
@@ -81,17 +84,17 @@ def _check_group(obj: JsonObject, old: JsonObject | None, ctx: Context) -> list[
 
 
 class PodGroupStatusStrategy(GenericStrategy):
-    """The status of a pod group."""
+    """The strategy of pod groups' status."""
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Everything but the status stays; claims of groups that may have none are dropped."""
+        """Keep everything but the status. Claims are dropped if the group cannot have any."""
         super().prepare_for_update(obj, old, ctx)
         reset_for_status(obj["metadata"], old["metadata"])
         if not (old.get("spec") or {}).get("resourceClaims"):
             drop_disabled((_STATUS,), obj, None, ctx.features)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then the status."""
+        """Validate metadata, then the status."""
         errors = super().validate_update(obj, old, ctx)
         if is_declared(ctx.features.version):
             return errors + check_group_status(obj, old, ctx)
@@ -99,10 +102,10 @@ class PodGroupStatusStrategy(GenericStrategy):
 
 
 class SchedulingWorkloadStrategy(GenericStrategy):
-    """A workload, which never changes."""
+    """The strategy of workloads, which are immutable."""
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields."""
+        """Prepare like every kind, and drop disabled fields."""
         super().prepare_for_create(obj, ctx)
         if is_declared(ctx.features.version):
             complete_workload(obj, None, ctx)
@@ -110,7 +113,9 @@ class SchedulingWorkloadStrategy(GenericStrategy):
             _drop_from_templates(obj, {}, ctx)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As every kind, without disabled fields that the template at the same place did not use."""
+        """Prepare like every kind, and drop disabled fields that the old template at the same position did
+        not use.
+        """
         super().prepare_for_update(obj, old, ctx)
         if is_declared(ctx.features.version):
             complete_workload(obj, old, ctx)
@@ -118,11 +123,11 @@ class SchedulingWorkloadStrategy(GenericStrategy):
             _drop_from_templates(obj, old, ctx)
 
     def validate_create(self, obj: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then the spec."""
+        """Validate metadata, then the spec."""
         return super().validate_create(obj, ctx) + _check_workload(obj, None, ctx)
 
     def validate_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> list[FieldError]:
-        """Metadata, then the spec."""
+        """Validate metadata, then the spec."""
         return super().validate_update(obj, old, ctx) + _check_workload(obj, old, ctx)
 
 

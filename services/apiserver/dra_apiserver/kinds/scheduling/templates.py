@@ -1,4 +1,4 @@
-"""Workloads whose templates are trees (ValidateWorkloadSpec of ``pkg/apis/scheduling/validation``, 1.37)."""
+"""Validate workloads with trees of templates (ValidateWorkloadSpec of ``pkg/apis/scheduling/validation``, 1.37)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GROUPS, _COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"
 
 
 def check_templates(spec: JsonObject, path: str) -> list[FieldError]:
-    """Names that are unique in the tree, four levels at most, one priority, and no composite without children."""
+    """Validate the tree: unique names, at most four levels, one priority, and no composite without children."""
     names = {template.get("name", "") for template in spec.get(_GROUPS) or ()}
     errors = _check_names(spec, names, path)
     for index, composite in enumerate(spec.get(_COMPOSITES) or ()):
@@ -32,7 +32,7 @@ def check_templates(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def _check_names(parent: JsonObject, known: set[str], path: str) -> list[FieldError]:
-    """Names that another list has; those of one list are compared as its type declares."""
+    """Check names against those of other lists. Names within one list are compared by the declared rules."""
     errors: list[FieldError] = []
     children = parent.get(_COMPOSITES) or []
     for index, child in enumerate(children):
@@ -74,7 +74,7 @@ def _check_priorities(spec: JsonObject, path: str) -> list[FieldError]:
 
 
 def _composites(parent: JsonObject, path: str) -> Iterator[tuple[str, JsonObject]]:
-    """All composite templates below, with their paths."""
+    """Yield all composite templates below, with their paths."""
     for index, child in enumerate(parent.get(_COMPOSITES) or ()):
         at = f"{path}.{_COMPOSITES}[{index}]"
         yield at, child

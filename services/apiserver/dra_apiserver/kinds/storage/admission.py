@@ -19,7 +19,7 @@ _STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 def default_storage_class(
     obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str
 ) -> None:
-    """The DefaultStorageClass plugin: the class of a claim that names none."""
+    """Set the class of a claim that names none (the DefaultStorageClass plugin)."""
     if obj is None or not is_new(ctx, "", "persistentvolumeclaims", operation):
         return
     spec, marks = obj.setdefault("spec", {}), obj["metadata"].get("annotations") or {}

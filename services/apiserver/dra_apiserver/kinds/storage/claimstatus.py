@@ -23,7 +23,7 @@ _ZERO = Quantity.parse("0")
 
 
 def check_claim_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:
-    """How large a volume is, and how far it has grown."""
+    """Validate the size of a claim's volume, and the state of its expansion."""
     status = obj.get("status") or {}
     errors: list[FieldError] = []
     for name, amount in amounts(status.get("capacity")).items():
@@ -44,7 +44,7 @@ def _check_size(amount: Quantity, path: str) -> list[FieldError]:
 
 
 def _check_storage(name: str, path: str) -> list[FieldError]:
-    """A resource that a volume may have: storage, or somebody's own."""
+    """Check that a volume can have the resource: storage, or a custom one."""
     if problems := label_key(name):
         return [invalid(path, name, text) for text in problems]
     return [not_supported(path, name, ("storage",))] if is_native(name) and name != "storage" else []

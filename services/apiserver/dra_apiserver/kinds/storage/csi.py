@@ -1,4 +1,4 @@
-"""What CSI drivers tell of nodes and volumes: CSINodes, CSIStorageCapacities and VolumeAttributesClasses."""
+"""Validate objects of CSI drivers: CSINodes, CSIStorageCapacities and VolumeAttributesClasses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
-    required,
+    missing_field,
     too_long,
 )
 from dra_apiserver.kinds.storage.volumes import driver_name
@@ -36,7 +36,7 @@ _DRIVER: Shape = [
 
 
 def check_csi_node(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """The drivers of a node, each once; of one that stays only the number of volumes changes."""
+    """Validate the drivers of a node: each once, and only the number of volumes of an existing one may change."""
     drivers = (obj.get("spec") or {}).get("drivers") or []
     errors: list[FieldError] = []
     again = repeated(driver.get("name", "") for driver in drivers)
@@ -56,7 +56,7 @@ def _check_driver(driver: JsonObject, again: bool, path: str) -> list[FieldError
     name, node_id = driver.get("name", ""), driver.get("nodeID", "")
     errors = driver_name(name, f"{path}.name")
     if not node_id:
-        errors.append(required(f"{path}.nodeID"))
+        errors.append(missing_field(f"{path}.nodeID"))
     if len(node_id.encode()) > _LONGEST_ID:
         errors.append(invalid(f"{path}.nodeID", node_id, f"must be {_LONGEST_ID} characters or less"))
     errors += check_counts(driver.get("allocatable") or {}, ("count",), f"{path}.allocatable")
@@ -66,7 +66,7 @@ def _check_driver(driver: JsonObject, again: bool, path: str) -> list[FieldError
     repeats = repeated(keys)
     for index, key in enumerate(keys):
         if not key:
-            errors.append(required(path))
+            errors.append(missing_field(path))
         if index in repeats:
             errors.append(duplicate(path, key))
         errors += names.label_name(key, path)
@@ -74,7 +74,7 @@ def _check_driver(driver: JsonObject, again: bool, path: str) -> list[FieldError
 
 
 def check_storage_capacity(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """How much of a class is left somewhere; which and where stays."""
+    """Validate the remaining capacity of a class in a topology. Class and topology are immutable."""
     topology, name = obj.get("nodeTopology"), obj.get("storageClassName", "")
     errors = check_label_selector(topology, "nodeTopology")
     errors += [invalid("storageClassName", name, text) for text in dns_subdomain(name)]
@@ -90,7 +90,7 @@ def check_storage_capacity(obj: JsonObject, old: JsonObject | None) -> list[Fiel
 
 
 def check_volume_attributes_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """How a driver is to treat volumes, which never changes."""
+    """Validate the parameters of a driver for volumes, which are immutable."""
     driver, parameters = obj.get("driverName", ""), obj.get("parameters") or {}
     errors: list[FieldError] = []
     if old is not None:
@@ -103,9 +103,9 @@ def check_volume_attributes_class(obj: JsonObject, old: JsonObject | None) -> li
     if driver:
         errors += [invalid("driverName", driver.lower(), text) for text in label_key(driver.lower())]
     else:
-        errors.append(required("driverName"))
+        errors.append(missing_field("driverName"))
     if not parameters:
-        errors.append(required("parameters", "must contain at least one key/value pair"))
+        errors.append(missing_field("parameters", "must contain at least one key/value pair"))
     errors += [invalid("parameters", key, "field can not be empty.") for key in parameters if not key]
     if (
         sum(len(key.encode()) + len(value.encode()) for key, value in parameters.items())

@@ -8,7 +8,7 @@ Object = dict[str, Any]
 
 
 def claim_defaults(obj: Object) -> None:
-    """A PersistentVolumeClaim, also as a template of a StatefulSet."""
+    """Set the defaults of a PersistentVolumeClaim, or of a StatefulSet's claim template."""
     obj.setdefault("status", {}).setdefault("phase", "Pending")
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
 

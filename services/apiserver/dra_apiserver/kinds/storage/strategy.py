@@ -1,4 +1,4 @@
-"""The strategies of volumes and of claims to them."""
+"""The strategies of volumes and volume claims."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ JsonObject = dict[str, Any]
 
 
 class VolumeStrategy(CheckedStrategy):
-    """A volume's phase says when it came to it."""
+    """The strategy of volumes. The time of the last change of the phase is recorded."""
 
     def __init__(self) -> None:
         super().__init__(check_volume)
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Pending since now."""
+        """Set the phase Pending with the current time."""
         obj["status"] = {"phase": "Pending", "lastPhaseTransitionTime": ctx.now}
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Note when the phase changed, where the controller did not."""
+        """Set the time of a changed phase, unless the controller has set it."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource != "status":
             return
@@ -34,13 +34,13 @@ class VolumeStrategy(CheckedStrategy):
 
 
 class DriverStrategy(CheckedStrategy):
-    """A CSI driver, whose generation is not set before its first change."""
+    """The strategy of CSI drivers. The generation is only set at the first change."""
 
     def __init__(self) -> None:
         super().__init__(check_csi_driver)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """Count the changes of the spec."""
+        """Increment the generation if the spec changed."""
         super().prepare_for_update(obj, old, ctx)
         if not same("io.k8s.api.storage.v1.CSIDriverSpec", obj.get("spec"), old.get("spec")):
             obj["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
@@ -50,33 +50,33 @@ _KNOWN_SOURCES = {("PersistentVolumeClaim", ""), ("VolumeSnapshot", "snapshot.st
 
 
 class ClaimStrategy(CheckedStrategy):
-    """A claim's two ways to name what it is filled from say the same."""
+    """The strategy of volume claims. The two fields for the data source are kept equal."""
 
     def __init__(self) -> None:
         super().__init__(check_claim)
 
     def prepare_for_create(self, obj: JsonObject, ctx: Context) -> None:
-        """Pending."""
+        """Set the phase Pending."""
         obj["status"] = {"phase": "Pending"}
         spec = obj.setdefault("spec", {})
         source = spec.get("dataSource")
         if source is not None and (source.get("kind"), source.get("apiGroup") or "") not in _KNOWN_SOURCES:
-            # The older field never took others, and drops them without a word.
+            # The older field never supported other sources, and drops them silently.
             del spec["dataSource"]
         _match_sources(spec)
 
     def prepare_for_update(self, obj: JsonObject, old: JsonObject, ctx: Context) -> None:
-        """As any kind."""
+        """Prepare like every kind, and complete the data source."""
         super().prepare_for_update(obj, old, ctx)
         if ctx.subresource != "status":
             _match_sources(obj.setdefault("spec", {}))
 
 
 def _match_sources(spec: JsonObject) -> None:
-    """Fill each of the two fields in from the other, where it can say it (NormalizeDataSources)."""
+    """Set each of the two fields from the other, if it can express it (NormalizeDataSources)."""
     source, reference = spec.get("dataSource"), spec.get("dataSourceRef")
     if source is not None and reference is None:
-        # A reference always has its group, be it none.
+        # A reference always has a group, which may be null.
         spec["dataSourceRef"] = {"apiGroup": None, **source}
     elif reference is not None and source is None and not reference.get("namespace"):
         spec["dataSource"] = {

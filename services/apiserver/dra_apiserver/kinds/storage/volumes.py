@@ -1,4 +1,4 @@
-"""PersistentVolumes, claims to them, and the kinds of storage.k8s.io."""
+"""Validate PersistentVolumes, volume claims, and the kinds of storage.k8s.io."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from dra_apiserver.errors import (
     duplicate,
     forbidden_field,
     invalid,
+    missing_field,
     not_supported,
-    required,
     too_long,
 )
 from dra_apiserver.kinds.pods.volumeclaims import (
@@ -40,7 +40,7 @@ _LONGEST_NAME = 253
 _LARGEST_PARAMETERS = 256 * 1024
 _LIFECYCLES = ("Persistent", "Ephemeral")
 _GROUP_POLICIES = ("File", "None", "ReadWriteOnceWithFSType")
-# Members of a volume's spec that do not say where its data are.
+# Fields of a volume's spec that do not describe the location of its data.
 _NO_SOURCE = frozenset(
     {
         "accessModes", "capacity", "claimRef", "mountOptions", "nodeAffinity", "persistentVolumeReclaimPolicy",
@@ -50,7 +50,7 @@ _NO_SOURCE = frozenset(
 
 
 def check_claim(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A claim stays as it is; once bound it may grow."""
+    """Validate a claim, which is immutable except that a bound claim may grow."""
     spec = obj.get("spec") or {}
     errors = check_claim_spec(spec, "spec")
     if old is None:
@@ -83,10 +83,10 @@ def check_claim(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
         if Quantity.parse(str(wanted[0])) <= Quantity.parse(str(reached)):
             text = "field can not be less than status.capacity"
             errors.append(forbidden_field("spec.resources.requests.storage", text))
-    return errors + _unchanged(spec, before, "volumeMode", "volumeMode")
+    return errors + _check_unchanged(spec, before, "volumeMode", "volumeMode")
 
 
-def _unchanged(spec: JsonObject, before: JsonObject, field: str, path: str) -> list[FieldError]:
+def _check_unchanged(spec: JsonObject, before: JsonObject, field: str, path: str) -> list[FieldError]:
     value = spec.get(field)
     if value == before.get(field):
         return []
@@ -94,15 +94,15 @@ def _unchanged(spec: JsonObject, before: JsonObject, field: str, path: str) -> l
 
 
 def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """What a volume has, and where; its source stays (ValidatePersistentVolume)."""
+    """Validate a volume. Its source is immutable (ValidatePersistentVolume)."""
     spec = obj.get("spec") or {}
     errors: list[FieldError] = []
     modes, capacity = spec.get("accessModes") or [], spec.get("capacity") or {}
     if not modes:
-        errors.append(required("spec.accessModes"))
+        errors.append(missing_field("spec.accessModes"))
     errors += check_access_modes(modes, "spec.accessModes")
     if not capacity:
-        errors.append(required("spec.capacity"))
+        errors.append(missing_field("spec.capacity"))
     if "storage" not in capacity or len(capacity) > 1:
         shown: Any = Verbatim("null") if spec.get("capacity") is None else capacity
         errors.append(not_supported("spec.capacity", shown, ("storage",)))
@@ -115,14 +115,14 @@ def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     if affinity is not None:
         if affinity.get("required") is None:
             text = "must specify required node constraints"
-            errors.append(required("spec.nodeAffinity.required", text))
+            errors.append(missing_field("spec.nodeAffinity.required", text))
         else:
             errors += check_node_selector(affinity["required"], "spec.nodeAffinity.required")
     sources = [key for key in spec if key not in _NO_SOURCE and spec[key] is not None]
     for key in sources[1:]:
         errors.append(forbidden_field(f"spec.{key}", "may not specify more than 1 volume type"))
     if not sources:
-        errors.append(required("spec", "must specify a volume type"))
+        errors.append(missing_field("spec", "must specify a volume type"))
     else:
         errors += _check_volume_source(sources[0], spec[sources[0]], f"spec.{sources[0]}")
     if (spec.get("hostPath") or {}).get("path") == "/" and policy == "Recycle":
@@ -133,7 +133,7 @@ def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     if mode is not None and mode not in VOLUME_MODES:
         errors.append(not_supported("spec.volumeMode", mode, VOLUME_MODES))
     if spec.get("volumeAttributesClassName") == "":
-        errors.append(required("spec.volumeAttributesClassName", "an empty string is disallowed"))
+        errors.append(missing_field("spec.volumeAttributesClassName", "an empty string is disallowed"))
     if old is not None:
         before = old.get("spec") or {}
         either = (spec.keys() | before.keys()) - _NO_SOURCE
@@ -141,7 +141,7 @@ def check_volume(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
             difference = godiff(before, spec, "PersistentVolumeSource")
             text = f"spec.persistentvolumesource is immutable after creation\n{difference}"
             errors.append(forbidden_field("spec.persistentvolumesource", text))
-        errors += _unchanged(spec, before, "volumeMode", "volumeMode")
+        errors += _check_unchanged(spec, before, "volumeMode", "volumeMode")
     return errors
 
 
@@ -149,25 +149,25 @@ def _check_volume_source(kind: str, source: JsonObject, path: str) -> list[Field
     if kind == "hostPath":
         where = source.get("path") or ""
         if not where:
-            return [required(f"{path}.path")]
+            return [missing_field(f"{path}.path")]
         return [invalid(f"{path}.path", where, "must not contain '..'")] if ".." in where.split("/") else []
     if kind == "nfs":
-        errors = [required(f"{path}.{key}") for key in ("server", "path") if not source.get(key)]
+        errors = [missing_field(f"{path}.{key}") for key in ("server", "path") if not source.get(key)]
         if not (source.get("path") or "").startswith("/"):
             errors.append(invalid(f"{path}.path", source.get("path") or "", "must be an absolute path"))
         return errors
     if kind == "csi":
         errors = driver_name(source.get("driver") or "", f"{path}.driver")
-        return errors if source.get("volumeHandle") else [*errors, required(f"{path}.volumeHandle")]
+        return errors if source.get("volumeHandle") else [*errors, missing_field(f"{path}.volumeHandle")]
     if kind == "local":
-        return [] if source.get("path") else [required(f"{path}.path")]
+        return [] if source.get("path") else [missing_field(f"{path}.path")]
     return []
 
 
 def driver_name(name: str, path: str) -> list[FieldError]:
-    """The name of a CSI driver."""
+    """Check the name of a CSI driver."""
     if not name:
-        return [required(path)]
+        return [missing_field(path)]
     errors = []
     if len(name) > _LONGEST_DRIVER:
         errors.append(too_long(path, _LONGEST_DRIVER))
@@ -175,7 +175,7 @@ def driver_name(name: str, path: str) -> list[FieldError]:
 
 
 def check_storage_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A class that provisions volumes; all but what it allows stays."""
+    """Validate a storage class. Most of its fields are immutable."""
     errors: list[FieldError] = []
     provisioner, parameters = obj.get("provisioner") or "", obj.get("parameters") or {}
     if old is not None:
@@ -185,7 +185,7 @@ def check_storage_class(obj: JsonObject, old: JsonObject | None) -> list[FieldEr
                 errors.append(invalid(field, Verbatim("null") if value is None else value, IMMUTABLE))
         return errors
     if not provisioner:
-        errors.append(required("provisioner"))
+        errors.append(missing_field("provisioner"))
     errors += [
         invalid("provisioner", provisioner, text) for text in label_key(provisioner.lower()) if provisioner
     ]
@@ -221,7 +221,7 @@ def _check_topology(term: JsonObject, path: str) -> list[FieldError]:
             one.get("values") or [],
         )
         if not values:
-            errors.append(required(f"{at}.values"))
+            errors.append(missing_field(f"{at}.values"))
         errors += [duplicate(f"{at}.values[{number}]", values[number]) for number in sorted(repeated(values))]
         errors += [invalid(f"{at}.key", key, text) for text in label_key(key)]
         if key in keys:
@@ -231,21 +231,25 @@ def _check_topology(term: JsonObject, path: str) -> list[FieldError]:
 
 
 def check_csi_driver(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """A CSI driver's name is its driver's."""
+    """Validate a CSI driver, whose name is that of its driver."""
     spec, name = obj.get("spec") or {}, (obj.get("metadata") or {}).get("name", "")
     if old is not None:
         before = old.get("spec") or {}
-        # The first path is misspelt upstream, too.
+        # The first path is misspelt upstream too.
         fixed = {
             "attachRequired": "spec.attachedRequired",
             "volumeLifecycleModes": "spec.volumeLifecycleModes",
         }
-        return [found for field, path in fixed.items() for found in _unchanged(spec, before, field, path)]
+        return [
+            found for field, path in fixed.items() for found in _check_unchanged(spec, before, field, path)
+        ]
     errors = []
     if _LONGEST_DRIVER < len(name) <= _LONGEST_NAME:
         errors.append(too_long("metadata.name", _LONGEST_DRIVER))
     errors += [
-        required(f"spec.{name}") for name in ("attachRequired", "podInfoOnMount") if spec.get(name) is None
+        missing_field(f"spec.{name}")
+        for name in ("attachRequired", "podInfoOnMount")
+        if spec.get(name) is None
     ]
     errors += [
         not_supported("spec.volumeLifecycleModes", mode, _LIFECYCLES)
@@ -268,19 +272,19 @@ def check_csi_driver(obj: JsonObject, old: JsonObject | None) -> list[FieldError
 
 
 def check_attachment(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
-    """Which volume is to be attached to which node."""
+    """Validate the attachment of a volume to a node."""
     spec = obj.get("spec") or {}
     errors = driver_name(spec.get("attacher") or "", "spec.attacher")
     source = spec.get("source") or {}
     inline, volume = source.get("inlineVolumeSpec"), source.get("persistentVolumeName")
     text = "must specify exactly one of inlineVolumeSpec and persistentVolumeName"
     if inline is None and volume is None:
-        errors.append(required("spec.source", text))
+        errors.append(missing_field("spec.source", text))
     elif inline is not None and volume is not None:
         errors.append(forbidden_field("spec.source", text))
     elif volume == "":
         text = "must specify non empty persistentVolumeName"
-        errors.append(required("spec.source.persistentVolumeName", text))
+        errors.append(missing_field("spec.source.persistentVolumeName", text))
     node = spec.get("nodeName") or ""
     errors += [invalid("spec.nodeName", node, text) for text in dns_subdomain(node)]
     if volume is not None:

@@ -1,4 +1,4 @@
-"""An API server that serves every version."""
+"""Fixtures: an API server that serves every version."""
 
 from pathlib import Path
 
@@ -13,5 +13,5 @@ def config(tmp_path: Path) -> Config:
 
 @pytest.fixture(autouse=True)
 def requests_wait_for_policies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a slow machine a policy takes longer to compile than requests wait for it."""
+    """Let requests wait longer for policies, whose compilation takes long on a slow machine."""
     monkeypatch.setattr("dra_apiserver.kinds.admissionregistration.dynamic.plugin._READY_TIMEOUT", 60.0)

@@ -1,4 +1,4 @@
-"""A webhook on a port of its own, whose certificate is for 127.0.0.1, localhost and hook.default.svc."""
+"""A webhook on its own port, with a certificate for 127.0.0.1, localhost and hook.default.svc."""
 
 import asyncio
 import base64
@@ -37,7 +37,7 @@ BUNDLE = base64.b64encode(CERTIFICATE.encode()).decode()
 
 
 def patching(*operations: JsonObject) -> Behaviour:
-    """Answers with a JSON patch."""
+    """Return a behaviour that answers with a JSON patch."""
 
     def answer(_request: JsonObject, response: JsonObject) -> None:
         response["patchType"] = "JSONPatch"
@@ -47,9 +47,10 @@ def patching(*operations: JsonObject) -> Behaviour:
 
 
 class Hook:
-    """`async with Hook() as hook:` answers AdmissionReviews as `behaviours` say by path, and keeps the `reviews`.
+    """A running webhook, as `async with Hook() as hook:`.
 
-    `answers` change a whole answer.
+    It answers AdmissionReviews with the behaviour in `behaviours` for the path, and keeps the `reviews`.
+    `answers` replace whole answers.
     """
 
     def __init__(self) -> None:
@@ -75,7 +76,7 @@ class Hook:
         self._server.close()
 
     def url(self, path: str) -> JsonObject:
-        """The clientConfig that reaches this webhook."""
+        """Return the clientConfig for this webhook."""
         return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": BUNDLE}
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -51,7 +51,7 @@ async def made(client: httpx.AsyncClient, path: str, obj: JsonObject) -> JsonObj
 
 
 async def validating(client: httpx.AsyncClient, name: str, spec: JsonObject, **binding: Any) -> None:
-    """A policy for config maps, unless it says for what, and a binding that denies, unless it says what it does."""
+    """Create a policy and its binding. By default they apply to config maps, and deny."""
     constraints = {"resourceRules": [CONFIGMAP_RULE]}
     policy = {"matchConstraints": constraints, **spec}
     await made(

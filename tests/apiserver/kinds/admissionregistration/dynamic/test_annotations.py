@@ -1,4 +1,4 @@
-"""Policies and webhooks annotate the audit log with kube-apiserver's keys."""
+"""Test that policies and webhooks add annotations with kube-apiserver's keys to the audit log."""
 
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path

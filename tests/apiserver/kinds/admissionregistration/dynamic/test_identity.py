@@ -1,4 +1,6 @@
-"""Webhooks and policies cannot make an object another one: upstream refuses it, and lists stay readable."""
+"""Test that webhooks and policies cannot change an object's identity: upstream rejects it, and lists stay
+readable.
+"""
 
 from collections.abc import AsyncIterator
 from typing import Any

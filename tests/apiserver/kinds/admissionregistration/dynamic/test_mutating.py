@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicies change objects as kube-apiserver's do: the texts are what 1.36.2 answered."""
+"""Test changes by MutatingAdmissionPolicies. The texts are those of kube-apiserver 1.36.2."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What can't be registered: the texts are what kube-apiserver 1.36.2 answered."""
+"""Test which registrations are invalid. The texts are those of kube-apiserver 1.36.2."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ CHANGING = {**CONFIGMAP_RULE, "operations": ["CREATE"]}
 
 
 async def problems(client: httpx.AsyncClient, path: str, obj: JsonObject) -> list[str]:
-    """Field and message of each cause of a refusal, or nothing."""
+    """Return the field and message of each cause of a rejection, or nothing."""
     answer = await client.post(f"{GROUP}/{path}", json=obj)
     if answer.status_code == 201:
         return []

@@ -1,4 +1,4 @@
-"""Policies see requests for parts of objects with the kinds that those bring, as kube-apiserver 1.36.2 shows them."""
+"""Test which objects policies see in requests for subresources, against kube-apiserver 1.36.2."""
 
 from typing import Any
 

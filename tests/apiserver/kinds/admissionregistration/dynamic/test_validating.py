@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicies judge requests as kube-apiserver's do: the texts are what 1.36.2 answered."""
+"""Test decisions of ValidatingAdmissionPolicies. The texts are those of kube-apiserver 1.36.2."""
 
 from typing import Any
 
@@ -112,7 +112,7 @@ async def test_a_user_without_extra_has_none_in_expressions(client: httpx.AsyncC
 
 
 async def denial(client: httpx.AsyncClient, obj: dict[str, Any], path: str = CONFIGMAPS) -> str:
-    """The message of the denial, "" for none."""
+    """Return the message of the denial, or ""."""
     answer = await client.post(path, json=obj, params={"dryRun": "All"})
     if answer.status_code == 201:
         return ""

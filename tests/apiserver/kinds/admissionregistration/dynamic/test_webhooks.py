@@ -1,4 +1,4 @@
-"""Webhooks are asked, obeyed and missed as kube-apiserver does it: the texts are what 1.36.2 answered."""
+"""Test calls of webhooks, their effects and failures. The texts are those of kube-apiserver 1.36.2."""
 
 import asyncio
 import base64

@@ -1,5 +1,5 @@
-"""Dynamic admission: the policies and webhooks that objects of admissionregistration.k8s.io ask for.
+"""Dynamic admission: run the policies and webhooks of admissionregistration.k8s.io objects.
 
-``Dynamic(api)`` follows those objects; ``api.dynamic`` is it. ``of(request, target)`` admits one request: the admission
-chain calls its ``mutate`` and ``validate`` where upstream's plugins stand.
+``Dynamic(api)`` follows those objects, and is ``api.dynamic``. ``of(request, target)`` returns the admission
+of one request. The admission chain calls its ``mutate`` and ``validate`` at the place of upstream's plugins.
 """

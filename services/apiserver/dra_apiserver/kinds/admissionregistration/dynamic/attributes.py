@@ -1,4 +1,4 @@
-"""What policies and webhooks get to know of a request (apiserver's admission.Attributes)."""
+"""The attributes of a request for policies and webhooks (apiserver's admission.Attributes)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from dra_apiserver.authorization import Authorizer
 from dra_apiserver.conversion import convert, to_storage
-from dra_apiserver.equality import copied
-from dra_apiserver.errors import GroupResource, StatusError, forbidden
+from dra_apiserver.equality import copy_object
+from dra_apiserver.errors import GroupResource, StatusError, forbidden_error
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context
@@ -23,7 +23,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 class Place(NamedTuple):
-    """A resource in a version, and the kind that requests for it bring."""
+    """A resource in a version, and the kind of its requests' objects."""
 
     group: str
     version: str
@@ -39,7 +39,7 @@ def _kind_of(info: Kind, version: str, subresource: str) -> tuple[str, str, str]
 
 
 def places(registry: Registry, target: Target) -> list[Place]:
-    """The request's own resource, then those under which the same objects are served."""
+    """Return the request's own resource, then other resources of the same objects."""
     mine = _place(target.kind, target.version, target.subresource)
     others = [
         _place(info, version, target.subresource)
@@ -57,7 +57,7 @@ def _place(info: Kind, version: str, subresource: str) -> Place:
 
 @dataclass(slots=True)
 class Attributes:
-    """One request at one point of its way. Objects are in the stored version."""
+    """One request at one point of its processing. Objects are in the storage version."""
 
     registry: Registry
     request: Request
@@ -74,10 +74,10 @@ class Attributes:
 
     @property
     def name(self) -> str:
-        """The name in the request; "" where the server is to find one."""
+        """The name in the request; "" if the server has to generate one."""
         if self.operation == "CREATE" and not self.target.subresource and self.obj is not None:
             meta = self.obj["metadata"]
-            # A name that was generated begins with what it was generated from, and the request has none.
+            # A generated name begins with its generateName, and is not part of the request.
             if meta.get("generateName") and meta.get("name", "").startswith(meta["generateName"]):
                 return ""
             return str(meta.get("name") or "")
@@ -85,41 +85,41 @@ class Attributes:
 
     @property
     def namespace(self) -> str:
-        """The request's namespace; for one about a namespace, that namespace."""
+        """The request's namespace. For a request about a namespace, that namespace."""
         if self.is_namespace:
             return self.target.name or self.name
         return self.target.namespace
 
     @property
     def is_namespace(self) -> bool:
-        """Whether the request is about a namespace."""
+        """True if the request is about a namespace."""
         return (self.target.kind.group, self.target.kind.plural) == ("", "namespaces")
 
-    def versioned(self, obj: JsonObject | None, place: Place) -> JsonObject | None:
-        """The object in the place's version."""
+    def convert(self, obj: JsonObject | None, place: Place) -> JsonObject | None:
+        """Return the object in the place's version."""
         if obj is None or self.brings_other_kind:
             return obj
         key = (id(obj), place.kind[1])
         found = self._versioned.get(key)
         if found is None:
             kind = self.target.kind
-            found = self._versioned[key] = convert(kind, copied(obj), place.kind[1])
+            found = self._versioned[key] = convert(kind, copy_object(obj), place.kind[1])
             found["apiVersion"] = "/".join(part for part in place.kind[:2] if part)
             found["kind"] = place.kind[2]
-            # As it would be encoded: without what is empty.
+            # Empty fields are removed, as in the encoded object.
             strip(object_type(kind, place.kind[1]), found)
         return found
 
     @property
     def brings_other_kind(self) -> bool:
-        """Whether the request's objects are of a kind of their own: a Binding, a Scale."""
+        """True if the request's objects are of another kind than the resource: a Binding, a Scale."""
         return self.places[0].kind[2] != self.target.kind.kind
 
     def take(self, changed: JsonObject, place: Place) -> None:
-        """Have the request's object be this one, which is in the place's version."""
+        """Replace the request's object by ``changed``, which is in the place's version."""
         assert self.obj is not None
         made = changed if self.brings_other_kind else to_storage(self.target.kind, changed, place.kind[1])
-        # Who prepares the object holds on to its metadata.
+        # The caller that prepares the object keeps a reference to its metadata.
         meta = self.obj.get("metadata")
         if meta is not None:
             meta.clear()
@@ -129,8 +129,8 @@ class Attributes:
         self.obj.update(made)
         self._versioned.clear()
 
-    def described(self, place: Place) -> JsonObject:
-        """The request as an AdmissionRequest, but for its uid and its objects."""
+    def describe(self, place: Place) -> JsonObject:
+        """Return the request as an AdmissionRequest, without its uid and objects."""
         mine, part = self.places[0], self.target.subresource
         user = self.request.user
         info = {
@@ -140,11 +140,11 @@ class Attributes:
             "extra": {key: list(values) for key, values in user.extra.items()},
         }
         members = {
-            "kind": _named(place.kind, "kind"),
-            "resource": _named(place[:3], "resource"),
+            "kind": _name_parts(place.kind, "kind"),
+            "resource": _name_parts(place[:3], "resource"),
             "subResource": part,
-            "requestKind": _named(mine.kind, "kind"),
-            "requestResource": _named(mine[:3], "resource"),
+            "requestKind": _name_parts(mine.kind, "kind"),
+            "requestResource": _name_parts(mine[:3], "resource"),
             "requestSubResource": part,
             "name": self.name,
             "namespace": self.namespace,
@@ -158,7 +158,7 @@ class Attributes:
     def _query_options(self) -> JsonObject | None:
         if self.operation == "CONNECT":
             return None
-        # A patch's options are those of the update or the creation that it comes to.
+        # A patch has the options of the update or the create that it results in.
         query = self.request.query
         options: JsonObject = {"kind": _OPTIONS.get(self.operation, ""), "apiVersion": "meta.k8s.io/v1"}
         if self.ctx.dry_run:
@@ -168,12 +168,12 @@ class Attributes:
                 options[name] = query[name]
         return options
 
-    def refused(self, why: str) -> StatusError:
-        """403, as admission.NewForbidden makes it."""
+    def create_refusal(self, why: str) -> StatusError:
+        """Return a 403 error like admission.NewForbidden."""
         kind = self.target.kind
         meta = (self.obj or {}).get("metadata") or {}
         name = self.name or meta.get("name") or meta.get("generateName") or "Unknown"
-        return forbidden(GroupResource(kind.group, kind.plural), name, why)
+        return forbidden_error(GroupResource(kind.group, kind.plural), name, why)
 
     def annotate(self, key: str, value: str, *, detailed: bool = False) -> None:
         """Add an annotation to the request's audit events. A `detailed` one needs the level Request."""
@@ -181,10 +181,10 @@ class Attributes:
             self.request.audit.annotate(key, value, detailed=detailed)
 
     def warn(self, texts: Iterable[str]) -> None:
-        """Add warnings to the answer."""
+        """Add warnings to the response."""
         self.request.warn(texts)
 
 
-def _named(parts: tuple[str, ...], last: str) -> JsonObject:
+def _name_parts(parts: tuple[str, ...], last: str) -> JsonObject:
     group, version, name = parts
     return {"group": group, "version": version, last: name}

@@ -1,4 +1,4 @@
-"""Calling a webhook: where it is, whom to trust, and Go's words for what goes wrong (apiserver's util/webhook)."""
+"""Call webhooks: their address, their CA, and Go's error messages (apiserver's util/webhook)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _ERRNO = {
 
 
 class CallError(Exception):
-    """The webhook was not reached, or its answer is not one; the message is Go's."""
+    """The webhook was not reached, or its response is invalid. The message is Go's."""
 
 
 class Calls:
-    """The connections to webhooks, one pool a certificate authority."""
+    """The connections to webhooks, one pool for each certificate authority."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -55,10 +55,10 @@ class Calls:
             await client.aclose()
 
     async def post(self, config: JsonObject, body: JsonObject, seconds: int) -> JsonObject:
-        """What the webhook of this clientConfig answers.
+        """Return the response of the webhook with this clientConfig.
 
         Raises:
-            CallError: nothing that is an object.
+            CallError: there is no response, or it is not an object.
         """
         service = config.get("service")
         if service is None:
@@ -95,7 +95,7 @@ class Calls:
         return _object(answer)
 
     def _client(self, bundle: str) -> httpx.AsyncClient:
-        # Imported late: only clusters with webhooks need it.
+        # Imported here because only clusters with webhooks need it.
         import httpx
 
         try:
@@ -110,9 +110,9 @@ class Calls:
         return client
 
     def _resolve(self, service: JsonObject, port: int) -> str:
-        """Where the service is: at its external name, else at an address of one of its EndpointSlices.
+        """Return the service's address: its external name, or an address in one of its EndpointSlices.
 
-        There is no network of the cluster, so nothing is behind its own address.
+        There is no cluster network, so the service's own IP cannot be reached.
         """
         name, namespace = service["name"], service["namespace"]
         found = self._api.lookup("", "services", namespace, name)
@@ -120,7 +120,7 @@ class Calls:
             raise _Unresolved(f"service {quote(name)} not found")
         spec = found.get("spec") or {}
         if spec.get("type") == "ExternalName":
-            return _joined(spec.get("externalName", ""), port)
+            return _join_host_port(spec.get("externalName", ""), port)
         chosen = next((one for one in spec.get("ports") or () if one.get("port") == port), None)
         if chosen is None:
             raise _Unresolved(f"no service port {port} found for service {quote(name)}")
@@ -140,17 +140,17 @@ class _Unresolved(Exception):
 
 
 def _address(slice_: JsonObject, port: JsonObject) -> str | None:
-    """The first ready address in the slice that serves the service's port."""
+    """Return the first ready address in the slice that serves the service's port."""
     ports = [one for one in slice_.get("ports") or () if (one.get("name") or "") == (port.get("name") or "")]
     if not ports or not ports[0].get("port"):
         return None
     for endpoint in slice_.get("endpoints") or ():
         if (endpoint.get("conditions") or {}).get("ready") is not False and endpoint.get("addresses"):
-            return _joined(endpoint["addresses"][0], ports[0]["port"])
+            return _join_host_port(endpoint["addresses"][0], ports[0]["port"])
     return None
 
 
-def _joined(host: str, port: int) -> str:
+def _join_host_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -160,13 +160,13 @@ def _trust(pem: bytes) -> ssl.SSLContext:
         return ssl.create_default_context()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     with contextlib.suppress(ssl.SSLError, ValueError):
-        # What is no certificate is trusted as little as nothing.
+        # Data that is not a certificate adds no trust.
         context.load_verify_locations(cadata=pem.decode("ascii", "replace"))
     return context
 
 
 def _reason(error: BaseException, url: str) -> str:
-    """How Go says why a request failed."""
+    """Return Go's message for a failed request."""
     found: BaseException | None = error
     while found is not None:
         if isinstance(found, ssl.SSLCertVerificationError):
@@ -186,7 +186,7 @@ def _distrust(error: ssl.SSLCertVerificationError) -> str:
     if "expired" in message:
         return "certificate has expired or is not yet valid"
     if "mismatch" in message:
-        # Go tells for which; OpenSSL keeps that to itself.
+        # Go names the host of the certificate. OpenSSL does not.
         return (
             f"certificate is valid for other names, not {message.rpartition('for ')[2].strip(chr(39) + '.')}"
         )
@@ -204,7 +204,7 @@ def _object(answer: httpx.Response) -> JsonObject:
     try:
         found = orjson.loads(answer.content)
     except orjson.JSONDecodeError:
-        # It is then read as YAML, of which a text is one.
+        # The body is then parsed as YAML, where a plain text is valid.
         found = ""
     if not isinstance(found, dict):
         problem = f"json: cannot unmarshal {json_type(found)} into Go value of type {_TYPE_META}"
@@ -212,7 +212,7 @@ def _object(answer: httpx.Response) -> JsonObject:
     return found
 
 
-# How client-go words an answer that is no success (apimachinery's NewGenericServerResponse).
+# client-go's messages for error responses (apimachinery's NewGenericServerResponse).
 _FAILURES = {
     400: "the server rejected our request for an unknown reason",
     401: "the server has asked for the client to provide credentials",

@@ -1,4 +1,4 @@
-"""What expressions of admission may name, and compiling them (apiserver's plugin/cel)."""
+"""The environment of admission expressions, and their compilation (apiserver's plugin/cel)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ PATCHES: Final = t.list_of(Type(Kind.STRUCT, "JSONPatch"))
 
 
 class _Members(Mapping[str, Type]):
-    """The members of a struct that has more than are known; those have a type of their own."""
+    """The members of a struct that may have unknown members. Those have one common type."""
 
     def __init__(self, known: Mapping[str, Type], other: Type) -> None:
         self._known = known
@@ -94,13 +94,14 @@ class _Members(Mapping[str, Type]):
         return len(self._known)
 
 
-# Nothing is known of an object's members. A patch has no others, but upstream finds a type without a name for them.
+# The members of an object are unknown. A patch has no other members, but upstream returns a type without a
+# name for them.
 _ANY_MEMBERS: Final = _Members({}, t.DYN)
 _PATCH_MEMBERS: Final = _Members(_JSON_PATCH, Type(Kind.STRUCT, ""))
 
 
 class _Structs(Mapping[str, Mapping[str, Type]]):
-    """The structs of policies that mutate: those of every policy, patches, and `Object.…` by any name."""
+    """The structs of mutating policies: those of every policy, patches, and `Object.…` with any name."""
 
     def __init__(self, known: Mapping[str, Mapping[str, Type]]) -> None:
         self._known = {**known, "JSONPatch": _PATCH_MEMBERS}
@@ -119,7 +120,7 @@ class _Structs(Mapping[str, Mapping[str, Type]]):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """A compiled expression, or the text of what is wrong with it."""
+    """A compiled expression, or the text of its error."""
 
     text: str
     names: tuple[str, ...] = ()
@@ -130,7 +131,7 @@ class Expression:
 
 @dataclass(slots=True)
 class Environment:
-    """What expressions may name. `variables` are those of the policy, by their names."""
+    """The names that expressions may use. `variables` are those of the policy, by name."""
 
     params: bool = False
     authorizer: bool = True
@@ -145,9 +146,9 @@ class Environment:
         patches: bool = False,
         authorizer: bool | None = None,
     ) -> Expression:
-        """The expression, whose result must be of one of the accepted types where there are any."""
+        """Compile an expression. Its result must be of one of the accepted types, if there are any."""
         asks = self.authorizer if authorizer is None else authorizer
-        declared = dict(self._declared(asks))
+        declared = dict(self._declare(asks))
         structs: Mapping[str, Mapping[str, Type]] = {**_STRUCTS, _VARIABLES: self.variables}
         try:
             rule = compile_over(text, declared, _Structs(structs) if patches else structs, patches=patches)
@@ -161,7 +162,7 @@ class Environment:
             )
         return Expression(text, tuple(declared), rule)
 
-    def _declared(self, asks: bool) -> Iterator[tuple[str, Type]]:
+    def _declare(self, asks: bool) -> Iterator[tuple[str, Type]]:
         yield "object", t.DYN
         yield "oldObject", t.DYN
         yield "namespaceObject", _struct("Namespace")
@@ -175,14 +176,14 @@ class Environment:
             yield "variables", _struct("variables")
 
     def add_variable(self, name: str, text: str) -> Expression:
-        """Compile one of the policy's variables, and let later expressions name it."""
+        """Compile one of the policy's variables, and declare it for later expressions."""
         made = self.compile(text)
         self.variables[name] = t.DYN if made.rule is None else _declared_type(made.rule.output_type)
         return made
 
 
 def _declared_type(kind: Type) -> Type:
-    """The type of a variable: lists and maps keep theirs, what has no plain type is dyn."""
+    """Return the type of a variable. Lists and maps keep theirs. Other types that are not plain become dyn."""
     if kind.kind in (Kind.LIST, Kind.MAP):
         return Type(kind.kind, kind.name, *map(_declared_type, kind.params))
     return kind if kind in _PLAIN else t.DYN

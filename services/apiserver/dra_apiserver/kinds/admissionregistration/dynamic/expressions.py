@@ -1,4 +1,4 @@
-"""Expressions of admission at work: their values, budgets and errors (apiserver's plugin/cel)."""
+"""Evaluate admission expressions: values, budgets and errors (apiserver's plugin/cel)."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _OUT_OF_BUDGET: Final = (
 
 
 class OutOfBudget(Exception):
-    """No expression is evaluated any more; the message is upstream's."""
+    """The cost budget is used up, so no more expressions are evaluated. The message is upstream's."""
 
     def __init__(self) -> None:
         super().__init__(_OUT_OF_BUDGET)
 
 
 def _authorize(attributes: Attributes, question: Question) -> Decision:
-    """Answer by what the request's user, or the service account that the expression names, may do."""
+    """Authorize a question for the request's user, or for the service account that the expression names."""
     if attributes.authorizer is None:
         return Decision(True)
     user, account = attributes.request.user, service_account(question.user)
@@ -64,7 +64,7 @@ def _namespace(obj: JsonObject | None) -> JsonObject | None:
 
 
 class Activation:
-    """The values of the variables for one request, and what is left of the budget."""
+    """The values of the variables for one request, and the rest of the budget."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Activation:
             attributes.name,
         )
         self._values: dict[str, Any] = {
-            "object": attributes.versioned(attributes.obj, place),
-            "oldObject": attributes.versioned(attributes.old, place),
+            "object": attributes.convert(attributes.obj, place),
+            "oldObject": attributes.convert(attributes.old, place),
             "namespaceObject": _namespace(namespace),
-            "request": attributes.described(place),
+            "request": attributes.describe(place),
             "params": params,
             "authorizer": authorizer,
             "authorizer.requestResource": resource,
@@ -115,10 +115,10 @@ class Activation:
         return [self._values[name] for name in expression.names]
 
     def evaluate(self, expression: Expression) -> tuple[Any, str]:
-        """The value, or why there is none.
+        """Return the value, or its error.
 
         Raises:
-            OutOfBudget: this and what came before cost too much.
+            OutOfBudget: the total cost exceeds the budget.
         """
         if expression.rule is None:
             return None, f"compilation error: {expression.problem}"
@@ -135,13 +135,13 @@ class Activation:
 
 @dataclass(frozen=True, slots=True)
 class MatchConditions:
-    """What must hold besides the rules."""
+    """The conditions that must hold in addition to the rules."""
 
     conditions: tuple[Expression, ...]
     ignore: bool
 
     def match(self, activation: Activation) -> tuple[bool, str]:
-        """Whether they hold, or why they can't be evaluated where that matters."""
+        """Return whether the conditions hold, or the error of their evaluation unless it is ignored."""
         problems: list[str] = []
         try:
             for condition in self.conditions:
@@ -153,11 +153,11 @@ class MatchConditions:
         except OutOfBudget as error:
             return False, "" if self.ignore else str(error)
         if problems:
-            return False, "" if self.ignore else aggregated(problems)
+            return False, "" if self.ignore else join_problems(problems)
         return True, ""
 
 
-def aggregated(problems: Iterable[str]) -> str:
-    """Several errors' texts as one, each once."""
+def join_problems(problems: Iterable[str]) -> str:
+    """Join the texts of several errors, each once."""
     texts = list(dict.fromkeys(problems))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"

@@ -1,4 +1,4 @@
-"""Which requests a policy, a binding or a webhook is for (plugin/policy/matching, webhook/predicates)."""
+"""Match requests with policies, bindings and webhooks (plugin/policy/matching, webhook/predicates)."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _NAMESPACES = GroupResource("", "namespaces")
 
 
 def matched_place(match: Rule, attributes: Attributes) -> Place | None:
-    """The resource under which the request matches; None where it doesn't.
+    """Return the resource under which the request matches, or None.
 
     Raises:
-        StatusError: a selector can't be read, or the namespace is gone.
+        StatusError: a selector is invalid, or the namespace does not exist.
     """
     problem: StatusError | None = None
     for matches in (_namespace_matches, _object_matches):
@@ -28,7 +28,7 @@ def matched_place(match: Rule, attributes: Attributes) -> Place | None:
             if not matches(match, attributes):
                 return None
         except StatusError as error:
-            # Only a request that the rules are for hears of it.
+            # Only a request that the rules match gets this error.
             problem = problem or error
     policy = match.get("matchPolicy")
     if rules_match(match.get("excludeResourceRules") or (), policy, attributes) is not None:
@@ -41,7 +41,7 @@ def matched_place(match: Rule, attributes: Attributes) -> Place | None:
 
 
 def rules_match(rules: Sequence[Rule], policy: str | None, attributes: Attributes) -> Place | None:
-    """The resource under which one of the rules is for the request."""
+    """Return the resource under which one of the rules matches the request, or None."""
     own, *others = attributes.places
     for rule in rules:
         if rule_matches(rule, own, attributes) and _name_matches(rule, attributes):
@@ -61,7 +61,7 @@ def _name_matches(rule: Rule, attributes: Attributes) -> bool:
 
 
 def rule_matches(rule: Rule, place: Place, attributes: Attributes) -> bool:
-    """Whether scope, operation, group, version and resource are the rule's."""
+    """True if the rule matches scope, operation, group, version and resource."""
     return (
         _scope_matches(rule.get("scope"), attributes)
         and _among(rule.get("operations"), attributes.operation)
@@ -70,7 +70,7 @@ def rule_matches(rule: Rule, place: Place, attributes: Attributes) -> bool:
 
 
 def covers(rule: Rule, place: Place, subresource: str) -> bool:
-    """Whether group, version and resource are the rule's."""
+    """True if the rule matches group, version and resource."""
     if not (_among(rule.get("apiGroups"), place.group) and _among(rule.get("apiVersions"), place.version)):
         return False
     for pattern in rule.get("resources") or ():
@@ -91,7 +91,7 @@ def _scope_matches(scope: str | None, attributes: Attributes) -> bool:
     return clusterwide == (scope == "Cluster")
 
 
-def _parsed(selector: Any) -> LabelSelector:
+def _parse_selector(selector: Any) -> LabelSelector:
     try:
         return label_selector(selector)
     except SelectorError as error:
@@ -102,7 +102,7 @@ def _namespace_matches(match: Rule, attributes: Attributes) -> bool:
     if not attributes.namespace and not attributes.is_namespace:
         return True
     chosen = match.get("namespaceSelector")
-    selector = _parsed(chosen)
+    selector = _parse_selector(chosen)
     if chosen == {}:
         return True
     changing = attributes.operation in ("CREATE", "UPDATE") and not attributes.target.subresource
@@ -117,7 +117,7 @@ def _namespace_matches(match: Rule, attributes: Attributes) -> bool:
 
 def _object_matches(match: Rule, attributes: Attributes) -> bool:
     chosen = match.get("objectSelector")
-    selector = _parsed(chosen)
+    selector = _parse_selector(chosen)
     if chosen == {}:
         return True
     return any(

@@ -1,4 +1,4 @@
-"""MutatingAdmissionPolicy: what compiled policies make of an object (apiserver's plugin/policy/mutating)."""
+"""MutatingAdmissionPolicy: apply compiled policies to an object (apiserver's plugin/policy/mutating)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from dra_shared.cel.types import Type
 from dra_shared.cel.values import StructValue, is_list, is_map, type_name
 
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.errors import StatusError, internal, quote
 from dra_apiserver.kinds.admissionregistration.dynamic import policies
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
@@ -48,12 +48,12 @@ class Policy:
 
     @property
     def ignore(self) -> bool:
-        """Whether what goes wrong is ignored."""
+        """True if failures are ignored."""
         return self.common.ignore
 
 
 def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
-    """What does not compile is an error of each request that gets there."""
+    """Compile a policy. Compile errors become errors of each request that the policy matches."""
     common = policies.compile_policy(policy, bindings)
     mutations = common.spec.get("mutations") or ()
     return Policy(common, tuple(_mutation(one, common.environment) for one in mutations))
@@ -71,12 +71,12 @@ def _form(mutation: JsonObject) -> tuple[str, Type]:
 
 
 class _Refused(Exception):
-    """A mutation can't be made; the message is upstream's."""
+    """A mutation cannot be applied. The message is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """Why a request is denied."""
+    """The error of a denied request."""
 
     text: str
     reason: str = ""
@@ -107,10 +107,10 @@ def _message(policy: Policy, binding: str, text: str) -> str:
 
 
 def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation, again: bool) -> bool:
-    """Have every policy whose binding is for the request change its object; whether there were changes to make.
+    """Apply every policy with a matching binding to the object. Return whether there were mutations.
 
     Raises:
-        StatusError: a policy can't be carried out.
+        StatusError: a policy fails.
     """
     invocations: list[_Invocation] = []
     problems: list[_Problem] = []
@@ -128,7 +128,7 @@ def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation
         if not invocation.policy.ignore:
             problems += found_problems
     if dirty:
-        rounds.changed()
+        rounds.record_change()
     rounds.end(attributes.obj)
     if problems:
         raise _denial(problems, attributes)
@@ -136,17 +136,17 @@ def mutate(every: Sequence[Policy], attributes: Attributes, rounds: Reinvocation
 
 
 def _denial(problems: list[_Problem], attributes: Attributes) -> StatusError:
-    refused = attributes.refused("admission request denied by policy")
+    refused = attributes.create_refusal("admission request denied by policy")
     details = {**refused.status["details"], "causes": [{"message": one.text} for one in problems]}
     first = problems[0]
-    # Upstream changes the reason and leaves the code.
+    # Upstream changes the reason and keeps the code.
     return StatusError(403, first.reason or "Forbidden", first.text, details)
 
 
 def _invoke(
     invocation: _Invocation, attributes: Attributes, rounds: Reinvocation, again: bool
 ) -> tuple[bool, list[_Problem]]:
-    """Whether a mutation was made, and what went wrong with others."""
+    """Return whether a mutation was applied, and the errors of others."""
     policy, place = invocation.policy.common, invocation.bound.place
     if policy.conditions.conditions:
         values = Activation(
@@ -159,7 +159,7 @@ def _invoke(
             return False, []
     if again and invocation.key not in rounds.wanted:
         return False, []
-    before = attributes.versioned(attributes.obj, place)
+    before = attributes.convert(attributes.obj, place)
     ran, problems = False, []
     for mutation, expression in zip(
         policy.spec.get("mutations") or (), invocation.policy.mutations, strict=True
@@ -171,8 +171,8 @@ def _invoke(
             ran = True
         except _Refused as error:
             problems.append(invocation.problem(str(error)))
-    if ran and before != attributes.versioned(attributes.obj, place):
-        rounds.changed()
+    if ran and before != attributes.convert(attributes.obj, place):
+        rounds.record_change()
     if policy.spec.get("reinvocationPolicy") == "IfNeeded":
         rounds.eligible.add(invocation.key)
     return ran, problems
@@ -196,10 +196,10 @@ def _mutate(
         raise _Refused(str(error)) from None
     if problem:
         raise _Refused(problem)
-    live = attributes.versioned(attributes.obj, invocation.bound.place)
+    live = attributes.convert(attributes.obj, invocation.bound.place)
     assert live is not None
     if _form(mutation)[1] is PATCHES:
-        _patch(value, copied(live), attributes, invocation.bound.place)
+        _patch(value, copy_object(live), attributes, invocation.bound.place)
     else:
         _apply(value, live, attributes, invocation.bound.place)
 
@@ -209,7 +209,7 @@ def _patch(value: list[StructValue], live: JsonObject, attributes: Attributes, p
     try:
         patched = apply_patch(live, operations)
     except TestFailed:
-        # Then nothing of the patch is done.
+        # In that case, nothing of the patch is applied.
         return
     except PatchFailed as error:
         raise _Refused(f"JSON Patch: {error}") from None
@@ -253,11 +253,11 @@ def _apply(value: StructValue, live: JsonObject, attributes: Attributes, place: 
     if atomic:
         text = f"may not mutate atomic arrays, maps or structs: {', '.join(atomic)}"
         raise _Refused(f"error applying patch: invalid ApplyConfiguration: {text}")
-    _settle(copied(merge(node, live, config)), attributes, place)
+    _settle(copy_object(merge(node, live, config)), attributes, place)
 
 
 def _atomic(node: Node, value: Any, path: str, whole: bool = False) -> Iterator[str]:
-    """The paths of what is set as a whole in the value: who sets a part of it would drop the rest."""
+    """Yield the paths that the value sets as a whole. Setting a part of such a value would drop the rest."""
     if isinstance(node, Struct | MapNode) and isinstance(value, dict):
         if whole or node.atomic:
             yield path
@@ -273,29 +273,29 @@ def _atomic(node: Node, value: Any, path: str, whole: bool = False) -> Iterator[
 
 
 def _check_names(value: Any, path: str) -> None:
-    """An object's type must be named as the place that it stands in."""
-    wrong = list(_misnamed(value, path))
+    """Check that the type of each object is named after its path."""
+    wrong = list(_find_misnamed(value, path))
     if wrong:
         raise _Refused("type mismatch: " + "\n".join(wrong))
 
 
-def _misnamed(value: Any, path: str) -> Iterator[str]:
+def _find_misnamed(value: Any, path: str) -> Iterator[str]:
     if isinstance(value, StructValue):
         if value.name != path:
             matches = "which matches field name path from root Object type"
             yield f"unexpected type name {quote(value.name)}, expected {quote(path)}, {matches}"
         for key, one in value.fields.items():
-            yield from _misnamed(one, f"{path}.{key}")
+            yield from _find_misnamed(one, f"{path}.{key}")
     elif is_list(value):
         for one in value:
-            yield from _misnamed(one, path)
+            yield from _find_misnamed(one, path)
     elif is_map(value):
         for one in value.values():
-            yield from _misnamed(one, path)
+            yield from _find_misnamed(one, path)
 
 
 def _plain(value: Any) -> Any:
-    """The value in JSON."""
+    """Return the value as JSON."""
     if isinstance(value, StructValue):
         return {key: _plain(one) for key, one in value.fields.items()}
     if is_list(value):

@@ -1,4 +1,4 @@
-"""The objects that a binding hands to its policy (apiserver's plugin/policy/generic)."""
+"""The parameter objects that a binding passes to its policy (apiserver's plugin/policy/generic)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import orjson
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.conversion import convert
-from dra_apiserver.equality import copied
+from dra_apiserver.equality import copy_object
 from dra_apiserver.errors import internal
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context
@@ -18,11 +18,11 @@ JsonObject = dict[str, Any]
 
 
 class ConfigurationError(Exception):
-    """A policy or a binding can't be used; the message is upstream's."""
+    """A policy or a binding can't be used. The message is upstream's."""
 
 
 def kind_of_params(registry: Registry, wanted: JsonObject | None) -> tuple[Kind, str] | None:
-    """The kind of a policy's parameters and its version; None where it takes none.
+    """Return the kind of a policy's parameters and its version; None if it has none.
 
     Raises:
         ConfigurationError: there is no such kind.
@@ -41,10 +41,10 @@ def kind_of_params(registry: Registry, wanted: JsonObject | None) -> tuple[Kind,
 def collect(
     kind: tuple[Kind, str] | None, reference: JsonObject | None, namespace: str, ctx: Context
 ) -> list[JsonObject | None]:
-    """The parameters, for each of which the policy is judged.
+    """Return the parameters. The policy is evaluated for each of them.
 
     Raises:
-        ConfigurationError: the binding doesn't say which, or there are none and there must be.
+        ConfigurationError: the binding selects none although it must, or is invalid.
     """
     if kind is None or reference is None:
         return [None]
@@ -58,7 +58,7 @@ def collect(
     elif within:
         raise ConfigurationError("paramRef.namespace must not be provided for a cluster-scoped `paramKind`")
     found: list[JsonObject | None] = [
-        convert(info, obj, version) for obj in _chosen(info, reference, within, ctx)
+        convert(info, obj, version) for obj in _select(info, reference, within, ctx)
     ]
     if not found and reference.get("parameterNotFoundAction") == "Deny":
         text = "no params found for policy binding with `Deny` parameterNotFoundAction"
@@ -66,13 +66,13 @@ def collect(
     return found
 
 
-def _chosen(info: Kind, reference: JsonObject, namespace: str, ctx: Context) -> list[JsonObject]:
+def _select(info: Kind, reference: JsonObject, namespace: str, ctx: Context) -> list[JsonObject]:
     group, plural = info.storage
     if reference.get("name"):
         if reference.get("selector") is not None:
             raise ConfigurationError("paramRef.name and paramRef.selector are mutually exclusive")
         found = ctx.lookup(group, plural, namespace, reference["name"])
-        return [] if found is None else [copied(found)]
+        return [] if found is None else [copy_object(found)]
     if reference.get("selector") is None:
         raise ConfigurationError("one of name or selector must be provided")
     try:

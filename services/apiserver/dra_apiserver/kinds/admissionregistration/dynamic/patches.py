@@ -1,4 +1,4 @@
-"""JSON patches from webhooks and policies, with the words of the library that upstream applies them with."""
+"""JSON patches of webhooks and policies, with the messages of upstream's library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dra_apiserver.kindkit.kind import api_version, split_api_version
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.patch.operations import OperationFailed, TestFailed, apply_operations
 from dra_apiserver.schema import DecodeError, default, equal, object_type, sanitize
-from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered
+from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered_message
 from dra_apiserver.schema.types import type_of
 from dra_apiserver.schema.values import json_type
 
@@ -19,18 +19,18 @@ JsonObject = dict[str, Any]
 
 
 PatchFailed = OperationFailed
-"""An operation can't be done, or its result is not of the kind; the message is Go's."""
+"""An operation fails, or its result is not of the kind. The message is Go's."""
 
 
 class NotConvertible(Exception):
-    """A patch made an object of another kind; the message is upstream's."""
+    """A patch created an object of another kind. The message is upstream's."""
 
 
 def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
-    """The object after the operations.
+    """Return the object after the operations.
 
     Raises:
-        PatchFailed: one of them can't be done.
+        PatchFailed: an operation fails.
     """
     try:
         patched = apply_operations(obj, operations)
@@ -40,17 +40,17 @@ def apply_patch(obj: JsonObject, operations: list[JsonObject]) -> JsonObject:
 
 
 def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bool = False) -> bool:
-    """Have the request's object be the patched one, in its types and with defaults.
+    """Replace the request's object by the patched one, checked against its types and with defaults.
 
     Returns:
-        True if the patch made a difference. As upstream, that is asked before defaults are set.
+        True if the patch changed the object. As upstream, this is checked before defaults are set.
 
     Raises:
         PatchFailed: it is not an object of a known kind.
         NotConvertible: it is of another kind.
         StatusError: 422, a custom resource is of another kind.
     """
-    kind, before = attributes.target.kind, attributes.versioned(attributes.obj, place)
+    kind, before = attributes.target.kind, attributes.convert(attributes.obj, place)
     if attributes.brings_other_kind or not kind.unstructured:
         place = _typed_place(patched, attributes, place)
     else:
@@ -62,7 +62,7 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
         if node is not None:
             sanitize(node, patched, "Strict" if strict else "Ignore")
     except DecodeError as error:
-        # Of what a patch's error says, the part about the fields.
+        # The part of a patch's error that is about the fields.
         text = str(error)
         at = max(text.rfind("json: cannot"), text.rfind("strict decoding error"), 0)
         raise PatchFailed(text[at:]) from None
@@ -70,7 +70,7 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
     if not other or "metadata" in (attributes.obj or {}):
         meta = patched["metadata"] = {} if patched.get("metadata") is None else patched["metadata"]
         if not isinstance(meta, dict):
-            # The type of a custom resource's metadata is not among those of its schema.
+            # The schema of a custom resource has no type for its metadata.
             raise PatchFailed(f"json: cannot unmarshal {json_type(meta)} into Go value of type v1.ObjectMeta")
     if not other:
         default(kind, version, patched, attributes.ctx.now)
@@ -81,8 +81,8 @@ def settle(patched: JsonObject, attributes: Attributes, place: Place, strict: bo
 def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> Place:
     """Return the place of the version that an object states, and complete its apiVersion and kind.
 
-    As upstream's decoder, which gets an object of the wanted type: what the data leave out is taken from it, and
-    another registered type is read, but cannot be converted afterwards.
+    Upstream's decoder gets an object of the expected type. It uses that type for missing fields. Another
+    registered type is decoded too, but cannot be converted afterwards.
     """
     group, version, kind = place.kind
     try:
@@ -98,7 +98,7 @@ def _typed_place(patched: JsonObject, attributes: Attributes, place: Place) -> P
         if one.kind == (*claimed, found):
             return one
     if attributes.registry.known_kind(*claimed, found) is None and type_of(*claimed, found) is None:
-        raise PatchFailed(unregistered(api_version(*claimed), found))
+        raise PatchFailed(unregistered_message(api_version(*claimed), found))
     raise NotConvertible(unknown_conversion((claimed[1], found), (group, kind)))
 
 

@@ -1,6 +1,7 @@
-"""The dynamic admission plugins: policies and webhooks, as objects of the cluster register them.
+"""The dynamic admission plugins: policies and webhooks, as registered by objects of the cluster.
 
-Upstream has a plugin for each kind of such objects (`pkg/admission/plugin/policy`, `pkg/admission/plugin/webhook`).
+Upstream has a plugin for each kind of such objects (`pkg/admission/plugin/policy`,
+`pkg/admission/plugin/webhook`).
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ _KINDS = (
     "validatingadmissionpolicybindings",
     "validatingwebhookconfigurations",
 )
-# Seconds that a request waits for policies that are being compiled.
+# The seconds that a request waits for policies that are being compiled.
 _READY_TIMEOUT = 0.1
-# A macro or function of CEL that goes through a list or map, as it stands in JSON.
+# A macro or function of CEL that loops over a list or map, as written in JSON.
 _LOOP = re.compile(rb"\b(?:all|exists\w*|map|filter|transform\w+|sort\w*|distinct|sum|min|max)\(")
-# Reviews are never intercepted, and neither are the objects that intercept.
+# Reviews are never intercepted, nor are policies and webhooks themselves.
 _EXEMPT = frozenset({"authentication.k8s.io", "authorization.k8s.io", _GROUP})
 
 
 class _Registered:
-    """What is stored at one moment, compiled."""
+    """The policies and webhooks that are stored at one moment, compiled."""
 
     def __init__(self) -> None:
         self.compiled: dict[tuple[str, ...], Any] = {}
@@ -58,7 +59,7 @@ class _Registered:
 
 
 class Dynamic:
-    """Every policy and webhook, in step with the store."""
+    """Every policy and webhook, kept in sync with the store."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
@@ -76,7 +77,7 @@ class Dynamic:
         self.validating_webhooks: list[webhooks.Webhook] = []
 
     def follow(self) -> None:
-        """Take what is stored, and follow changes from now on."""
+        """Compile the stored objects, and follow changes from now on."""
         for plural in _KINDS:
             self._api.store.collection((_GROUP, plural)).listen(self._on_change)
         self._take(self._read())
@@ -95,20 +96,23 @@ class Dynamic:
             self._loading = None
 
     async def ready(self) -> None:
-        """Return when what is stored is compiled, or takes long: what was compiled before holds until then."""
+        """Wait until the stored objects are compiled, or for a short time.
+
+        The previous ones stay active until then.
+        """
         if self._loading is not None:
             await asyncio.wait([self._loading], timeout=_READY_TIMEOUT)
 
     def _read(self) -> _Registered:
-        """Everything that is stored, compiled; what stayed as it was is compiled already."""
+        """Compile everything that is stored. Unchanged objects are compiled already."""
         made = _Registered()
         made.mutating_policies = [
-            self._made(made, mutating.compile_policy, policy, bindings)
-            for policy, bindings in self._bound(made, "mutatingadmissionpolicies")
+            self._compile(made, mutating.compile_policy, policy, bindings)
+            for policy, bindings in self._policies_with_bindings(made, "mutatingadmissionpolicies")
         ]
         made.validating_policies = [
-            self._made(made, validating.compile_policy, policy, bindings)
-            for policy, bindings in self._bound(made, "validatingadmissionpolicies")
+            self._compile(made, validating.compile_policy, policy, bindings)
+            for policy, bindings in self._policies_with_bindings(made, "validatingadmissionpolicies")
         ]
         made.mutating_webhooks = self._webhooks(made, "mutatingwebhookconfigurations")
         made.validating_webhooks = self._webhooks(made, "validatingwebhookconfigurations")
@@ -127,36 +131,38 @@ class Dynamic:
         )
         self.loops = self._any and made.loops
 
-    def _stored(self, made: _Registered, plural: str) -> list[JsonObject]:
+    def _parse_stored(self, made: _Registered, plural: str) -> list[JsonObject]:
         records = sorted(self._api.store.collection((_GROUP, plural)).records.copy().items())
         made.loops = made.loops or any(_LOOP.search(record.data) for _, record in records)
         return [orjson.loads(record.data) for _, record in records]
 
-    def _made(
+    def _compile(
         self,
         registered: _Registered,
         compile: Callable[..., T],
         obj: JsonObject,
         *others: list[JsonObject],
     ) -> T:
-        """What is compiled of these objects, once for as long as they stay as they are."""
+        """Compile these objects, once for each of their revisions."""
         several = [obj, *(one for more in others for one in more)]
         key = (compile.__module__, *(one["metadata"]["resourceVersion"] for one in several))
         made: T = self._compiled[key] if key in self._compiled else compile(obj, *others)
         registered.compiled[key] = made
         return made
 
-    def _bound(self, made: _Registered, plural: str) -> list[tuple[JsonObject, list[JsonObject]]]:
-        """Each policy with its bindings; those without one do nothing."""
+    def _policies_with_bindings(
+        self, made: _Registered, plural: str
+    ) -> list[tuple[JsonObject, list[JsonObject]]]:
+        """Return each policy with its bindings. Policies without a binding have no effect, and are left out."""
         by_policy: dict[str, list[JsonObject]] = {}
-        for binding in self._stored(made, plural.replace("policies", "policybindings")):
+        for binding in self._parse_stored(made, plural.replace("policies", "policybindings")):
             by_policy.setdefault(binding["spec"].get("policyName", ""), []).append(binding)
-        policies = [(policy, policy["metadata"]["name"]) for policy in self._stored(made, plural)]
+        policies = [(policy, policy["metadata"]["name"]) for policy in self._parse_stored(made, plural)]
         return [(policy, by_policy[name]) for policy, name in policies if name in by_policy]
 
     def _webhooks(self, made: _Registered, plural: str) -> list[webhooks.Webhook]:
-        stored = self._stored(made, plural)
-        every = (self._made(made, webhooks.compile_webhooks, one) for one in stored)
+        stored = self._parse_stored(made, plural)
+        every = (self._compile(made, webhooks.compile_webhooks, one) for one in stored)
         return [webhook for some in every for webhook in some]
 
     def of(
@@ -166,21 +172,21 @@ class Dynamic:
         options: Callable[[], JsonObject] | None = None,
         named: bool = True,
     ) -> Registered:
-        """The admission of one request."""
+        """Return the admission of one request."""
         if not self._any or target.kind.group in _EXEMPT:
             return NOTHING_REGISTERED
         return _Admission(self, self._api, request, target, options, named)
 
     def calls(self, resource: Resource) -> bool:
-        """Whether a webhook may be called for the resource's objects."""
+        """True if a webhook may be called for the resource's objects."""
         if not self._any:
             return False
         found = self._called.get(resource)
         if found is None:
-            found = self._called[resource] = self._covered(resource)
+            found = self._called[resource] = self._is_covered(resource)
         return found
 
-    def _covered(self, resource: Resource) -> bool:
+    def _is_covered(self, resource: Resource) -> bool:
         if resource[0] in _EXEMPT:
             return False
         kinds = [info for info in self._api.registry if info.storage == resource]
@@ -199,7 +205,7 @@ class Dynamic:
 
 
 class _Admission:
-    """What was registered, for one request."""
+    """The admission of one request by the registered policies and webhooks."""
 
     def __init__(
         self,
@@ -245,13 +251,13 @@ class _Admission:
         operation: str,
         again: bool = False,
     ) -> bool:
-        """Have the object changed; whether it was.
+        """Let policies and webhooks change the object. Return whether it changed.
 
         Raises:
             StatusError: the request is denied.
         """
         policies, hooks = self._dynamic.mutating_policies, self._dynamic.mutating_webhooks
-        # What is deleted has nothing that a policy could change.
+        # A deleted object cannot be changed by a policy.
         policies = [] if operation == "DELETE" else policies
         if not policies and not hooks:
             return False
@@ -265,10 +271,10 @@ class _Admission:
         return changed
 
     def validate(self, obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:
-        """Have the request judged.
+        """Let policies and webhooks validate the request.
 
         Raises:
-            StatusError: it is denied.
+            StatusError: the request is denied.
         """
         attributes = self._attributes(obj, old, ctx, operation)
         validating.validate(self._dynamic.validating_policies, attributes)
@@ -277,7 +283,7 @@ class _Admission:
 
 
 def _set_aside(obj: JsonObject) -> JsonObject:
-    """Take away what upstream's server only gives an object once it was mutated."""
+    """Remove and return the fields that upstream's server only sets after mutation."""
     meta = obj["metadata"]
     names = ["uid", "creationTimestamp"]
     base = meta.get("generateName")
@@ -288,7 +294,7 @@ def _set_aside(obj: JsonObject) -> JsonObject:
 
 
 def _restore(meta: JsonObject, kept: JsonObject) -> None:
-    """Give the object again what was set aside. A name is generated only if it still has none."""
+    """Set the removed fields again. A name is only generated if there is still none."""
     base, name, wanted = kept.pop("generateName", ""), meta.get("name"), meta.get("generateName")
     if name:
         kept.pop("name", None)

@@ -1,4 +1,4 @@
-"""What validating and mutating policies have in common (apiserver's plugin/policy/generic)."""
+"""Common parts of validating and mutating policies (apiserver's plugin/policy/generic)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ JsonObject = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A policy, compiled, and its bindings."""
+    """A compiled policy, and its bindings."""
 
     name: str
     spec: JsonObject
@@ -35,12 +35,12 @@ class Policy:
 
     @property
     def ignore(self) -> bool:
-        """Whether what goes wrong is ignored."""
+        """True if failures are ignored."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
 
 
 def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
-    """What does not compile is an error of each request that gets there."""
+    """Compile a policy. Compile errors become errors of each request that the policy matches."""
     spec = policy["spec"]
     environment = Environment(params=spec.get("paramKind") is not None)
     variables = {
@@ -56,7 +56,7 @@ def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A policy's binding with one of its parameter objects, and the request's place that the policy is for."""
+    """A policy's binding with one of its parameter objects, and the matching place of the request."""
 
     binding: str
     spec: JsonObject
@@ -66,14 +66,14 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Misconfigured:
-    """Why a binding ("": the policy itself) can't be carried out."""
+    """The error of a binding ("": of the policy itself) that cannot be used."""
 
     binding: str
     text: str
 
 
 def invocations(policy: Policy, attributes: Attributes) -> Iterator[Invocation | Misconfigured]:
-    """The policy with each of its bindings and parameters that are for the request, or what is wrong with them."""
+    """Yield the policy with each of its bindings and parameters that match the request, or their errors."""
     try:
         place = matched_place(policy.spec.get("matchConstraints") or {}, attributes)
         if place is None:
@@ -97,7 +97,7 @@ def invocations(policy: Policy, attributes: Attributes) -> Iterator[Invocation |
 
 
 def namespace_of(attributes: Attributes) -> JsonObject | None:
-    """The namespace that expressions see: none for what has none, nor for namespaces."""
+    """Return the namespace for expressions. Cluster-scoped objects and namespaces have none."""
     if attributes.is_namespace or not attributes.namespace:
         return None
     return attributes.ctx.lookup("", "namespaces", "", attributes.namespace)

@@ -1,4 +1,4 @@
-"""Who is to look at an object again, because others changed it since (the plugins' reinvocation contexts)."""
+"""Decide which plugins see an object again after others have changed it (the plugins' reinvocation contexts)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from dra_shared.jsontext import dumps
 
 @dataclass(slots=True)
 class Reinvocation:
-    """One request's policies, or its webhooks: who may be asked again, and who is to be."""
+    """The policies or webhooks of one request that may be invoked again, and those that must be."""
 
     eligible: set[str] = field(default_factory=set)
     wanted: set[str] = field(default_factory=set)
     _seen: bytes = b""
 
     def begin(self, obj: dict[str, Any] | None, again: bool) -> None:
-        """A round begins; in the second, what the others did since the first is a change."""
+        """Begin a round. In the second one, changes of other plugins since the first one count too."""
         if again and dumps(obj) != self._seen:
-            self.changed()
+            self.record_change()
 
-    def changed(self) -> None:
-        """The object changed: who was asked before is to be asked again."""
+    def record_change(self) -> None:
+        """Record a change of the object: plugins that were invoked before are invoked again."""
         self.wanted |= self.eligible
         self.eligible = set()
 
     def end(self, obj: dict[str, Any] | None) -> None:
-        """The round is over."""
+        """End the round."""
         self._seen = dumps(obj)

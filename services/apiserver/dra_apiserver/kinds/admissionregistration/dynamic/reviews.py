@@ -1,4 +1,4 @@
-"""AdmissionReviews: what a webhook is asked, and what its answer means (plugin/webhook/request and errors)."""
+"""AdmissionReviews: the request to a webhook, and its response (plugin/webhook/request and errors)."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _LARGEST_CODE = 999
 
 
 class InvalidReview(Exception):
-    """The answer is not what it must be; the message is upstream's."""
+    """The response is invalid. The message is upstream's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a webhook decided."""
+    """The decision of a webhook."""
 
     allowed: bool
     patch: bytes
@@ -38,26 +38,26 @@ class Answer:
 
 
 def known_version(versions: list[str]) -> str | None:
-    """The first of the webhook's versions that is one of ours."""
+    """Return the first of the webhook's versions that is supported, or None."""
     return next((one for one in versions if one in _KNOWN), None)
 
 
 def question(attributes: Attributes, place: Place, version: str) -> JsonObject:
-    """The review to send, with a uid of its own."""
+    """Return the review to send, with its own uid."""
     request = {
         "uid": str(uuid.uuid4()),
-        **attributes.described(place),
-        "object": attributes.versioned(attributes.obj, place),
-        "oldObject": attributes.versioned(attributes.old, place),
+        **attributes.describe(place),
+        "object": attributes.convert(attributes.obj, place),
+        "oldObject": attributes.convert(attributes.old, place),
     }
     return {"kind": "AdmissionReview", "apiVersion": f"{_GROUP}/{version}", "request": request}
 
 
 def read(answer: JsonObject, uid: str, version: str, mutating: bool) -> Answer:
-    """The webhook's answer.
+    """Parse the webhook's response.
 
     Raises:
-        InvalidReview: it doesn't fit the question.
+        InvalidReview: it doesn't match the request.
     """
     _check_type(answer, version)
     try:
@@ -73,7 +73,7 @@ def read(answer: JsonObject, uid: str, version: str, mutating: bool) -> Answer:
         _check(answer, response, uid)
         _check_patch(patch, patch_type, mutating)
     elif patch:
-        # The older version takes every patch for a JSON patch.
+        # The older version treats every patch as a JSON patch.
         patch_type = "JSONPatch"
     return Answer(
         response.get("allowed", False),
@@ -86,11 +86,11 @@ def read(answer: JsonObject, uid: str, version: str, mutating: bool) -> Answer:
 
 
 class UnknownReview(InvalidReview):
-    """The answer is no review at all."""
+    """The response is not a review."""
 
 
 def _check_type(answer: JsonObject, version: str) -> None:
-    """A kind or version that the answer names must be the question's; one that it leaves out is taken for it."""
+    """Check the kind and version of the response against the request's. Missing ones are accepted."""
     try:
         name, kind = claimed_type(answer)
         split_api_version(name)
@@ -136,7 +136,7 @@ def _check_patch(patch: bytes, patch_type: Any, mutating: bool) -> None:
 
 
 def rejection(webhook: str, result: JsonObject | None) -> StatusError:
-    """The Status of a request that a webhook denied, which is for the most part the webhook's."""
+    """Return the Status of a request that a webhook denied. Most of it comes from the webhook."""
     status = result or {}
     code = status.get("code") or 0
     message = status.get("message") or status.get("reason")
@@ -144,6 +144,6 @@ def rejection(webhook: str, result: JsonObject | None) -> StatusError:
     message = f"{denied}: {message}" if message else f"{denied} without explanation"
     reason = status.get("reason") or ""
     if code > _LARGEST_CODE:
-        # Go's server panics then, which its handlers answer like this.
+        # Go's server panics in this case, and its handlers respond like this.
         return internal(f"invalid WriteHeader code {code}")
     return StatusError(code if code >= 400 else 400, reason, message, status.get("details"))

@@ -1,4 +1,4 @@
-"""The type of an AdmissionReview's answer (`admission/v1/types.go`), by which upstream's client decodes it."""
+"""The types of an AdmissionReview's response (`admission/v1/types.go`), with which upstream's client decodes it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _review() -> Struct:
 
 
 def check_types(answer: dict[str, Any]) -> None:
-    """Drop unknown fields and nulls of an answer, in place.
+    """Remove unknown fields and nulls from a response, in place.
 
     Raises:
         TypeMismatch: a field is of the wrong type.

@@ -1,4 +1,4 @@
-"""ValidatingAdmissionPolicy: a compiled policy, and what it says of a request (plugin/policy/validating)."""
+"""ValidatingAdmissionPolicy: evaluate compiled policies for a request (plugin/policy/validating)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Why a request is not admitted."""
+    """The reason for denying a request."""
 
     message: str
     reason: str = ""
@@ -62,12 +62,12 @@ class Policy:
 
     @property
     def ignore(self) -> bool:
-        """Whether what goes wrong is ignored."""
+        """True if failures are ignored."""
         return self.common.ignore
 
 
 def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy:
-    """What does not compile is an error of each request that gets there."""
+    """Compile a policy. Compile errors become errors of each request that the policy matches."""
     common = policies.compile_policy(policy, bindings)
     compile = common.environment.compile
     validations = tuple(
@@ -88,10 +88,10 @@ def compile_policy(policy: JsonObject, bindings: Sequence[JsonObject]) -> Policy
 
 
 def validate(every: Sequence[Policy], attributes: Attributes) -> None:
-    """Judge a request by every policy whose binding is for it.
+    """Validate a request with every policy that has a matching binding.
 
     Raises:
-        StatusError: one of them denies it.
+        StatusError: a policy denies the request.
     """
     denied: StatusError | None = None
     for policy in every:
@@ -104,14 +104,14 @@ def validate(every: Sequence[Policy], attributes: Attributes) -> None:
 def _denial(policy: str, binding: str, decision: Decision, attributes: Attributes) -> StatusError:
     by = f"ValidatingAdmissionPolicy '{policy}'" + (f" with binding '{binding}'" if binding else "")
     message = f"{by} denied request: {decision.message}"
-    refused = attributes.refused(message)
+    refused = attributes.create_refusal(message)
     reason = decision.reason or "Invalid"
     details = {**refused.status["details"], "causes": [{"message": message}]}
     return StatusError(_CODES.get(reason, 422), reason, refused.message, details)
 
 
 def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision]]:
-    """The decisions against the request, each with its binding ("": the policy itself is at fault)."""
+    """Return the decisions against the request, each with its binding ("" for an error of the policy itself)."""
     found: list[tuple[str, Decision]] = []
     annotations: dict[str, dict[str, None]] = {}
     for one in policies.invocations(policy.common, attributes):
@@ -120,7 +120,7 @@ def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision
                 found.append((one.binding, Decision(one.text)))
             continue
         judgement = _judge(policy, attributes, one.place, one.params)
-        found += _acted(policy.common.name, one.binding, one.spec, judgement.decisions, attributes)
+        found += _enforce(policy.common.name, one.binding, one.spec, judgement.decisions, attributes)
         found += [(one.binding, decision) for decision in judgement.annotation_errors]
         for key, value in judgement.annotations:
             annotations.setdefault(key, {})[value] = None
@@ -130,10 +130,10 @@ def _denials(policy: Policy, attributes: Attributes) -> list[tuple[str, Decision
     return found
 
 
-def _acted(
+def _enforce(
     policy: str, binding: str, spec: JsonObject, decisions: list[Decision], attributes: Attributes
 ) -> list[tuple[str, Decision]]:
-    """Act on the decisions as the binding wants. Return those that deny the request."""
+    """Apply the binding's actions to the decisions. Return those that deny the request."""
     found = []
     for decision in decisions:
         for action in spec.get("validationActions") or ():
@@ -157,7 +157,7 @@ def _acted(
 def _judge(policy: Policy, attributes: Attributes, place: Place, params: JsonObject | None) -> _Judgement:
     """Evaluate the validations and the audit annotations."""
 
-    def failed(text: str, index: int = 0) -> list[Decision]:
+    def fail(text: str, index: int = 0) -> list[Decision]:
         return [] if policy.ignore else [Decision(text, index=index)]
 
     def activation(budget: int = BUDGET, namespace: JsonObject | None = None) -> Activation:
@@ -166,10 +166,10 @@ def _judge(policy: Policy, attributes: Attributes, place: Place, params: JsonObj
         )
 
     if policy.common.conditions.conditions:
-        # Upstream hands no namespace to match conditions.
+        # Upstream passes no namespace to match conditions.
         matches, problem = policy.common.conditions.match(activation(MATCH_BUDGET))
         if problem:
-            return _Judgement(failed(problem), [], [])
+            return _Judgement(fail(problem), [], [])
         if not matches:
             return _Judgement([], [], [])
     namespace = policies.namespace_of(attributes)
@@ -177,34 +177,34 @@ def _judge(policy: Policy, attributes: Attributes, place: Place, params: JsonObj
     try:
         results = [values.evaluate(one.expression) for one in policy.validations]
     except OutOfBudget as error:
-        return _Judgement(failed(str(error)), [], [])
+        return _Judgement(fail(str(error)), [], [])
     messages, exhausted = _messages(policy, activation(values.budget, namespace))
     decisions: list[Decision] = []
     for index, (validation, message, (value, problem)) in enumerate(
         zip(policy.validations, messages, results, strict=True)
     ):
         if problem:
-            decisions += failed(problem, index)
+            decisions += fail(problem, index)
         elif exhausted:
-            decisions += failed(f"failed messageExpression: {exhausted}", index)
+            decisions += fail(f"failed messageExpression: {exhausted}", index)
         elif value is not True:
-            decisions.append(_broken(validation.source, message, index))
+            decisions.append(_failed_validation(validation.source, message, index))
     try:
         errors, annotations = _evaluate_annotations(policy, activation(namespace=namespace))
     except OutOfBudget as error:
-        return _Judgement(failed(str(error)), [], [])
+        return _Judgement(fail(str(error)), [], [])
     return _Judgement(decisions, errors, annotations)
 
 
 def _messages(policy: Policy, values: Activation) -> tuple[list[Any], str]:
-    """The values of the message expressions, and why there are none."""
+    """Return the values of the message expressions, and the error if they could not be evaluated."""
     try:
         return [values.evaluate(one.message)[0] if one.message else None for one in policy.validations], ""
     except OutOfBudget as error:
         return [None] * len(policy.validations), str(error)
 
 
-def _broken(source: JsonObject, evaluated: Any, index: int) -> Decision:
+def _failed_validation(source: JsonObject, evaluated: Any, index: int) -> Decision:
     message = evaluated.strip() if isinstance(evaluated, str) else ""
     if len(message.encode()) > _LONGEST_MESSAGE or "\n" in message:
         message = ""

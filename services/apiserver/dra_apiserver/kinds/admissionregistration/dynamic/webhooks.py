@@ -1,4 +1,4 @@
-"""Validating and mutating webhooks: which are called, in what order, and what becomes of the answers."""
+"""Validating and mutating webhooks: select them, call them in order, and process their responses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,16 @@ import orjson
 from dra_shared.cel import types as t
 from dra_shared.log import logger
 
-from dra_apiserver.equality import copied
-from dra_apiserver.errors import GroupResource, bad_request, forbidden, go_json, internal, quote, server_error
+from dra_apiserver.equality import copy_object
+from dra_apiserver.errors import (
+    GroupResource,
+    bad_request,
+    forbidden_error,
+    go_json,
+    internal,
+    quote,
+    server_error,
+)
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.calls import CallError, Calls
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment
@@ -65,12 +73,12 @@ class Webhook:
 
     @property
     def ignore(self) -> bool:
-        """Whether a webhook that can't be asked is passed over."""
+        """True if a webhook that cannot be called is ignored."""
         return bool(self.spec.get("failurePolicy") == "Ignore")
 
 
 def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
-    """The webhooks of a configuration, in order."""
+    """Compile the webhooks of a configuration, in order."""
     environment = Environment(composed=False)
     name = configuration["metadata"]["name"]
     made = []
@@ -79,7 +87,7 @@ def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
             environment.compile(one.get("expression", ""), (t.BOOL,))
             for one in spec.get("matchConditions") or ()
         )
-        # A rule's absence matches nothing here, where policies then match everything.
+        # Missing rules match nothing for webhooks, while they match everything for policies.
         match = {**spec, "resourceRules": spec.get("rules") or [{}]}
         ignore = spec.get("failurePolicy") == "Ignore"
         key = f"{name}/{spec['name']}/{index}"
@@ -88,10 +96,10 @@ def compile_webhooks(configuration: JsonObject) -> tuple[Webhook, ...]:
 
 
 def place_for(webhook: Webhook, attributes: Attributes) -> Place | None:
-    """The resource under which the webhook is to be asked; None where it isn't.
+    """Return the resource under which the webhook is called; None if it is not.
 
     Raises:
-        StatusError: that can't be evaluated.
+        StatusError: the match conditions fail.
     """
     place = matched_place(webhook.match, attributes)
     if place is None or not webhook.conditions.conditions:
@@ -99,12 +107,12 @@ def place_for(webhook: Webhook, attributes: Attributes) -> Place | None:
     matches, problem = webhook.conditions.match(Activation(attributes, place, {}, budget=MATCH_BUDGET))
     if problem:
         kind = attributes.target.kind
-        raise forbidden(GroupResource(kind.group, kind.plural), attributes.name, problem)
+        raise forbidden_error(GroupResource(kind.group, kind.plural), attributes.name, problem)
     return place if matches else None
 
 
 class _Unasked(Exception):
-    """The webhook gave no answer that counts; `failurePolicy` says what becomes of that."""
+    """The webhook gave no valid response. `failurePolicy` decides about the request."""
 
     def __init__(self, webhook: Webhook, reason: str) -> None:
         super().__init__(f"failed calling webhook {quote(webhook.name)}: {reason}")
@@ -147,10 +155,10 @@ def _pass_over(webhook: Webhook, error: _Unasked, attributes: Attributes, key: s
 
 
 def validate(webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls) -> None:
-    """Ask every webhook that the request is for, all at once.
+    """Call all webhooks that match the request at once.
 
     Raises:
-        StatusError: the first, in order, that denies it.
+        StatusError: the first one, in order, that denies it.
     """
     asked = [
         (webhook, place) for webhook in webhooks if (place := place_for(webhook, attributes)) is not None
@@ -176,10 +184,10 @@ async def _all(
 def mutate(
     webhooks: Sequence[Webhook], attributes: Attributes, calls: Calls, rounds: Reinvocation, again: bool
 ) -> bool:
-    """Ask one webhook after the other, each about what those before it made; whether one changed the object.
+    """Call one webhook after the other, each with the object of the previous ones. Return whether one changed it.
 
     Raises:
-        StatusError: one denies the request.
+        StatusError: a webhook denies the request.
     """
     rounds.begin(attributes.obj, again)
     any_changed = False
@@ -205,7 +213,7 @@ def mutate(
             attributes.annotate(f"{_MUTATION}{turn}", go_json({**by, "mutated": changed}))
         if changed:
             any_changed = True
-            rounds.changed()
+            rounds.record_change()
         if webhook.spec.get("reinvocationPolicy") == "IfNeeded":
             rounds.eligible.add(webhook.key)
     rounds.end(attributes.obj)
@@ -215,7 +223,7 @@ def mutate(
 def _take(
     webhook: Webhook, answer: Answer, attributes: Attributes, place: Place
 ) -> tuple[bool, list[JsonObject]]:
-    """Change the object as the webhook wants. Return whether that made a difference, and the patch."""
+    """Apply the webhook's patch to the object. Return whether it changed, and the patch."""
     if not answer.patch:
         return False, []
     try:
@@ -225,14 +233,14 @@ def _take(
         raise _Unasked(webhook, text) from None
     if not operations:
         return False, []
-    before = attributes.versioned(attributes.obj, place)
+    before = attributes.convert(attributes.obj, place)
     if before is None:
         text = "attempted to modify the object, which is not supported for this operation"
         raise internal(f"admission webhook {quote(webhook.name)} {text}")
     if answer.patch_type != "JSONPatch":
         raise _Unasked(webhook, f"unsupported patch type {quote(answer.patch_type)}")
     try:
-        changed = settle(apply_patch(copied(before), operations), attributes, place)
+        changed = settle(apply_patch(copy_object(before), operations), attributes, place)
     except PatchFailed as error:
         raise internal(str(error)) from None
     except NotConvertible as error:
