@@ -1,9 +1,9 @@
 """The record of a kind: how it is served, and how it behaves.
 
-A :class:`Kind` is all that generic code knows of a kind. Its names and verbs come from the schema data; its
-behaviour is declared in the kind's room, ``dra_apiserver.kinds.<group>.kinds``, under the names that upstream's
+A :class:`Kind` is everything that generic code knows of a kind. Its names and verbs come from the schema
+data. Its behaviour is declared in ``dra_apiserver.kinds.<group>.kinds``, under the names that upstream's
 strategies and registry stores use. Custom resources fill the same record from their definition
-(``dra_apiserver.kinds.custom``). Generic code asks the record and never names a kind.
+(``dra_apiserver.kinds.custom``). Generic code reads the record and never names a kind.
 """
 
 from __future__ import annotations
@@ -83,21 +83,21 @@ class Kind:
     rewind: Rewind = field(default_factory=Rewind)
 
     unstructured: bool = field(init=False)
-    """Whether the objects have no types of their own, as those of custom resources."""
+    """True if the objects have no types of their own, like those of custom resources."""
     has_status: bool = field(init=False)
-    """Whether the status is written through a subresource of its own."""
+    """True if the status is written through its own subresource."""
 
     def __post_init__(self) -> None:
-        # Every write asks for them several times.
+        # Every write reads them several times.
         object.__setattr__(self, "unstructured", bool(self.types.schemas))
         object.__setattr__(self, "has_status", "status" in self.subresources)
 
     def strategy_for(self, subresource: str) -> Strategy:
-        """The strategy of the object, or of one of its subresources."""
+        """Return the strategy of the object, or of one of its subresources."""
         return self.strategies[subresource]
 
     def subresources_in(self, version: str) -> Mapping[str, Subresource]:
-        """The subresources as one version has them: those of a custom resource may differ."""
+        """Return the subresources of one version. Those of a custom resource may differ between versions."""
         own = self.release.subresources.get(version)
         if own is None:
             return self.subresources
@@ -110,36 +110,36 @@ class Kind:
 
     @property
     def stored(self) -> bool:
-        """Whether objects are kept: false for kinds that are only answered (reviews, bindings)."""
+        """False for kinds that are only answered, such as reviews and bindings."""
         return "list" in self.verbs and "create" in self.verbs
 
     @property
     def qualified_name(self) -> str:
-        """``plural.group`` as error messages name a resource; only ``plural`` in the core group."""
+        """``plural.group``, the name of a resource in error messages; only ``plural`` in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def storage_api_version(self) -> str:
-        """``group/version`` that objects are kept in."""
+        """``group/version`` in which objects are stored."""
         return api_version(self.storage[0], self.storage_version)
 
     def api_version(self, version: str) -> str:
-        """``group/version`` of this kind in ``version``."""
+        """Return ``group/version`` of this kind in ``version``."""
         return api_version(self.group, version)
 
     def storage_version_hash(self) -> str:
-        """The opaque hash that discovery shows, equal to upstream's for equal storage versions."""
+        """Return the opaque hash in discovery, equal to upstream's for equal storage versions."""
         text = f"{self.storage[0]}/{self.release.hashed_version or self.storage_version}/{self.kind}"
         return base64.b64encode(hashlib.sha256(text.encode()).digest()[:8]).decode()
 
 
 def api_version(group: str, version: str) -> str:
-    """``group/version``, or only ``version`` for the core group."""
+    """Return ``group/version``, or only ``version`` for the core group."""
     return f"{group}/{version}" if group else version
 
 
 def split_api_version(text: str) -> tuple[str, str]:
-    """Group and version of an ``apiVersion``; the group is empty for core.
+    """Return group and version of an ``apiVersion``. The group is empty for core.
 
     Raises:
         ValueError: more than one slash.

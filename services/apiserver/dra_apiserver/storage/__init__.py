@@ -1,4 +1,4 @@
-"""Objects and their history: an interface for databases, SQLite behind it, and the store in front of them."""
+"""The store of objects and their history, and the databases behind it."""
 
 from dra_apiserver.storage.collection import Collection
 from dra_apiserver.storage.records import (

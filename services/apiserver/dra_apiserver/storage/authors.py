@@ -1,7 +1,7 @@
-"""Who writes: what each revision remembers of the request that made it.
+"""The author of a write, which is stored with each revision.
 
 Upstream's audit events have the same members (`apiserver/pkg/apis/audit`): user, user agent, verb, subresource. As
-there, they travel in the request's context and not through every function that a write passes.
+there, they are part of the request's context instead of a parameter of every function that a write passes.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ _current: ContextVar[str] = ContextVar("author", default="")
 
 
 def set_author(author: Author) -> None:
-    """What this task, and those that it starts, write from now on is the author's."""
+    """Set the author of all later writes of this task and of those that it starts."""
     _current.set(text_of(author))
 
 
 def current_author() -> str:
-    """The author of what is written now, as the database keeps it: "" is the server itself."""
+    """Return the author of writes now, in the form of the database: "" is the server itself."""
     return _current.get()
 
 
 @functools.lru_cache(maxsize=4096)
 def text_of(author: Author) -> str:
-    """The author as the database keeps it."""
+    """Return the author in the form of the database."""
     return orjson.dumps([author.user, author.agent[:_AGENT], *author[2:]]).decode()
 
 
 def author_of(text: str) -> Author:
-    """The author that the database names."""
+    """Return the author from the form of the database."""
     return Author(*orjson.loads(text)) if text else SERVER

@@ -1,6 +1,7 @@
-"""The databases that the store can have: one entry each, by the scheme of the URL that ``--database`` takes.
+"""The databases that the store can use: one entry each, by the scheme of the URL in ``--database``.
 
-Upstream has one, etcd (`apiserver/pkg/storage/storagebackend`). A new one is a module with an `Engine`, and an entry.
+Upstream has one, etcd (`apiserver/pkg/storage/storagebackend`). To add one, write a module with an `Engine`,
+and add an entry.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ SQLITE = "dralab.sqlite3"
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A database as its engine needs it.
+    """The properties of a database that its engine needs.
 
-    ``directory`` has the server's own files; ``relaxed`` answers writes before the disk has them.
+    ``directory`` has the server's own files. With ``relaxed``, writes are answered before they are on disk.
     """
 
     url: str
@@ -73,14 +74,14 @@ ENGINES: Mapping[str, Callable[[Database], Engine]] = {
     "memory": _memory,
 }
 _SAME = {"postgres": "postgresql"}
-"""What libpq and those who run databases call a scheme as well."""
+"""Other names of schemes, which libpq and administrators use."""
 
 
 def engine(database: Database) -> Engine:
-    """The engine of a database, which is not open yet.
+    """Return the engine of a database, not yet open.
 
     Raises:
-        ValueError: there is no such engine, or the URL is not one of its.
+        ValueError: no engine has this scheme, or the URL is not valid for its engine.
     """
     scheme, colon, _ = database.url.partition(":")
     make = ENGINES.get(_SAME.get(scheme, scheme)) if colon else None

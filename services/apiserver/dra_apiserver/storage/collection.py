@@ -17,9 +17,10 @@ KEPT_BYTES = 4 << 20
 class Pending:
     """A change on its way to the database.
 
-    `done` is done when it is durable, with False where another server's write was first; `stored` is the same without
-    the future, which its request may cancel. `basis` is the change on its way that this one was made from.
-    `miscounted` says that what the change counted has changed since.
+    `done` is the future of the result: True if the change is durable, False if another server's write was
+    first. `stored` is the same result without the future, which may be cancelled with its request. `basis` is
+    the change on its way that this one was made from. `miscounted` is True if objects that the change counted
+    have changed since.
     """
 
     __slots__ = ("_others", "basis", "change", "collection", "done", "miscounted", "stored")
@@ -36,22 +37,23 @@ class Pending:
         self._others: list[asyncio.Future[bool]] = []
 
     async def settled(self) -> bool:
-        """What `done` gives, for other requests than the one that writes, which may be cancelled.
+        """Wait for the result of `done`, for requests other than the writing one. They may be cancelled.
 
-        The one that writes awaits `done` itself: a shield would answer it a turn later, after the watchers.
+        The writing request awaits `done` itself: a shield would delay its answer by a turn of the loop, after
+        the watchers.
         """
         waiter: asyncio.Future[bool] = self.done.get_loop().create_future()
         self._others.append(waiter)
         return await waiter
 
     def settle(self, stored: bool) -> None:
-        """Answer all that wait."""
+        """Give the result to everyone who waits."""
         for future in (self.done, *self._others):
             if not future.done():
                 future.set_result(stored)
 
     def fail(self, error: Exception) -> None:
-        """Raise the error where they wait."""
+        """Raise the error for everyone who waits."""
         for future in (self.done, *self._others):
             if not future.done():
                 future.set_exception(error)
@@ -59,10 +61,10 @@ class Pending:
 
 
 class Collection:
-    """Durable objects by key, in order, plus the events that watchers follow.
+    """The durable objects by key, in order, and the events that watchers follow.
 
-    `floor` is the newest revision whose later events are all in the ring. Positions in the ring are absolute: the
-    first event since start is number 0, whatever was dropped since.
+    `floor` is the newest revision whose later events are all in the ring. Positions in the ring are absolute:
+    the first event since the start is number 0, whatever was dropped since.
     """
 
     def __init__(self, floor: int) -> None:
@@ -89,9 +91,9 @@ class Collection:
         self._indexes = {}
 
     def reset(self, records: Iterable[Record], revision: int) -> None:
-        """Have these objects instead, as of `revision`, and no events from before."""
+        """Replace all objects by these, as of `revision`, and drop all events."""
         self.load(records)
-        # What happened in between is unknown: who had read to the end of the ring has missed it, too.
+        # The events in between are unknown, so whoever has read to the end of the ring has missed them.
         self._base += len(self._events) + 1
         self._events = []
         self._bytes = self._kept = 0
@@ -99,12 +101,12 @@ class Collection:
         self.floor = self.revision = revision
 
     def newest(self, key: str) -> Record | None:
-        """The newest version of an object, durable or about to be."""
+        """Return the newest version of an object, durable or about to be."""
         pending = self.inflight.get(key)
         return self.records.get(key) if pending is None else pending.change.event.stored
 
     def apply(self, event: Event) -> None:
-        """Make a durable event visible. `wake` tells the waiters."""
+        """Make a durable event visible. `wake` notifies those who wait."""
         key = event.key
         if self.encoded:
             self.encoded = {}
@@ -124,6 +126,9 @@ class Collection:
             self._trim()
 
     def _trim(self) -> None:
+        # The oldest quarter goes at once, so that trimming is rare and `del` at the front is paid seldom. Then
+        # `_base` moves by as many events, and positions that watchers hold stay valid; `floor` becomes the revision of
+        # the last dropped event, since everything after it is still here. Large events may need more rounds.
         drop = len(self._events) // 4
         while True:
             self._bytes -= sum(len(event.record.data) for event in self._events[:drop])
@@ -145,25 +150,25 @@ class Collection:
                 waiter.set_result(None)
 
     def waiter(self) -> asyncio.Future[None]:
-        """A future that is done at the next event; `discard` it when it is no longer wanted."""
+        """Return a future that is done at the next event. Call `discard` when it is no longer needed."""
         made = asyncio.get_running_loop().create_future()
         self._waiters.add(made)
         return made
 
     def discard(self, waiter: asyncio.Future[None]) -> None:
-        """Forget a waiter."""
+        """Remove a waiter."""
         self._waiters.discard(waiter)
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when there are events, until `ignore`; it must not raise."""
+        """Call `listener` when there are events, until `ignore`. It must not raise."""
         self._listeners.add(listener)
 
     def ignore(self, listener: Callable[[], None]) -> None:
-        """No longer call `listener`."""
+        """Stop calling `listener`."""
         self._listeners.discard(listener)
 
     def range(self, prefix: str = "", after: str = "") -> list[str]:
-        """The keys that start with `prefix` (which ends in "/" or is empty) and follow `after`, in order."""
+        """Return the keys that start with `prefix` (which ends in "/" or is empty) and follow `after`, in order."""
         if not prefix:
             low, high = 0, len(self._keys)
         else:
@@ -173,7 +178,7 @@ class Collection:
         return self._keys[low:high] if (low, high) != (0, len(self._keys)) else self._keys
 
     def having(self, field: str, value: str, value_of: ValueOf) -> list[str]:
-        """The keys of the objects with the value in the field, in order; `value_of` reads the field."""
+        """Return the keys of the objects with the value in the field, in order. `value_of` reads the field."""
         index = self._indexes.get(field)
         if index is None:
             index = self._indexes[field] = FieldIndex(value_of, self._keys)
@@ -185,7 +190,7 @@ class Collection:
         return self._base + len(self._events)
 
     def position_after(self, revision: int) -> int | None:
-        """The position of the first event after `revision`; None where the ring has forgotten it."""
+        """Return the position of the first event after `revision`; None if the ring no longer has it."""
         if revision < self.floor:
             return None
         if revision >= self.revision:
@@ -193,12 +198,12 @@ class Collection:
         return self._base + bisect_right(self._events, revision, key=_revision)
 
     def events(self, position: int, most: int) -> list[Event] | None:
-        """Up to `most` events from `position` on; None where the ring has forgotten them."""
+        """Return up to `most` events from `position` on; None if the ring no longer has them."""
         start = position - self._base
         return None if start < 0 else self._events[start : start + most]
 
     def keep(self, event: Event, place: Hashable, made: bytes) -> None:
-        """Keep in the cache of an event of the ring what is derived from it; too much of that drives all else out."""
+        """Keep data derived from an event in its cache. If the caches are too large, clear those of other events."""
         event.remember(place, made)
         event.kept += len(made)
         self._kept += len(made)
@@ -209,7 +214,9 @@ class Collection:
                     other.forget()
 
     def undo(self, revision: int) -> dict[str, Record | None] | None:
-        """Each key that changed after `revision` with what it held then; None where the ring has forgotten it."""
+        """Return each key that changed after `revision` with its object at that time; None if the ring is too
+        short.
+        """
         position = self.position_after(revision)
         if position is None:
             return None

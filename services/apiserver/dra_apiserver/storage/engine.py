@@ -1,4 +1,4 @@
-"""What a database has to do for the store."""
+"""The interface between the store and its database."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dra_apiserver.storage.sessions import Reading, Writing
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """The newest revision that was ever used, and the one up to which history is compacted."""
+    """The newest revision that was ever used, and the revision up to which history is compacted."""
 
     newest: int
     compacted: int
@@ -29,7 +29,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """A part of the log, oldest first; the revision at its end, and the one up to which it is compacted."""
+    """A part of the log, oldest first, with the revision at its end and the revision up to which it is compacted."""
 
     changes: Sequence[Change]
     newest: int
@@ -38,12 +38,12 @@ class Changes:
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """What became of a batch in a shared database.
+    """The result of a batch in a shared database.
 
     Args:
-        before: the other servers' changes that came first.
-        written: for each change of the batch what was stored, or None where one of `before` is of its object, or of
-            what it counted.
+        before: the changes of other servers that came first.
+        written: for each change of the batch the stored change, or None if `before` changed its object or
+            objects that it counted.
     """
 
     before: Sequence[Change]
@@ -51,18 +51,18 @@ class Commit:
 
 
 class FarBehind(Exception):
-    """The store has to follow the log before it writes."""
+    """The store must follow the log before it can write."""
 
 
 class DatabaseUnusable(OSError):
-    """The database is damaged, or not this API server's."""
+    """The database is damaged, or it belongs to another program."""
 
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"cannot use the database {name}: {problem}")
 
 
 def reason(error: Exception) -> str:
-    """What the database itself says of a failure, in one line."""
+    """Return the database's own message about a failure, in one line."""
     return " ".join(str(getattr(error, "orig", None) or error).split())
 
 
@@ -74,19 +74,19 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """The database as messages name it: without a password."""
+        """The database's name in messages, without a password."""
         ...
 
     def open(self) -> Revisions:
-        """Open or create the database and bring its tables up to date; until `close` it is for this process alone.
+        """Open or create the database and bring its tables up to date. Until `close` only this process may use it.
 
         Raises:
-            OSError: it cannot be used, is damaged, or another process has it.
+            OSError: the database cannot be used, is damaged, or another process has it.
         """
         ...
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
-        """Every stored object.
+        """Yield every stored object.
 
         Raises:
             OSError: the database is damaged.
@@ -98,29 +98,30 @@ class Engine(Protocol):
         ...
 
     def history(self, resource: Resource, after: int, until: int, size: int) -> History:
-        """The events of a resource with `after` < revision <= `until`.
+        """Return the events of a resource with `after` < revision <= `until`.
 
-        It ends earlier where their objects are more than `size` bytes, but not before the first event.
+        The result ends earlier if the objects are more than `size` bytes, but has at least one event.
         """
         ...
 
     def changes(self, after: int, limit: int) -> Changes:
-        """Up to `limit` changes of all resources after a revision; without the versions before them."""
+        """Return up to `limit` changes of all resources after a revision, without the versions before them."""
         ...
 
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
-        """The keys that changed with `after` < revision <= `until`, each with its revision before; 0 for none."""
+        """Return the keys that changed with `after` < revision <= `until`, each with its revision before, or 0."""
         ...
 
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
-        """The versions of objects with these revisions, in their order.
+        """Return the versions of objects with these revisions, in their order.
 
-        It ends earlier where they are more than `size` bytes, but not before the first, or where one is forgotten.
+        The result ends earlier if they are more than `size` bytes, but not before the first, or at a version
+        that is deleted.
         """
         ...
 
     def compact(self, revision: int, limit: int) -> bool:
-        """Forget events up to `revision`, about `limit` of them; whether any are left to forget."""
+        """Delete events up to `revision`, about `limit` of them. Return whether any are left."""
         ...
 
     def begin_reading(self) -> AbstractContextManager[Reading]:
@@ -132,7 +133,7 @@ class Engine(Protocol):
         ...
 
     def check(self) -> list[str]:
-        """What an integrity check finds wrong."""
+        """Return the findings of an integrity check."""
         ...
 
     def close(self) -> None:
@@ -142,36 +143,36 @@ class Engine(Protocol):
 
 @runtime_checkable
 class SharedEngine(Engine, Protocol):
-    """A database of several API servers. Its methods are called in any thread, but for `listen`, which has its own."""
+    """A database of several API servers. Methods can be called in any thread, except `listen`, which has its own."""
 
     @property
     def compacted(self) -> int:
-        """Up to which revision history was compacted when it was last read."""
+        """The revision up to which history was compacted when it was last read."""
         ...
 
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
-        """Store a batch that was made from what is known up to revision `applied`, in one transaction.
+        """Store a batch that was made from the state at revision `applied`, in one transaction.
 
-        All changes get the next revisions in their order, but those whose objects, or what they counted, others have
-        changed since `applied`.
+        The changes get the next revisions in their order, except those whose objects, or counted objects,
+        other servers have changed since `applied`.
 
         Raises:
-            FarBehind: so much has happened since that it must be followed first.
+            FarBehind: so much has happened since that the store must follow it first.
         """
         ...
 
     def reopen(self) -> Revisions:
-        """Have `objects` give what there is now."""
+        """Let `objects` return the current objects."""
         ...
 
     def listen(self, seconds: float) -> None:
-        """Wait until other servers may have written something, at most that long."""
+        """Wait at most that long, until other servers may have written something."""
         ...
 
     def wake(self) -> None:
-        """End `listen`, for good."""
+        """End `listen` for good."""
         ...
 
     def hang_up(self) -> None:
-        """End whatever still waits for the database with an error, and connect no more until it is opened again."""
+        """End every wait for the database with an error, and do not connect until the engine is opened again."""
         ...

@@ -1,6 +1,6 @@
-"""The writer's side of readers: each gets the objects, or what it missed, and then every change as it happens.
+"""Send the log of the store to readers: first the objects, or the missed changes, then each change as it happens.
 
-No counterpart upstream, where every kube-apiserver follows etcd (`apiserver/pkg/storage/cacher`).
+Upstream has no such thing: every kube-apiserver follows etcd (`apiserver/pkg/storage/cacher`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from dra_apiserver.storage.wire import (
 
 _STEP = 1000
 _STEP_BYTES = 1 << 20
-# A reader that leaves so much unread is cut off; it follows again from where it was.
+# A reader with so many unread bytes is disconnected. It then follows again from where it was.
 _MOST_UNSENT = 256 << 20
 
 _log = logger(__name__)
@@ -66,7 +66,7 @@ class Feed:
         self._path.unlink(missing_ok=True)
 
     def places(self) -> list[tuple[int, str]]:
-        """Ports and addresses of the readers that follow now."""
+        """Return the ports and addresses of the readers that follow now."""
         return [reader.place for reader in self._lines.values() if reader.place is not None]
 
     def _received(self, line: Line, message: Message) -> None:
@@ -96,7 +96,7 @@ class Feed:
 
 
 class _Reader:
-    """One reader: what it missed comes in steps that it takes, and meanwhile changes wait."""
+    """One reader. It gets the missed changes in steps, and meanwhile new changes wait."""
 
     def __init__(self, store: Store, line: Line, after: int, place: tuple[int, str] | None) -> None:
         self._store, self._line = store, line
@@ -138,14 +138,15 @@ class _Reader:
             self._line.close()
 
     async def _send_missed(self, after: int) -> None:
-        """The log after a revision, to its end."""
+        """Send the log after a revision, to its end."""
         self._waiting = []
         while after < (newest := self._store.revision):
             found = await asyncio.to_thread(self._store.engine.changes, after, _STEP)
             if self._store.compacted > after:
                 await self._send_objects()
                 return
-            # What the database has already, and this server has not noticed yet, comes as it happens.
+            # Changes that the database has, but this server has not noticed yet, are sent when they are
+            # noticed.
             known = [change for change in found.changes if change.event.revision <= newest]
             self._line.send(framed(logged(known, self._store.compacted)))
             after = known[-1].event.revision if known else newest
@@ -153,7 +154,7 @@ class _Reader:
         self._go_live(self._store.revision, whole=False)
 
     async def _send_objects(self) -> None:
-        """All objects as of this moment, and then what has happened meanwhile."""
+        """Send all objects as of this moment, and then the changes since."""
         store = self._store
         revision, self._waiting = store.revision, []
         found = {name: list(store.collection(name).records.values()) for name in store.resources()}
@@ -184,7 +185,7 @@ class _Reader:
         except Exception as error:
             refused = error if isinstance(error, StatusError) else server_error(f"storage: {reason(error)}")
             answer.status, answer.code = refused.status, refused.code
-        # Read afterwards: what is compacted meanwhile may be missing.
+        # This is read afterwards, because changes that were compacted meanwhile may be missing.
         answer.compacted = store.compacted
         self._line.send(framed(answer))
 

@@ -1,4 +1,4 @@
-"""Which objects have a value in one field (``storage.Indexers`` of apiserver's cacher)."""
+"""An index of objects by the value of one field (``storage.Indexers`` of apiserver's cacher)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dra_apiserver.storage.records import Record
 
 ValueOf = Callable[[bytes], str]
-"""The field's value in an object, from its JSON."""
+"""Reads the field's value from an object's JSON."""
 
 
 class FieldIndex:
-    """Keys by the value of a field. What changed is read when somebody asks, and once, however often it changed."""
+    """Keys by the value of a field. A changed object is read at the next search, once, however often it changed."""
 
     def __init__(self, value_of: ValueOf, keys: Iterable[str]) -> None:
         self._value_of = value_of
@@ -20,11 +20,11 @@ class FieldIndex:
         self._changed = set(keys)
 
     def changed(self, key: str) -> None:
-        """The object of that key is new, another or gone."""
+        """Note that the object with the key is new, changed or deleted."""
         self._changed.add(key)
 
     def find(self, value: str, records: Mapping[str, Record]) -> list[str]:
-        """The keys of those of all records that have the value, in order."""
+        """Return the keys of the records that have the value, in order."""
         changed, self._changed = self._changed, set()
         for key in changed:
             self._place(key, records.get(key))

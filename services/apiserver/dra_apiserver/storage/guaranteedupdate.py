@@ -1,4 +1,4 @@
-"""Writing what takes long to find out: while it is found out, the object may change."""
+"""Write changes that take long to compute, during which the object may change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Confirm = Callable[[Record | None, dict[str, Any]], None]
 
 
 class _Changed(Exception):
-    """The object is another one than that which was looked at."""
+    """The object is not the one that the change was computed from."""
 
 
 async def guaranteed_update(
@@ -27,9 +27,10 @@ async def guaranteed_update(
     dry_run: bool = False,
     confirm: Confirm | None = None,
 ) -> Record | None:
-    """As the store's `write`, for a change that `run` runs while others write: it runs again where they did.
+    """Like the store's `write`, but run the change through `run` while others write, and again if the object changed.
 
-    `confirm` gets the object as it is and as it is to be, and raises where what else the change looked at changed.
+    `confirm` gets the current object and the new one, and raises if other objects that the change used have
+    changed.
 
     Raises:
         StatusError: 500, the database refused.
@@ -49,8 +50,8 @@ def _if_still(seen: Record | None, outcome: Put | Remove | None, confirm: Confir
 
     def change(current: Record | None) -> Put | Remove | None:
         nonlocal asked
-        # Where servers share a database, what is on its way has a revision that it may not keep, and who is asked again
-        # may find that what it counted has changed.
+        # If servers share a database, a write on its way may get another revision than its provisional one.
+        # When `change` is asked again, objects that it counted may have changed.
         if current is not seen or asked:
             raise _Changed
         asked = True

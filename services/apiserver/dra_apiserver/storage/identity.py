@@ -1,7 +1,8 @@
-"""No object is stored under another kind, namespace or name than its own.
+"""Ensure that no object is stored under the kind, namespace or name of another.
 
-Lists put stored objects together as they are: one of another kind would make them unreadable. Everything that changes
-an object checks what it changes. This check comes last, and covers what none of them has thought of.
+Lists concatenate stored objects unchanged: one of another kind would make a list unreadable. Everything that
+changes an object checks its own change. This check comes last, and covers cases that none of them has
+considered.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ JsonObject = dict[str, Any]
 
 
 class Identity:
-    """Check an object's kind, namespace and name; `find` returns the kind that is stored as a resource."""
+    """Checks an object's kind, namespace and name. `find` returns the kind that is stored as a resource."""
 
     def __init__(self, find: Callable[[str, str], Kind | None]) -> None:
         self._find = find
 
     def check(self, resource: Resource, key: str, obj: JsonObject, current: Record | None) -> None:
-        """Check the object to be stored under a key, where `current` is.
+        """Check an object that is to be stored under a key in place of `current`.
 
         Raises:
-            StatusError: 500, it is another object than the key says.
+            StatusError: 500, the object does not belong under the key.
         """
         meta = obj["metadata"]
         found = object_key(meta.get("namespace") or "", meta.get("name") or "")

@@ -1,4 +1,4 @@
-"""What the server itself writes: it has no client that would ask again."""
+"""Repeat writes of the server itself until they succeed, because no client would repeat them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logger(__name__)
 
 
 async def insist(clock: Clock, work: Callable[[], Awaitable[None]]) -> None:
-    """Do the work, and again each second while the database fails: it must bear to be done from the beginning."""
+    """Do the work, and repeat it each second while the database fails. The work must be able to start again."""
     while True:
         try:
             await work()

@@ -1,8 +1,8 @@
-"""Which Kubernetes last wrote a data directory: a newer one upgrades it, and an older one is refused.
+"""The version of Kubernetes that last wrote a data directory: a newer one upgrades it, and an older one is refused.
 
-Newer versions can read what older ones stored, but for kinds whose objects upstream cannot read either. An older one
-would drop fields with its next write, or not know the kind. Upstream leaves that to the administrator (the version skew
-policy); here the directory remembers it.
+Newer versions can read the objects of older ones, except for kinds whose objects upstream cannot read either.
+An older one would drop fields with its next write, or not know the kind. Upstream leaves that to the
+administrator (the version skew policy). Here the directory remembers the version.
 """
 
 import re
@@ -14,16 +14,16 @@ from dra_shared.version import V1_36, Version, release
 from dra_apiserver.storage.store import Store
 
 _FILE = "kubernetes-version"
-# What directories are of that say nothing: there was no other choice.
+# The version of directories without a version: at that time there was only this one.
 _FIRST = V1_36
 _VERSION = re.compile(r"v?\d{1,9}\.\d{1,9}(\.\d{1,9})?")
 _MOST = 100
 
 
 def check(directory: Path, kubernetes: Version, database: Path | None = None) -> None:
-    """Check that the directory can be used as one of ``kubernetes``.
+    """Check that ``kubernetes`` can use the directory.
 
-    ``database`` is the file in it that has the objects, None if they are elsewhere.
+    ``database`` is the file in it that has the objects, or None if they are elsewhere.
 
     Raises:
         CannotRun: a newer Kubernetes has written it, or its database or the file with its version is damaged.
@@ -52,7 +52,7 @@ def check(directory: Path, kubernetes: Version, database: Path | None = None) ->
 
 
 def check_objects(store: Store, directory: Path, kubernetes: Version) -> None:
-    """See that ``kubernetes`` can read what is stored of kinds that only the version which wrote them can read.
+    """Check that ``kubernetes`` can read the stored objects of kinds that only their own version can read.
 
     Raises:
         CannotRun: there are objects that it cannot read.
@@ -74,11 +74,11 @@ def check_objects(store: Store, directory: Path, kubernetes: Version) -> None:
 
 
 def note(directory: Path, kubernetes: Version) -> None:
-    """Note that ``kubernetes`` writes the directory from now on."""
-    # A database elsewhere has made no directory.
+    """Record that ``kubernetes`` writes the directory from now on."""
+    # The directory does not exist yet if the database is elsewhere.
     directory.mkdir(parents=True, exist_ok=True)
     file, part = directory / _FILE, directory / f"{_FILE}.part"
-    # Whole or not at all: a crash or a full disk must not leave an empty file.
+    # The file is replaced as a whole: a crash or a full disk must not leave an empty file.
     part.write_text(f"{kubernetes}\n")
     part.replace(file)
 
@@ -91,7 +91,7 @@ def _text(file: Path) -> str:
 
 
 def _is_empty(database: Path) -> bool:
-    """True if a file is missing or has no content; if that cannot be seen, opening it says why."""
+    """Return whether a file is missing or empty. If it cannot be read, opening it later gives the reason."""
     try:
         return database.stat().st_size == 0
     except FileNotFoundError:
@@ -101,7 +101,7 @@ def _is_empty(database: Path) -> bool:
 
 
 def _parsed(text: str) -> Version | None:
-    """The version; None for one that this program does not know."""
+    """Return the version, or None if this program does not know it."""
     try:
         return Version.parse(text)
     except ValueError:

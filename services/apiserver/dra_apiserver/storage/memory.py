@@ -1,4 +1,4 @@
-"""Memory as the engine: a database without SQL and without files, which ends with its process."""
+"""An engine in memory, without SQL and without files. The database ends with its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Giving changes their revisions, where another server may have been first."""
+"""Give changes their revisions if another server may have written first."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dra_apiserver.storage.records import Change, Event, Record, by_resource, wi
 
 
 def numbered(changes: Iterable[Change], newest: int, before: Sequence[Change]) -> list[Change | None]:
-    """The changes with the revisions after `newest`, in order, and None for those that come too late.
+    """Return the changes with the revisions after `newest`, in order, and None for those that are too late.
 
-    Those are changes of objects that `before` changed, or of what they counted, and what builds on them. A change whose
-    revision is another one than its store expected is made again with it; so is what builds on it.
+    A change is too late if `before` changed its object or objects that it counted, or if it builds on a
+    change that is too late. A change that gets another revision than its store expected is encoded again with
+    it, and so are those that build on it.
     """
     found: list[Change | None] = []
     again: dict[int, Record] = {}

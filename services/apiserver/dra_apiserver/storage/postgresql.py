@@ -1,8 +1,8 @@
-"""PostgreSQL as the engine, which several API servers may share.
+"""The engine for PostgreSQL, which several API servers may share.
 
-All that is written is one log, numbered without holes in the order in which it becomes durable: a transaction that
-writes holds a lock until it has committed, so what a reader sees of the log is always its beginning. LISTEN and NOTIFY
-say only that there is something new.
+All writes form one log, numbered without holes in the order in which they become durable: a transaction that
+writes holds a lock until it has committed, so a reader always sees the log's beginning. LISTEN and NOTIFY
+only say that there is something new.
 """
 
 from __future__ import annotations
@@ -43,12 +43,13 @@ from dra_apiserver.storage.upgrade import make_tables, migrate, version
 
 _NEWEST, _COMPACTED = "newest", "compacted"
 _CHANNEL = "dralab"
-# Advisory locks: any numbers that other programs in the same database don't use.
+# The numbers of advisory locks: any numbers that other programs do not use in the same database.
 _WRITING, _COMPACTING, _MIGRATING = 0x6472616C6162, 0x6472616C6163, 0x6472616C6164
 _READERS = 4
-# SQL_ASCII takes all bytes as they are.
+# SQL_ASCII stores all bytes unchanged.
 _ENCODINGS = ("UTF8", "SQL_ASCII")
-# A store that lags further catches up first, so that other servers' writers do not wait for it.
+# A store that lags further behind follows the log first, so that other servers do not wait for it in their
+# writes.
 _MOST_BEHIND = 1000
 _HISTORY_ROWS = 200
 _POOLED = (
@@ -60,7 +61,7 @@ Read = TypeVar("Read", bound=Callable[..., Any])
 
 
 def _again(read: Read) -> Read:
-    """A read that is tried once more where its connection was lost: the pool then makes new ones."""
+    """Repeat a read once if its connection was lost. The pool then opens new connections."""
 
     @functools.wraps(read)
     def tried(*arguments: Any, **named: Any) -> Any:
@@ -75,10 +76,10 @@ def _again(read: Read) -> Read:
 
 
 class PostgresqlEngine:
-    """A database, by its URL. `relaxed` answers writes before the disk has them: a crash may lose the last ones.
+    """A database with a URL. With `relaxed`, writes are answered before they are on disk: a crash may lose some.
 
     Raises:
-        ValueError: the URL is not one.
+        ValueError: the URL is not valid.
     """
 
     def __init__(self, url: str, relaxed: bool = False) -> None:
@@ -92,7 +93,7 @@ class PostgresqlEngine:
         )
         self._settings = session.settings(str(parameters.get("options", "")), relaxed)
         self._generation = 0
-        # Threads connect while another one hangs up.
+        # Threads may connect while another one hangs up.
         self._drivers = weakref.WeakSet[Any]()
         self._connected = threading.Lock()
         event.listen(self._engine, "do_connect", self._connecting)
@@ -114,7 +115,7 @@ class PostgresqlEngine:
         return self._name
 
     def open(self) -> Revisions:
-        """Connect, make or migrate the tables, and begin to read: what `objects` gives is of this moment."""
+        """Connect, create or migrate the tables, and start to read: `objects` returns the objects of this moment."""
         self._hung_up = False
         self._closing.clear()
         with self._usable():
@@ -138,7 +139,7 @@ class PostgresqlEngine:
             raise DatabaseUnusable(self.name, f"its encoding is {found}, and names of objects need UTF8")
 
     def _check_sessions(self) -> None:
-        """See that each connection is a session of its own: what one sets the other one does not see."""
+        """Check that each connection has its own session, so that settings of one do not appear in the other."""
         with self._read() as one, self._read() as other:
             pair = [(str(uuid4()), connection) for connection in (one, other)]
             for name, connection in pair:
@@ -149,7 +150,7 @@ class PostgresqlEngine:
                     raise DatabaseUnusable(self.name, _POOLED)
 
     def _begin(self) -> None:
-        """Find out which database this is, where it says so: not all do that call themselves PostgreSQL."""
+        """Find out which database this is, if it can tell. Not all that call themselves PostgreSQL can."""
         try:
             with self._read() as reader:
                 self._succession.counters(reader.exec_driver_sql)
@@ -165,7 +166,7 @@ class PostgresqlEngine:
             self._succession.leap(connection.exec_driver_sql, revision)
 
     def _migrate(self, found: str) -> None:
-        """Alembic has transactions of its own: the lock is the session's."""
+        """Migrate the tables. The lock belongs to the session because Alembic has its own transactions."""
         assert self._writer is not None
         self._writer.exec_driver_sql("SELECT pg_advisory_lock(%s)", (_MIGRATING,))
         self._writer.commit()
@@ -186,7 +187,7 @@ class PostgresqlEngine:
             raise DatabaseUnusable(self.name, reason(error)) from error
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
-        """Every object as it was at `open`."""
+        """Yield every object as it was at `open`."""
         with self._usable():
             connection, self._loading = self._loading, None
             assert connection is not None
@@ -198,7 +199,7 @@ class PostgresqlEngine:
                 )
 
     def reopen(self) -> Revisions:
-        """Begin to read again: what `objects` gives next is of this moment."""
+        """Start to read again: `objects` then returns the objects of this moment."""
         with self._usable():
             if self._loading is not None:
                 self._loading.close()
@@ -209,15 +210,15 @@ class PostgresqlEngine:
         return Revisions(counters.newest, counters.compacted)
 
     def write(self, changes: Sequence[Change]) -> None:
-        """Store changes with the revisions that they have; the database is no other server's."""
+        """Store changes with the revisions that they have. No other server uses the database."""
         with self._transaction() as execute:
             _lock(execute, _WRITING)
             self._store(execute, changes, self._succession.counters(execute).compacted)
 
     def commit(self, changes: Sequence[Change], applied: int) -> Commit:
-        """One transaction that holds the log's lock: the others' changes are read, and ours come after them.
+        """Read the other servers' changes and store ours after them, in one transaction with the log's lock.
 
-        Where the connection was lost before any change was sent, as after a restart, it is tried once more.
+        If the connection was lost before any change was sent, as after a restart, it is tried once more.
         """
         self._sent = False
         try:
@@ -231,13 +232,17 @@ class PostgresqlEngine:
     def _commit(self, changes: Sequence[Change], applied: int) -> Commit:
         with self._transaction() as execute:
             _lock(execute, _WRITING)
+            # From here to the commit no other server adds to the log, so the newest revision that is read now is
+            # the one before ours, and readers never see ours without those before.
             counters = self._succession.counters(execute)
-            # The first revision is 2: an empty store is at 1, as 0 means any to clients.
+            # The first revision is 2, because an empty store is at 1: clients use 0 for any revision.
             newest, compacted = max(counters.newest, 1), counters.compacted
             if counters.lacks(applied):
                 raise FarBehind
             before: list[Change] = []
             if newest > applied:
+                # What happened since `applied` must be complete to decide which of our changes are too late. If it is
+                # long, or partly compacted, the store follows the log first, without holding the lock.
                 if newest - applied > _MOST_BEHIND or compacted > applied:
                     raise FarBehind
                 before = _read_log(execute, applied, _MOST_BEHIND)
@@ -249,10 +254,10 @@ class PostgresqlEngine:
 
     @contextmanager
     def _transaction(self) -> Iterator[Execute]:
-        """A transaction of the writer, in psycopg's pipeline: a statement waits only for answers that are read.
+        """Begin a transaction of the writer, in psycopg's pipeline: a statement waits only for answers that are read.
 
-        The beginning, the lock and the first read take one turn to the database. What is stored and the end take
-        another one. Meanwhile other servers wait for the lock.
+        The beginning, the lock and the first read take one round trip to the database, and the writes and the
+        commit another one. Other servers wait for the lock in between.
         """
         assert self._writer is not None
         driver = _driver(self._writer)
@@ -265,7 +270,7 @@ class PostgresqlEngine:
             with driver.pipeline(), driver.transaction():
                 yield execute
         except psycopg.Error as error:
-            # Of several hosts another one may be the one to write to by now.
+            # If the URL names several hosts, another one may accept writes by now.
             if driver.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 self._renew()
             raise
@@ -278,25 +283,26 @@ class PostgresqlEngine:
         record.info["generation"] = self._generation
         with self._connected:
             self._drivers.add(driver)
-        # By a statement: poolers take no options of new connections, and have process ids of their own.
+        # This is a statement because poolers accept no options of new connections, and have their own process
+        # ids.
         driver.autocommit = True
         record.info["pid"] = driver.execute(*self._settings).fetchone()[0]
         driver.autocommit = False
 
     def _taken(self, _: Any, record: ConnectionPoolEntry, __: Any) -> None:
         if record.info["generation"] != self._generation:
-            # The pool makes a new one.
+            # The pool then opens a new connection.
             raise DisconnectionError
 
     def _renew(self) -> None:
-        """Have new connections from now on: those that lie ready are most likely of no more use than the writer's."""
+        """Replace all connections: the idle ones are probably as unusable as the writer's."""
         assert self._writer is not None
         self._writer.invalidate()
         self._generation += 1
 
     @contextmanager
     def _begun(self) -> Iterator[Connection]:
-        """A transaction of the writer as SQLAlchemy makes it."""
+        """Begin a transaction of the writer through SQLAlchemy."""
         assert self._writer is not None
         try:
             with self._writer.begin():
@@ -323,7 +329,10 @@ class PostgresqlEngine:
 
     @_again
     def changes(self, after: int, limit: int) -> Changes:
-        """The next changes of all resources after a revision, and how far the log was compacted then."""
+        """Return the next changes of all resources after a revision, and how far the log was compacted then."""
+        # Each statement may see a later state than the one before. So the counters are read again after the log:
+        # the compacted revision then covers all that the read may have missed, and a newest revision beyond the
+        # changes that were read only makes the caller read again.
         with self._read() as reader:
             found: list[Change] = []
             execute = reader.exec_driver_sql
@@ -333,7 +342,6 @@ class PostgresqlEngine:
                 counters = self._succession.counters(execute)
             if counters.newest > after:
                 found = _read_log(execute, after, limit)
-                # Asked again: what was compacted meanwhile may be missing.
                 counters = self._succession.counters(execute)
         self.compacted = max(self.compacted, counters.compacted)
         return Changes(found, counters.newest, counters.compacted)
@@ -341,6 +349,8 @@ class PostgresqlEngine:
     def listen(self, seconds: float) -> None:
         """Wait until another server may have written, or the time has passed."""
         try:
+            # The first call only subscribes. It returns at once because something may have been written before the
+            # subscription, so the caller reads the log after every return, and no notification can be missed.
             if self._listener is None:
                 self._listener = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
                 self._listener.exec_driver_sql(f"LISTEN {_CHANNEL}")
@@ -357,23 +367,23 @@ class PostgresqlEngine:
             self._closing.wait(seconds)
 
     def wake(self) -> None:
-        """End the wait of `listen`, here and in all servers."""
+        """End the wait of `listen`, in this server and all others."""
         self._closing.set()
         with suppress(SQLAlchemyError), self._read() as reader:
             reader.exec_driver_sql("SELECT pg_notify(%s, '')", (_CHANNEL,))
 
     def hang_up(self) -> None:
-        """Shut the connections' sockets: who waits for an answer there sees their end."""
+        """Shut down the connections' sockets, which ends every wait for an answer."""
         self._hung_up = True
         self._closing.set()
         for driver in self._all_drivers():
-            # One that is closed has no socket.
+            # A closed connection has no socket.
             with suppress(psycopg.Error, OSError), socket.socket(fileno=os.dup(driver.fileno())) as end:
                 end.shutdown(socket.SHUT_RDWR)
 
     @_again
     def history(self, resource: Resource, after: int, until: int, size: int) -> History:
-        """The state before each event comes with it."""
+        """Return events with the version before each."""
         with self._read() as reader:
             query = (rows.resource_text(resource), after, until, _HISTORY_ROWS)
             found = reader.exec_driver_sql(sql.READ_HISTORY, query).all()
@@ -383,7 +393,10 @@ class PostgresqlEngine:
 
     @_again
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
-        """One pass over the index; no object is read."""
+        """Return the keys that changed with their revisions before.
+
+        This is one pass over the index and reads no object.
+        """
         query = (
             "SELECT DISTINCT ON (key) key, previous FROM history "
             "WHERE resource = %s AND revision > %s AND revision <= %s ORDER BY key, revision"
@@ -396,7 +409,7 @@ class PostgresqlEngine:
 
     @_again
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
-        """One look-up for each."""
+        """Return versions, with one look-up for each."""
         query = "SELECT key, data FROM history WHERE revision = %s"
         with self._read() as reader:
             found = rows.versions(
@@ -406,7 +419,10 @@ class PostgresqlEngine:
         return found
 
     def _note_compacted(self, reader: Connection) -> None:
-        """What was read may have lacked what is compacted: the store asks afterwards."""
+        """Note how far the log is compacted.
+
+        The store checks it afterwards, because what was read may lack events.
+        """
         self.compacted = max(self.compacted, self._succession.counters(reader.exec_driver_sql).compacted)
 
     @contextmanager
@@ -429,9 +445,10 @@ class PostgresqlEngine:
             yield SqlWriting(writer)
 
     def compact(self, revision: int, limit: int) -> bool:
-        """As SQLite's; where another server compacts just now, it does the work.
+        """Delete events like SQLite's engine. If another server is compacting, leave the work to it.
 
-        A writer that adds a change must not miss the version before, which is forgotten meanwhile: hence the lock.
+        The lock is needed because a writer that adds a change must find the version before, which is being
+        deleted.
         """
         with self._begun() as writer:
             mine = writer.exec_driver_sql("SELECT pg_try_advisory_xact_lock(%s)", (_COMPACTING,)).scalar()
@@ -447,7 +464,7 @@ class PostgresqlEngine:
 
     @_again
     def check(self) -> list[str]:
-        """That both tables tell the same, and the log has no holes."""
+        """Check that both tables agree, and that the log has no holes."""
         with self._read() as reader:
             newest = (
                 "SELECT o.resource, o.key FROM objects o JOIN history h ON h.revision = o.revision "
@@ -470,7 +487,7 @@ class PostgresqlEngine:
         return found
 
     def close(self) -> None:
-        """Close all connections, also those of who reads for a request that was given up."""
+        """Close all connections, also those that still read for a request that has ended."""
         self._closing.set()
         for connection in (self._loading, self._listener, self._writer):
             if connection is not None:
@@ -487,12 +504,12 @@ class PostgresqlEngine:
 
 
 def _columns(rows: Sequence[Row], width: int) -> Row:
-    """The rows as one array for each of their columns."""
+    """Return the rows as one array for each of their columns."""
     return tuple(list(column) for column in zip(*rows, strict=True)) if rows else ([],) * width
 
 
 def _lock(execute: Execute, number: int) -> None:
-    """Wait for a lock that the end of the transaction gives back."""
+    """Wait for a lock that the end of the transaction releases."""
     execute("SELECT pg_advisory_xact_lock(%s)", (number,))
 
 
@@ -503,7 +520,7 @@ def _driver(connection: Connection) -> psycopg.Connection[Any]:
 
 
 def _read_log(execute: Execute, after: int, limit: int) -> list[Change]:
-    """Changes as they are in the log; what was before each the store knows."""
+    """Return changes from the log. The store knows the versions before them."""
     return [
         Change(rows.resource_of(resource), Event(rows.TYPES[code], Record(key, revision, data), None))
         for revision, resource, key, code, data in execute(sql.READ_LOG, (after, limit))

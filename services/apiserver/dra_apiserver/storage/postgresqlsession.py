@@ -1,4 +1,4 @@
-"""What sessions with PostgreSQL are like, whatever its URL, a role or a database say."""
+"""The settings of sessions with PostgreSQL, which override those of its URL, a role or a database."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from psycopg.conninfo import conninfo_to_dict
 
 from dra_apiserver.storage.rows import Row
 
-# Seconds, and milliseconds: each end notices that the other one vanished, where TCP alone takes a quarter of an hour.
+# In seconds and milliseconds. Each end notices that the other one vanished. TCP alone takes a quarter of an
+# hour.
 _KEEPALIVES = {"keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
 _USER_TIMEOUT = 20_000
-# Who waits for the log's lock may wait for long; a URL may have other options.
+# A statement that waits for the log's lock may wait for long. A URL may set other options.
 _DEFAULTS = {"statement_timeout": "0", "lock_timeout": "0"}
-# A server that is cut off while it has the log's lock loses it soon, as all others wait for it, and leaves no sessions
-# behind that would be counted for hours. After the lock all must be seen that is committed.
+# A server that is disconnected while it holds the log's lock loses it soon, because all others wait for it,
+# and leaves no sessions that would be counted for hours. After the lock a server must see everything that is
+# committed.
 _SETTINGS = {
     "idle_in_transaction_session_timeout": "15000",
     "default_transaction_isolation": "read committed",
@@ -28,10 +30,10 @@ _NETWORK = {"connect_timeout": 10, **_KEEPALIVES, "tcp_user_timeout": _USER_TIME
 
 
 def parameters(url: str) -> dict[str, Any]:
-    """What libpq makes of the URL, which may name several hosts.
+    """Return libpq's parameters of the URL, which may name several hosts.
 
     Raises:
-        ValueError: it is no URL.
+        ValueError: the URL is not valid.
     """
     try:
         found = conninfo_to_dict(url)
@@ -39,14 +41,14 @@ def parameters(url: str) -> dict[str, Any]:
         found = {"port": "unknown"}
     if not all(port.isdecimal() for port in str(found.get("port") or "0").split(",") if port):
         raise ValueError("not a database's URL, such as postgresql://user@host/database")
-    # Of a database without an encoding text would come as bytes.
+    # Without this, a database without an encoding would return text as bytes.
     return {**_NETWORK, **found, "application_name": "dralab", "client_encoding": "utf8"}
 
 
 def settings(options: str, relaxed: bool) -> tuple[str, Row]:
-    """The statement that sets up a session, with its values; it gives the session's process id.
+    """Return the statement that sets up a session, with its values. The statement returns the session's process id.
 
-    The log survives the machine's crash unless `relaxed`: otherwise an answered write could be lost.
+    The log survives a crash of the machine unless `relaxed`: otherwise an answered write could be lost.
     """
     wanted = {name: value for name, value in _DEFAULTS.items() if name not in options}
     wanted |= {**_SETTINGS, "synchronous_commit": "off" if relaxed else "on"}

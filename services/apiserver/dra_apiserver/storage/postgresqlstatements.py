@@ -1,4 +1,4 @@
-"""What the PostgreSQL engine says to the database; rows come as one array for each of their columns."""
+"""The statements of the PostgreSQL engine. Rows are passed as one array for each of their columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REMOVE_OBJECTS = (
     "DELETE FROM objects o USING unnest(%s::text[], %s::text[]) AS gone (resource, key) "
     "WHERE o.resource = gone.resource AND o.key = gone.key"
 )
-# One statement, as each takes a turn between here and the database while others wait for the log's lock.
+# This is one statement because each takes a round trip to the database, while others wait for the log's lock.
 COUNT = (
     "INSERT INTO counters (name, value) VALUES (%s, %s) "
     "ON CONFLICT (name) DO UPDATE SET value = greatest(counters.value, excluded.value)"

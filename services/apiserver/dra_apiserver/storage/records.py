@@ -15,14 +15,14 @@ MODIFIED: Final = "MODIFIED"
 DELETED: Final = "DELETED"
 
 _NOTHING: Final[dict[Hashable, Any]] = {}
-"""The cache of events from which nothing was derived: one for all, as an empty map takes as much as an event."""
+"""The cache of events without derived data: one for all, because an empty map takes as much memory as an event."""
 
 Resource = tuple[str, str]
 """(group, plural) of the kind as it is stored."""
 
 
 class Record:
-    """One version of one object: its JSON encoding in the stored version, with its own resourceVersion inside."""
+    """One version of one object: its JSON in the stored version, with its own resourceVersion."""
 
     __slots__ = ("data", "key", "revision")
 
@@ -32,7 +32,7 @@ class Record:
         self.data = data
 
     def object(self) -> JsonObject:
-        """The object, decoded again: the caller may change it."""
+        """Return the object, decoded anew, so that the caller may change it."""
         decoded: JsonObject = orjson.loads(self.data)
         return decoded
 
@@ -40,8 +40,8 @@ class Record:
 class Event:
     """One revision: an object was added, modified or deleted (`record` is then its last state, at this revision).
 
-    `cache` holds what watchers derive from the event, so that it is derived once for all of them; `kept` is how many
-    bytes of it count for the ring that the event is in.
+    `cache` holds data that watchers derive from the event, so that it is derived once for all of them. `kept`
+    is the number of its bytes that count for the ring that has the event.
     """
 
     __slots__ = ("cache", "kept", "key", "previous", "record", "revision", "type")
@@ -56,26 +56,26 @@ class Event:
         self.kept = 0
 
     def remember(self, place: Hashable, made: Any) -> None:
-        """Keep what was derived from it."""
+        """Keep derived data."""
         if self.cache is _NOTHING:
             self.cache = {}
         self.cache[place] = made
 
     def forget(self) -> None:
-        """Keep nothing of that any more."""
+        """Drop the derived data."""
         self.cache, self.kept = _NOTHING, 0
 
     @property
     def stored(self) -> Record | None:
-        """What is stored after this event."""
+        """The object's state after this event."""
         return None if self.type == DELETED else self.record
 
 
 class Change:
-    """An event as it is written to history, with the resource that it belongs to.
+    """An event as it is written to history, with its resource.
 
-    `time` is when it was written, in milliseconds since 1970, and `author` by whom, as `storage/authors.py` has it.
-    `counted` is what it depends on besides its own object.
+    `time` is when it was written, in milliseconds since 1970, and `author` the author in the form of
+    `storage/authors.py`. `counted` lists what it depends on besides its own object.
     """
 
     __slots__ = ("author", "counted", "event", "resource", "time")
@@ -95,7 +95,7 @@ class Change:
         self.counted = counted
 
     def miscounts(self, others: Mapping[Resource, Sequence[Change]]) -> bool:
-        """Whether one of the other servers' changes, by resource, is of what this one has counted."""
+        """Return whether other servers' changes, by resource, affect objects that this change counted."""
         return any(
             one.covers(other)
             for one in self.counted
@@ -105,7 +105,7 @@ class Change:
 
 
 def by_resource(changes: Iterable[Change]) -> dict[Resource, list[Change]]:
-    """Changes by what they are of, in their order."""
+    """Return the changes by resource, in their order."""
     found: dict[Resource, list[Change]] = {}
     for change in changes:
         found.setdefault(change.resource, []).append(change)
@@ -123,7 +123,7 @@ class Counted(NamedTuple):
     types: Collection[str] = (ADDED,)
 
     def covers(self, change: Change) -> bool:
-        """Whether the change is of one of them."""
+        """Return whether the change affects one of these objects."""
         event = change.event
         return (
             change.resource == self.resource
@@ -133,17 +133,17 @@ class Counted(NamedTuple):
 
 
 def object_key(namespace: str, name: str) -> str:
-    """The key of an object within its resource; keys sort as upstream lists objects."""
+    """Return the key of an object within its resource. Keys sort as upstream lists objects."""
     return f"{namespace}/{name}" if namespace else name
 
 
 def with_revision(data: bytes, revision: int) -> bytes:
-    """The same object with another resourceVersion."""
+    """Return the same object with another resourceVersion."""
     obj = orjson.loads(data)
     obj["metadata"]["resourceVersion"] = str(revision)
     return dumps(obj)
 
 
 def canonical(obj: JsonObject) -> JsonObject:
-    """The object with kind, apiVersion and metadata first, as every stored object has them."""
+    """Return the object with kind, apiVersion and metadata first, as every stored object has them."""
     return {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": obj["metadata"], **obj}

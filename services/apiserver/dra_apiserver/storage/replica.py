@@ -1,7 +1,8 @@
-"""The store of a reader: a copy of the objects of its API server, the writer, which feeds it with its log.
+"""The store of a reader: a copy of the objects of an API server, the writer, whose log it follows.
 
-Reads and watches see what the writer has made durable, in its order, as those of upstream's watch cache see etcd's
-(`apiserver/pkg/storage/cacher`). `fresh` asks the writer for its revision, as `ConsistentListFromCache` does.
+Reads and watches show changes that the writer has made durable, in its order, as upstream's watch cache shows
+those of etcd (`apiserver/pkg/storage/cacher`). `fresh` asks the writer for its revision, as
+`ConsistentListFromCache` does.
 """
 
 from __future__ import annotations
@@ -35,25 +36,26 @@ from dra_apiserver.storage.wire import (
     framed,
 )
 
-# As upstream's watch cache waits to become fresh.
+# The time that upstream's watch cache waits to become fresh.
 _FRESH_TIMEOUT = 3.0
-# As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout: the writer may be there, and silent.
+# The times of kube-apiserver's --request-timeout and --etcd-healthcheck-timeout. The writer may run without
+# answering.
 _REQUEST_TIMEOUT = 60.0
 _SILENCE = 2.0
 _POLL = 1.0
 _CONNECT_EVERY = 0.05
-# Of bytes of events: the writer has cut them already.
+# No limit on the bytes of events: the writer has limited them already.
 _ALL = 1 << 62
 
 _log = logger(__name__)
 
 
 class AnotherDatabase(OSError):
-    """The writer has less than this reader has shown: its database is not the one that it was."""
+    """The writer has fewer revisions than this reader has shown, so its database is another one."""
 
 
 class Replica(Store):
-    """Follows the writer at `path` while the context lasts. A writer that is away is waited for.
+    """Follows the writer at `path` while the context lasts, and waits for it if it is away.
 
     `ended` is done when this reader cannot follow any more, with the reason.
     """
@@ -61,8 +63,8 @@ class Replica(Store):
     follows = True
 
     def __init__(self, path: Path, clock: Clock, place: tuple[int, str] | None = None) -> None:
-        # A reader has no database: what `Store` asks its engine for, the methods below ask the writer for. The name
-        # alone is read.
+        # A reader has no database: where `Store` asks its engine, the methods below ask the writer. Only the
+        # name is read.
         super().__init__(cast(Engine, _Elsewhere(str(path))), clock, 0)
         self._path, self._place = path, place
         self._line: Line | None = None
@@ -93,15 +95,15 @@ class Replica(Store):
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """A reader passes writes on before they get here."""
+        """Fail: requests to write go to the writer before they get here."""
         raise RuntimeError("a reader does not write")
 
     def compact(self, revision: int) -> None:
-        """The writer compacts."""
+        """Do nothing: the writer compacts."""
         raise RuntimeError("a reader does not compact")
 
     async def fresh(self) -> None:
-        """Wait until all is seen that any server had answered when this was called.
+        """Wait until this reader has seen every write that any server had answered at the time of the call.
 
         Raises:
             StatusError: 503, the writer is away; 504, it does not answer.
@@ -113,8 +115,8 @@ class Replica(Store):
             raise deadline_exceeded() from error
 
     async def _be_fresh(self) -> None:
-        # The answer comes after all that was durable when the writer gave it. All who come before the question is
-        # sent share it.
+        # The writer answers after everything that was durable at that time. All who ask before the question
+        # is sent share it.
         while True:
             if not self._live.is_set():
                 await self._reached()
@@ -148,7 +150,7 @@ class Replica(Store):
         self._line.send(framed(Ask(number, what, arguments)))
 
     async def _ask(self, what: str, *arguments: Any) -> Any:
-        """What this method of the writer's engine gives.
+        """Return the result of this method of the writer's engine.
 
         Raises:
             StatusError: the writer refuses, is away, or does not answer.
@@ -167,7 +169,7 @@ class Replica(Store):
                 continue
 
     async def _heed(self) -> None:
-        """Notice a writer that is there and does not answer."""
+        """Detect a writer that is connected and does not answer."""
         while True:
             await asyncio.sleep(_POLL)
             if not self._live.is_set():
@@ -200,7 +202,7 @@ class Replica(Store):
                 self._line, self._objects = line, []
                 line.send(framed(Hello(self._revision, self._place)))
                 await self._gone.wait()
-            # A reader polls with time as it is, whatever time services are given.
+            # A reader polls in real time, whatever clock services use.
             await asyncio.sleep(_CONNECT_EVERY)
 
     def _lost(self, line: Line) -> None:
@@ -244,7 +246,7 @@ class Replica(Store):
         self._judge(None)
 
     def _judge(self, failure: Exception | None) -> None:
-        """Note whether the writer is there."""
+        """Record whether the writer answers."""
         before, self.failure = self.failure, None if failure is None else reason(failure)
         if self.failure is not None and before is None:
             _log.warning("reads that must be fresh wait for the API server", error=self.failure)

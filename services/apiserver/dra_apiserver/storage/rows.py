@@ -1,7 +1,8 @@
 """The rows of the tables in ``schema.py``, as every SQL engine writes and reads them.
 
-A row of ``history`` is (revision, resource, key, type, revision before, data, time, author), one of ``objects``
-(resource, key, revision, data). A state before the oldest event that is kept has time 0: it is no event.
+A row of ``history`` is (revision, resource, key, type, revision before, data, time, author), one of
+``objects`` (resource, key, revision, data). A version that is kept only because an event follows it has time
+0: it is not an event itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ CODES = {name: code for code, name in enumerate(TYPES)}
 
 @dataclass(slots=True)
 class Rows:
-    """What a transaction writes: events, states before them, objects that are kept, and keys of those that are gone."""
+    """The rows of a transaction: events, versions before them, objects to keep, and keys of objects that are
+    deleted.
+    """
 
     history: list[Row] = field(default_factory=list)
     before: list[Row] = field(default_factory=list)
@@ -30,7 +33,7 @@ class Rows:
 
 
 def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
-    """The rows of changes, where history is compacted up to a revision."""
+    """Return the rows of changes, if history is compacted up to a revision."""
     made = Rows()
     final: dict[tuple[str, str], Event] = {}
     for change in changes:
@@ -41,7 +44,7 @@ def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
         code, data = CODES[one.type], one.record.data
         made.history.append((one.revision, name, one.key, code, previous, data, change.time, change.author))
         if known is not None and previous <= compacted:
-            # Compaction has dropped the state before, which belongs to the window again.
+            # Compaction has deleted the version before, which is now needed again.
             made.before.append((previous, name, one.key, CODES[MODIFIED], 0, known.data, 0, ""))
         final[name, one.key] = one
     for place, one in final.items():
@@ -53,7 +56,7 @@ def rows_of(changes: Sequence[Change], compacted: int) -> Rows:
 
 
 def objects(rows: Iterable[Any]) -> Iterator[tuple[Resource, Record]]:
-    """The objects of rows, with one tuple for each resource, however many its objects."""
+    """Yield the objects of rows, with one tuple for each resource, however many its objects."""
     resources: dict[str, Resource] = {}
     for name, key, revision, data in rows:
         resource = resources.get(name)
@@ -63,9 +66,10 @@ def objects(rows: Iterable[Any]) -> Iterator[tuple[Resource, Record]]:
 
 
 def events(rows: Iterable[Any], size: int) -> tuple[list[Event], bool]:
-    """The events of rows of (type, key, revision, data, revision before, data before), and whether all are there.
+    """Return the events of rows of (type, key, revision, data, revision before, data before), and whether all
+    are there.
 
-    They end where their objects are more than ``size`` bytes, but not before the first.
+    The result ends earlier if the objects are more than ``size`` bytes, but has at least one event.
     """
     found: list[Event] = []
     for code, key, revision, data, earlier, before in rows:
@@ -78,9 +82,11 @@ def events(rows: Iterable[Any], size: int) -> tuple[list[Event], bool]:
 
 
 def versions(revisions: Sequence[int], size: int, read: Callable[[int], Any]) -> list[Record]:
-    """The versions with these revisions; ``read`` gives the row of one, (key, data), or None where it is forgotten.
+    """Return the versions with these revisions.
 
-    They end where one is forgotten, or as :func:`events` do.
+    ``read`` returns the row of one, (key, data), or None if it is deleted.
+
+    The result ends at a deleted one, or as in :func:`events`.
     """
     found: list[Record] = []
     for revision in revisions:
@@ -95,11 +101,11 @@ def versions(revisions: Sequence[int], size: int, read: Callable[[int], Any]) ->
 
 
 def resource_text(resource: Resource) -> str:
-    """A resource as the tables name it: ``group/plural``."""
+    """Return a resource's name in the tables: ``group/plural``."""
     return f"{resource[0]}/{resource[1]}"
 
 
 def resource_of(text: str) -> Resource:
-    """The resource that a table names."""
+    """Return the resource of a name in a table."""
     group, _, plural = text.partition("/")
     return group, plural

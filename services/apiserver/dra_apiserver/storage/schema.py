@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, SmallInteger, String, Table
 
 REVISION = "0003"
-"""The newest migration; a test keeps it equal to Alembic's head."""
+"""The newest migration. A test checks that it is Alembic's head."""
 
 metadata = MetaData()
 
@@ -33,7 +33,7 @@ history = Table(
     Column("author", String, nullable=False, server_default=""),
     Index("history_by_resource", "resource", "revision"),
 )
-# PostgreSQL looks here for what compaction has to keep; SQLite is quicker without.
+# PostgreSQL uses it to find versions that compaction has to keep. SQLite is faster without.
 Index("history_by_previous", history.c.previous).ddl_if(dialect="postgresql")
 
 counters = Table(
@@ -43,7 +43,8 @@ counters = Table(
     Column("value", _Number, nullable=False),
 )
 
-# Revisions that Kubernetes' clients no longer ask for (`storage/archive`): `first` < revision <= `last` of a resource.
+# Revisions that Kubernetes' clients no longer request (`storage/archive`): those of a resource with `first` <
+# revision <= `last`.
 segments = Table(
     "segments",
     metadata,
@@ -61,7 +62,7 @@ segments = Table(
     Index("segments_by_resource", "resource", "last"),
 )
 
-# Which segments have versions of an object.
+# The segments that have versions of an object.
 segment_keys = Table(
     "segment_keys",
     metadata,

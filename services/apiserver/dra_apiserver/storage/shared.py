@@ -1,8 +1,8 @@
 """The store of an API server that shares its database with others.
 
-Each server has all objects in memory and follows the database's log. A write is made from what this server has seen;
-where another server's write of the same object came first, it is made again from that, as upstream's GuaranteedUpdate
-does (`apiserver/pkg/storage/etcd3/store.go`).
+Each server has all objects in memory and follows the database's log. A write is computed from the state that
+this server has seen. If another server's write of the same object came first, it is computed again from that,
+as upstream's GuaranteedUpdate does (`apiserver/pkg/storage/etcd3/store.go`).
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from dra_apiserver.storage.store import ChangeFunction, Store
 
 _STEP = 1000
 _POLL = 1.0
-# As kube-apiserver's --request-timeout, and --etcd-healthcheck-timeout.
+# The times of kube-apiserver's --request-timeout and --etcd-healthcheck-timeout.
 _REQUEST_TIMEOUT = 60.0
 _SILENCE = 2.0
-# As the cacher's MaxInternalErrorRetryDuration (`apiserver/pkg/storage/cacher/cacher.go`).
+# The cacher's MaxInternalErrorRetryDuration (`apiserver/pkg/storage/cacher/cacher.go`).
 _LOST = 30.0
-# How long a server that stops waits for the database to answer.
+# The seconds that a stopping server waits for the database to answer.
 _PATIENCE = 5.0
 _SILENT = f"it has not answered for {_SILENCE:g} seconds"
 
@@ -36,14 +36,17 @@ _log = logger(__name__)
 
 
 class _Batch(list[Pending]):
-    """Writes for one transaction, made from what the store had seen up to revision `applied`."""
+    """Writes for one transaction, computed from the state at revision `applied`."""
 
     applied = 0
     commit: Commit | None = None
 
 
 class SharedStore(Store):
-    """As a store alone, with the others' writes; `fresh` waits until all are seen that were answered before."""
+    """A store that also shows the writes of other servers.
+
+    `fresh` waits until it has all that were answered before.
+    """
 
     follows = True
 
@@ -69,13 +72,13 @@ class SharedStore(Store):
 
     async def __aexit__(self, *error: object) -> None:
         self._ended.set()
-        # A database that is silent keeps no server from ending.
+        # A database that does not answer must not keep a server from ending.
         alarm = asyncio.get_running_loop().call_later(_PATIENCE, self._shared.hang_up)
         try:
             await asyncio.to_thread(self._shared.wake)
             if self._follower is not None:
                 await asyncio.to_thread(self._follower.join)
-            # Those whose requests have ended may still read.
+            # Reads whose requests have ended may still run.
             running = [task for task in (self._refreshing, self._next_refresh) if task is not None]
             await asyncio.gather(*running, return_exceptions=True)
             await super().__aexit__(*error)
@@ -83,12 +86,13 @@ class SharedStore(Store):
             alarm.cancel()
 
     async def fresh(self) -> None:
-        """Wait until all is seen that any server had answered when this was called.
+        """Wait until this server has seen every write that any server had answered at the time of the call.
 
         Raises:
             StatusError: 500, the database cannot be read; 504, it does not answer.
         """
-        # A refresh that has begun may have read before; all who come meanwhile share the next one.
+        # A running refresh may have read before this call, so the next one is needed. All calls until then
+        # share it.
         if self._next_refresh is None:
             self._next_refresh = asyncio.create_task(self._refresh_after(self._refreshing))
         try:
@@ -103,7 +107,7 @@ class SharedStore(Store):
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """As the store alone. Where the database does not answer, the write may happen later if it was sent.
+        """Write like a single store. If the database does not answer, a write that was sent may still happen later.
 
         Raises:
             StatusError: 500, the database refused; 504, it does not answer.
@@ -124,6 +128,9 @@ class SharedStore(Store):
         await self._catch_up()
 
     async def _catch_up(self) -> None:
+        # Invariant: memory has exactly the log's changes up to `self._revision`. Each round reads the next changes
+        # and applies those that are still new: while the thread reads, a commit may have applied the same ones.
+        # The loop ends at the revision that was the newest one when the changes were read.
         while True:
             after = self._revision
             found = await asyncio.to_thread(self._shared.changes, after, _STEP)
@@ -133,13 +140,13 @@ class SharedStore(Store):
 
     async def _take(self, after: int, found: Changes) -> None:
         if found.compacted > after:
-            # The log may have holes after that revision.
+            # The log may lack changes after that revision.
             await self._reload()
         else:
             self._wake(self._apply(found.changes))
 
     def check_revision(self, revision: int) -> None:
-        """As the store alone; the other servers compact, too."""
+        """Check a revision like a single store, but note that other servers compact, too."""
         self._compacted = max(self._compacted, self._shared.compacted)
         super().check_revision(revision)
 
@@ -167,7 +174,7 @@ class SharedStore(Store):
         else:
             self._follow_again()
             if self._unwritable and not self.queued:
-                # That it can be read says nothing: what a write does is tried, too.
+                # A database that can be read may still refuse writes, so a write is tried, too.
                 self.compact(self._compacted)
             elif self.failure is not None and not self.queued:
                 self._judge(None)
@@ -185,6 +192,8 @@ class SharedStore(Store):
         self._losing, self.lost = None, False
 
     def _apply(self, changes: Sequence[Change]) -> set[Collection]:
+        # The log has no holes, so each new change has the next revision. The check comes before anything is
+        # applied: a change left out here would be missing for good, in memory and in every watch.
         newest = self._revision
         for change in changes:
             if change.event.revision > newest:
@@ -192,7 +201,7 @@ class SharedStore(Store):
             if change.event.revision > newest:
                 raise RuntimeError(f"the log has no revision {newest}, but {change.event.revision}")
         if self._queued and changes:
-            # Of what comes after they are sent, the database is asked.
+            # For changes that come after the batch is sent, the database does this check.
             others = by_resource(changes)
             for write in self._queued:
                 write.miscounted = write.miscounted or write.change.miscounts(others)
@@ -201,6 +210,9 @@ class SharedStore(Store):
     def _flush(self) -> None:
         self._scheduled = False
         if self._queued and not self._writing:
+            # Only one batch is on its way at a time. The writes that queued meanwhile were computed from earlier
+            # states, so each is checked against the current state before it is sent. `applied` tells the database
+            # which changes the check has covered: it checks against those that come after.
             batch = _Batch(write for write in self._queued if self._is_current(write))
             batch.applied = self._revision
             self._queued = []
@@ -211,7 +223,7 @@ class SharedStore(Store):
                 self._idle.set()
 
     def _is_current(self, write: Pending) -> bool:
-        """Whether what the write was made from is still the newest version; where not, it is refused."""
+        """Return whether the version that a write was computed from is still the newest. If not, refuse the write."""
         basis, event = write.basis, write.change.event
         if write.miscounted or write.done.cancelled():
             # Nothing is sent for a request that has ended, as upstream's context cancels the transaction.
@@ -220,7 +232,7 @@ class SharedStore(Store):
         if basis is not None and basis.stored is None:
             return True
         if basis is not None and basis.stored:
-            # It was given its revision meanwhile.
+            # The write that this one builds on has its revision by now.
             event.previous, write.basis = basis.change.event.stored, None
             basis = None
         current = write.collection.records.get(event.key)
@@ -242,6 +254,8 @@ class SharedStore(Store):
     def _written(self, batch: Sequence[Pending], failure: Exception | None) -> None:
         assert isinstance(batch, _Batch)
         if isinstance(failure, FarBehind):
+            # Nothing of the batch was stored. It goes back to the front, so that the order of writes stays, and is
+            # checked again once this server has followed the log.
             self._writing = 0
             self._queued = [*batch, *self._queued]
             catching_up = asyncio.create_task(self._try_to_catch_up())
@@ -254,6 +268,8 @@ class SharedStore(Store):
         assert batch.commit is not None
         self._writing = 0
         self._judge(None)
+        # The other servers' changes have lower revisions than ours, so they are applied first. Then each of our
+        # writes follows with the revision that the database gave it.
         touched = self._apply(batch.commit.before)
         for write, change in zip(batch, batch.commit.written, strict=True):
             if change is None:
@@ -264,7 +280,7 @@ class SharedStore(Store):
         self.commits += 1
         self.committed_writes += sum(change is not None for change in batch.commit.written)
         assert self._loop is not None
-        # The writers are answered before watchers are notified: the answers are scheduled already.
+        # Writers are answered before watchers are notified, because the answers are scheduled already.
         self._loop.call_soon(self._wake, touched)
         if self._queued:
             self._flush()
@@ -275,7 +291,7 @@ class SharedStore(Store):
     def _settle(self, write: Pending, change: Change) -> None:
         write.change, write.stored = change, True
         event = change.event
-        # The follower may have seen it before.
+        # The follower may have applied the change already.
         if event.revision > self._revision:
             write.collection.apply(event)
             self._revision = event.revision
@@ -284,7 +300,7 @@ class SharedStore(Store):
         write.settle(True)
 
     async def _reload(self) -> None:
-        """Begin again from the objects: what happened since is compacted already."""
+        """Read all objects again, because the changes since are compacted already."""
         _log.warning("this server has not followed for too long, it reads all objects again")
         revisions = await asyncio.to_thread(self._shared.reopen)
         objects = await asyncio.to_thread(lambda: list(self._shared.objects()))
@@ -296,7 +312,7 @@ class SharedStore(Store):
 
 
 def store_for(engine: Engine, clock: Clock, window: float, retention: Retention | None = None) -> Store:
-    """The store of an engine: one that follows the others' writes where the database has others."""
+    """Return the store of an engine: a shared one if the engine has other servers."""
     return (
         SharedStore(engine, clock, window, retention)
         if isinstance(engine, SharedEngine)

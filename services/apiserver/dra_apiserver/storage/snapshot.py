@@ -11,14 +11,17 @@ from dra_apiserver.storage.records import Record
 _STEP = 500
 
 Versions = Callable[[int, Sequence[int]], Awaitable[list[Record]]]
-"""Reads the versions with these revisions, the newest ones at the revision that comes first; it may end early."""
+"""Reads the versions with these revisions, which were the newest ones at the first argument.
+
+The result may end early.
+"""
 
 
 class Snapshot:
     """The objects whose keys start with `prefix` and follow `after`, as they were at `revision`.
 
-    It is made without a pause from the objects of a moment and what was there under each key that has changed since:
-    `before` has None for nothing, and the version's revision where only the database has the version.
+    It is computed at once from the objects of one moment and the earlier states of the keys that have changed
+    since. `before` has these states: None for no object, and a revision if only the database has the version.
     """
 
     def __init__(
@@ -47,7 +50,7 @@ class Snapshot:
         self.keys = sorted([*self._near, *self._far])
 
     async def records(self, keys: Sequence[str]) -> AsyncIterator[list[Record]]:
-        """The objects of these keys, in their order, in steps that memory can hold.
+        """Yield the objects of these keys, in their order, in steps that fit into memory.
 
         Raises:
             StatusError: 410, the revision is compacted.

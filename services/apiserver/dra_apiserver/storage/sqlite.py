@@ -1,4 +1,4 @@
-"""SQLite as the engine."""
+"""The engine for SQLite."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ _TRUNCATE_BYTES = 256 << 20
 
 _log = logger(__name__)
 
-# Statements with many rows each: one step of SQLite's for all of them, where executemany takes the interpreter's lock
-# from the event loop for every row.
+# Each statement has many rows: SQLite inserts them in one step, while executemany takes the interpreter's
+# lock from the event loop for every row.
 _MOST_ROWS = 50
 _ADD_HISTORY = (
     "INSERT INTO history (revision, resource, key, type, previous, data, time, author) VALUES ",
@@ -72,11 +72,11 @@ def _execute(connection: Connection, statement: tuple[str, str, str], rows: Sequ
 
 
 class SqliteEngine:
-    """One file in WAL mode.
+    """A database in one file, in WAL mode.
 
-    `relaxed` leaves out the wait for the disk at each commit: a crash of the machine, not of the process, may then
-    lose the last writes. The log is moved into the database by a thread of its own, off the writer's path; where that
-    fails, it is tried again after `retry_after` seconds.
+    With `relaxed`, a commit does not wait for the disk: a crash of the machine, not of the process, may then
+    lose the last writes. A separate thread moves the log into the database, so that the writer does not wait.
+    If that fails, it is tried again after `retry_after` seconds.
     """
 
     def __init__(self, path: Path, relaxed: bool = False, retry_after: float = 5.0) -> None:
@@ -108,11 +108,11 @@ class SqliteEngine:
         return str(self._path)
 
     def open(self) -> Revisions:
-        """Open or create the file; run migrations where it is older."""
+        """Open or create the file, and run migrations if it is older."""
         private_folder(self._path.parent)
         self._lock = DirectoryLock(self._path.parent, "API server")
         with self._usable():
-            # SQLite gives its other files the rights that this one has.
+            # SQLite gives its other files the permissions of this one.
             private_file(self._path)
             logged = self._logged()
             self._writer = self._engine.connect()
@@ -157,12 +157,12 @@ class SqliteEngine:
         _, taken, _ = connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)").one()
         connection.rollback()
         lost = sum(number > taken for number in logged)
-        # A power cut may cut short the last one, which was not answered then.
+        # A power cut may truncate the last one, which was not answered then.
         if lost > 1:
             _log.error("the database's log is damaged: writes are lost", path=str(self._path), commits=lost)
 
     def _check_pages(self, connection: Connection) -> None:
-        """Read every page: SQLite itself finds damage only where it happens to look."""
+        """Read every page, because SQLite finds damage only in pages that it happens to read."""
         found = connection.exec_driver_sql("PRAGMA quick_check(1)").scalar()
         connection.rollback()
         if found != "ok":
@@ -178,7 +178,7 @@ class SqliteEngine:
             migrate(connection, self.name, found)
 
     def objects(self) -> Iterator[tuple[Resource, Record]]:
-        """Every stored object, by resource and key."""
+        """Yield every stored object, by resource and key."""
         with self._usable(), self._read() as reader:
             yield from rows.objects(
                 reader.execution_options(stream_results=True).exec_driver_sql(
@@ -187,7 +187,7 @@ class SqliteEngine:
             )
 
     def write(self, changes: Sequence[Change]) -> None:
-        """One transaction; each statement brings many rows."""
+        """Store changes in one transaction. Each statement has many rows."""
         assert self._writer is not None
         made = rows.rows_of(changes, self._compacted)
         with self._writer.begin():
@@ -201,7 +201,7 @@ class SqliteEngine:
             self._due.set()
 
     def history(self, resource: Resource, after: int, until: int, size: int) -> History:
-        """Read from a connection of its own; the state before each event comes with it."""
+        """Return events with the version before each, on a separate connection."""
         query = (
             "SELECT h.type, h.key, h.revision, h.data, p.revision, p.data FROM history h "
             "LEFT JOIN history p ON p.revision = h.previous "
@@ -213,7 +213,7 @@ class SqliteEngine:
         return History(events, until if whole else events[-1].revision)
 
     def changes(self, after: int, limit: int) -> Changes:
-        """By the primary key; what was before each the store knows."""
+        """Return changes by the primary key. The store knows the versions before them."""
         query = "SELECT revision, resource, key, type, data FROM history WHERE revision > ? ORDER BY revision LIMIT ?"
         with self._read() as reader:
             found = [
@@ -223,7 +223,10 @@ class SqliteEngine:
         return Changes(found, found[-1].event.revision if found else after, self._compacted)
 
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
-        """One pass over the index; no object is read."""
+        """Return the keys that changed with their revisions before.
+
+        This is one pass over the index and reads no object.
+        """
         # SQLite takes the other columns from the row that has the minimum.
         query = (
             "SELECT key, previous, min(revision) FROM history "
@@ -234,7 +237,7 @@ class SqliteEngine:
             return {key: previous for key, previous, _ in found}
 
     def versions(self, revisions: Sequence[int], size: int) -> list[Record]:
-        """One look-up for each."""
+        """Return versions, with one look-up for each."""
         query = "SELECT key, data FROM history WHERE revision = ?"
         with self._read() as reader:
             return rows.versions(
@@ -252,22 +255,22 @@ class SqliteEngine:
 
     @contextmanager
     def begin_reading(self) -> Iterator[SqlReading]:
-        """Read on a connection of its own, so that other reads do not wait for a long one."""
+        """Read on a separate connection, so that other reads do not wait for a long one."""
         with self._engine.connect() as connection:
             yield SqlReading(connection)
 
     @contextmanager
     def begin_writing(self) -> Iterator[SqlWriting]:
-        """Begin a transaction of the writer's."""
+        """Begin a transaction of the writer."""
         assert self._writer is not None
         with self._writer.begin():
             yield SqlWriting(self._writer)
 
     def compact(self, revision: int, limit: int) -> bool:
-        """Forget in steps, so that writers wait for one step at most.
+        """Delete events in steps, so that writers wait for at most one step.
 
-        The last version before the window stays as long as an event within the window follows it: a watcher needs
-        to know what an object looked like before.
+        The last version before the window stays as long as an event within the window follows it: a watcher
+        needs the object's previous state.
         """
         assert self._writer is not None
         self._compacted = max(self._compacted, revision)
@@ -287,7 +290,7 @@ class SqliteEngine:
             return done.rowcount >= limit
 
     def check(self) -> list[str]:
-        """SQLite's own check, and that both tables tell the same."""
+        """Run SQLite's own check, and check that both tables agree."""
         with self._read() as reader:
             found = [str(row[0]) for row in reader.exec_driver_sql("PRAGMA integrity_check")]
             found = [line for line in found if line != "ok"]
@@ -315,7 +318,7 @@ class SqliteEngine:
                 self._checkpoint()
                 failed = False
             except Exception as error:
-                # The log has what the database lacks.
+                # The log has writes that the database lacks.
                 if not failed:
                     _log.warning("checkpoint failed, it is tried again", error=reason(error))
                 failed = True
@@ -328,7 +331,7 @@ class SqliteEngine:
             connection.rollback()
 
     def close(self) -> None:
-        """Move the log into the database and close."""
+        """Move the log into the database and close both."""
         self._closing = True
         self._due.set()
         if self._checkpointer is not None:

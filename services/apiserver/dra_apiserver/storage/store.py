@@ -1,7 +1,7 @@
 """The store: every object in memory, every revision in the database.
 
-A write hands over a function from an object's newest version to its next; writes are answered when they are durable,
-many in one transaction. Reads come from memory and see durable versions only.
+A write passes a function from an object's newest version to its next. Writes are answered when they are
+durable, many in one transaction. Reads come from memory and show only durable versions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dra_apiserver.storage.records import ADDED, DELETED, MODIFIED, Change, Coun
 from dra_apiserver.storage.snapshot import Snapshot
 
 STEP_BYTES = 256 << 10
-"""About as much is read from the database at once."""
+"""About the number of bytes that are read from the database at once."""
 _COMPACT_STEP = 500
 _COMPACT_EVERY = 10.0
 _PROBE_EVERY = 1.0
@@ -39,10 +39,10 @@ JsonObject = dict[str, Any]
 
 
 class Put:
-    """Outcome of a change function: store this object (it becomes the store's) under a new revision.
+    """The result of a change function: store this object, which the store then owns, under a new revision.
 
-    `counted` are other objects that this depends on: where another server changes them first, the function is called
-    again.
+    `counted` are other objects that this depends on. If another server changes them first, the function is
+    called again.
     """
 
     __slots__ = ("counted", "obj")
@@ -53,7 +53,7 @@ class Put:
 
 
 class Remove:
-    """Outcome of a change function: remove the object, whose last state is this."""
+    """The result of a change function: remove the object, whose last state is this."""
 
     __slots__ = ("obj",)
     counted: Sequence[Counted] = ()
@@ -63,7 +63,7 @@ class Remove:
 
 
 class _Work(NamedTuple):
-    """Something else than writes that the writer's thread does."""
+    """Work for the writer's thread that is not a write."""
 
     work: Callable[[], Any]
     done: asyncio.Future[Any]
@@ -98,16 +98,16 @@ def _by_resource(objects: Iterable[tuple[Resource, Record]]) -> dict[Resource, l
 
 
 class Store:
-    """Objects by resource and key; `async with` opens and closes it.
+    """Objects by resource and key. `async with` opens and closes it.
 
-    `window` is how long, in seconds, Kubernetes' clients can read revisions after the next one; `retention` says what
-    stays in the archive, None: as it was last.
+    `window` is how long, in seconds, Kubernetes' clients can read a revision after the next one. `retention`
+    says what stays in the archive. If it is None, it is the last one.
     """
 
     follows = False
-    """Whether other servers write, too, so that `fresh` may have to wait."""
+    """True if other servers write, too, so that `fresh` may have to wait."""
     lost = False
-    """Whether nothing of what they write has been seen for so long that no watch is to wait for it here."""
+    """True if this server has seen none of their writes for so long that watches must not wait here."""
 
     def __init__(
         self, engine: Engine, clock: Clock, window: float, retention: Retention | None = None
@@ -167,7 +167,7 @@ class Store:
 
     def _load(self) -> None:
         revisions = self._engine.open()
-        # Revision 0 means "any" to clients, so an empty store is already at 1.
+        # Clients use revision 0 for "any", so an empty store is already at 1.
         self._newest = self._revision = self._start = max(revisions.newest, 1)
         self._compacted = revisions.compacted
         self._keeper = Keeper.begin(self._engine, self._retention, self._newest, self._now())
@@ -176,21 +176,21 @@ class Store:
 
     @property
     def engine(self) -> Engine:
-        """The database, for what is not about the objects as they are."""
+        """The database, for reads of the past."""
         return self._engine
 
     def _now(self) -> int:
-        """Milliseconds since 1970."""
+        """Return the milliseconds since 1970."""
         return int(self._clock.now().timestamp() * 1000)
 
     @property
     def retention(self) -> Retention | None:
-        """What the archive keeps; None where there is none."""
+        """The extent of the archive; None if there is none."""
         return None if self._keeper is None else self._keeper.retention
 
     @property
     def database(self) -> str:
-        """The database as messages name it."""
+        """The database's name in messages."""
         return self._engine.name
 
     @property
@@ -200,27 +200,27 @@ class Store:
 
     @property
     def compacted(self) -> int:
-        """The revision up to which events are forgotten."""
+        """The revision up to which events are deleted."""
         return self._compacted
 
     @property
     def queued(self) -> int:
-        """Writes that wait for the database."""
+        """The number of writes that wait for the database."""
         return len(self._queued) + self._writing
 
     def resources(self) -> dict[Resource, int]:
-        """How many objects each resource has."""
+        """Return the number of objects of each resource."""
         return {resource: len(collection.records) for resource, collection in self._collections.items()}
 
     def collection(self, resource: Resource) -> Collection:
-        """The resource's objects and events."""
+        """Return the resource's objects and events."""
         found = self._collections.get(resource)
         if found is None:
             found = self._collections[resource] = Collection(self._start)
         return found
 
     def _apply(self, changes: Sequence[Change]) -> set[Collection]:
-        """Make changes of the log visible that others have made, without those that are; the collections to wake."""
+        """Make other servers' changes visible, except those that already are. Return the collections to wake."""
         touched: set[Collection] = set()
         for change in changes:
             found = change.event
@@ -238,7 +238,7 @@ class Store:
             collection.wake()
 
     def _reset(self, objects: Iterable[tuple[Resource, Record]], revision: int) -> None:
-        """Have these objects instead, as of `revision`; watches read from the history what happened before."""
+        """Replace all objects by these, as of `revision`. Watches read earlier events from the history."""
         found = _by_resource(objects)
         self._revision = self._newest = self._start = revision
         for resource in {*self._collections, *found}:
@@ -247,11 +247,13 @@ class Store:
             collection.wake()
 
     def follow(self, follower: Follower) -> None:
-        """Call `follower` with what becomes durable, before it is answered, and when history is compacted."""
+        """Call `follower` with changes that become durable, before they are answered, and when history is
+        compacted.
+        """
         self._followers.append(follower)
 
     def unfollow(self, follower: Follower) -> None:
-        """No longer call `follower`."""
+        """Stop calling `follower`."""
         self._followers.remove(follower)
 
     def _publish(self, changes: Sequence[Change]) -> None:
@@ -259,24 +261,27 @@ class Store:
             follower(changes)
 
     async def fresh(self) -> None:
-        """Wait until all is seen that was answered before, by whichever server of the database: here it is."""
+        """Wait until all writes are visible that any server of the database has answered.
+
+        A single store has them already.
+        """
 
     def get(self, resource: Resource, key: str) -> Record | None:
-        """The newest durable version."""
+        """Return the newest durable version."""
         found = self._collections.get(resource)
         return None if found is None else found.records.get(key)
 
     def newest(self, resource: Resource, key: str) -> Record | None:
-        """The newest version, durable or about to be."""
+        """Return the newest version, durable or about to be."""
         found = self._collections.get(resource)
         return None if found is None else found.newest(key)
 
     def newest_in(self, resource: Resource, prefix: str) -> list[Record]:
-        """The newest versions, durable or about to be, of what has a key that starts with `prefix`."""
+        """Return the newest versions, durable or about to be, of objects whose keys start with `prefix`."""
         collection = self._collections.get(resource)
         if collection is None:
             return []
-        # Copies: this is also called in threads, while the collection changes.
+        # These are copies because this is also called in threads, while the collection changes.
         records = collection.records
         found: dict[str, Record | None] = {key: records.get(key) for key in [*collection.range(prefix)]}
         for key, inflight in list(collection.inflight.items()):
@@ -287,15 +292,15 @@ class Store:
     async def write(
         self, resource: Resource, key: str, change: ChangeFunction, dry_run: bool = False
     ) -> Record | None:
-        """Change one object; returns when the change is durable.
+        """Change one object, and return when the change is durable.
 
-        `change` gets the newest version and returns what to do with it; None leaves it as it is. It is called without
-        interruption, and again where another server was first. Returns the version now stored, for `Remove` the last
-        one. With `dry_run` nothing is stored.
+        `change` gets the newest version and returns what to do with it, or None to leave it. It is called
+        without interruption, and again if another server was first. Return the version that is stored now, or
+        the last one for `Remove`. With `dry_run` nothing is stored.
 
         Raises:
             StatusError: 500, the database refused.
-            Exception: whatever `change` raised, once what it saw is durable.
+            Exception: whatever `change` raised, once the state that it saw is durable.
         """
         collection = self.collection(resource)
         while True:
@@ -332,7 +337,7 @@ class Store:
         self._newest += 1
         revision = self._newest
         outcome.obj["metadata"]["resourceVersion"] = str(revision)
-        # orjson leaves room behind what it writes, several times the object's size: keep a copy that has none.
+        # orjson's buffer is several times as large as the object: keep a copy of the right size.
         record = Record(key, revision, bytes(memoryview(dumps(outcome.obj))))
         kind = DELETED if isinstance(outcome, Remove) else ADDED if current is None else MODIFIED
         loop = self._loop
@@ -386,6 +391,8 @@ class Store:
             self.commits += 1
             self.committed_writes += len(batch)
             touched: set[Collection] = set()
+            # The batch is durable as a whole, so all its events become visible before anyone is notified. A key
+            # stays in `inflight` if a later write of it is queued already: its newest version is that one's.
             for write in batch:
                 event = write.change.event
                 write.collection.apply(event)
@@ -397,7 +404,7 @@ class Store:
             if self._followers:
                 self._publish([write.change for write in batch])
             assert self._loop is not None
-            # The writers are answered before watchers are notified: the answers are scheduled already.
+            # Writers are answered before watchers are notified, because the answers are scheduled already.
             for collection in touched:
                 self._loop.call_soon(collection.wake)
         else:
@@ -408,7 +415,7 @@ class Store:
             self._idle.set()
 
     def _fail(self, batch: Sequence[Pending], failure: Exception) -> None:
-        # What was queued behind may build on what did not happen.
+        # Queued writes may build on the failed ones.
         queued, self._queued = self._queued, []
         for write in [*batch, *queued]:
             write.collection.inflight.pop(write.change.event.key, None)
@@ -416,7 +423,7 @@ class Store:
         self._judge(failure)
 
     def _judge(self, failure: Exception | None) -> None:
-        """Note whether the database works."""
+        """Record whether the database works."""
         before, self.failure = self.failure, None if failure is None else reason(failure)
         if self.failure is not None and before is None:
             _log.error("writes are refused: the database failed", error=self.failure)
@@ -426,7 +433,7 @@ class Store:
     async def snapshot(
         self, resource: Resource, revision: int, prefix: str = "", after: str = ""
     ) -> Snapshot:
-        """The resource's objects at `revision`: those whose keys start with `prefix` and follow `after`.
+        """Return the resource's objects at `revision` whose keys start with `prefix` and follow `after`.
 
         Raises:
             StatusError: 410, the revision is compacted.
@@ -447,11 +454,11 @@ class Store:
         return Snapshot(collection, before, self.versions, revision, prefix, after)
 
     async def _ask(self, what: str, *arguments: Any) -> Any:
-        """What this method of the engine's gives."""
+        """Return the result of this method of the engine."""
         return await asyncio.to_thread(getattr(self._engine, what), *arguments)
 
     async def history(self, resource: Resource, after: int) -> History:
-        """Events after a revision from the database, about a step's bytes of them.
+        """Return events after a revision from the database, about a step's bytes of them.
 
         Raises:
             StatusError: 410, the revision is compacted.
@@ -462,7 +469,7 @@ class Store:
         return found
 
     async def versions(self, at: int, revisions: Sequence[int]) -> list[Record]:
-        """Versions of objects that were the newest ones at revision `at`: the first ones, about a step's bytes.
+        """Return the first of these versions, about a step's bytes. They were the newest ones at revision `at`.
 
         Raises:
             StatusError: 410, `at` is compacted.
@@ -474,7 +481,7 @@ class Store:
         return found
 
     def check_revision(self, revision: int) -> None:
-        """Refuse a revision that is forgotten or not yet there.
+        """Refuse a revision that is deleted or not yet there.
 
         Raises:
             StatusError: 410 Expired or 504 Timeout.
@@ -497,11 +504,11 @@ class Store:
                 if target >= self._compacted:
                     self.compacted_time = time
             if target > self._compacted or self.failure is not None:
-                # Where the database failed, this is also how it is found to work again.
+                # This also shows whether a database that failed works again.
                 self.compact(target)
 
     def compact(self, revision: int) -> None:
-        """Forget the events up to `revision`; the rows go in the background, between writes."""
+        """Delete the events up to `revision`. The rows are deleted in the background, between writes."""
         self._compacted = max(self._compacted, min(revision, self._revision))
         self._jobs.put(self._compacted)
         self._publish(())
@@ -510,7 +517,7 @@ class Store:
         assert self._loop is not None
         failure: Exception | None = None
         try:
-            # What is archived goes when it is sealed.
+            # With an archive, events are deleted when they are sealed.
             limit = _COMPACT_STEP if self._keeper is None else 0
             if self._engine.compact(revision, limit) and limit:
                 self._jobs.put(revision)
@@ -530,12 +537,12 @@ class Store:
                 await self._clock.sleep(every)
 
     async def _in_writer(self, work: Callable[[], Any]) -> Any:
-        """What `work` returns, in the thread that writes, between two batches."""
+        """Return the result of `work`, in the thread that writes, between two batches."""
         assert self._loop is not None
         job = _Work(work, self._loop.create_future())
         self._jobs.put(job)
         return await job.done
 
     async def check(self) -> list[str]:
-        """What the database's integrity check finds wrong."""
+        """Return the findings of the database's integrity check."""
         return await asyncio.to_thread(self._engine.check)

@@ -1,9 +1,9 @@
-"""Noticing that another database has taken the place of the one that was: a promoted standby, or a restored copy.
+"""Detect that another database has taken the place of the former one: a promoted standby, or a restored copy.
 
-It may lack revisions that clients have seen, as nothing but synchronous replication keeps it from that. So before
-anything is written there its revisions go on far above all that ever were, and what is below counts as compacted: each
-server reads all objects again, and watches end with 410. As with etcd (`etcdutl snapshot restore --bump-revision
---mark-compacted`).
+It may lack revisions that clients have seen, because only synchronous replication prevents that. So before
+anything is written there, its revisions continue far above all earlier ones, and those below count as
+compacted: each server reads all objects again, and watches end with 410. etcd does the same (`etcdutl
+snapshot restore --bump-revision --mark-compacted`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from dra_shared.log import logger
 from dra_apiserver.storage.rows import Row
 
 _NEWEST, _COMPACTED, _KNOWN, _HERE = "newest", "compacted", "database", "here"
-# Which database it is: PostgreSQL's timeline, which a promotion changes, and the table, which a restored dump has made.
+# The identity of a database: PostgreSQL's timeline, which a promotion changes, and the table, which a
+# restored dump creates.
 _WHICH = (
     "CASE WHEN pg_is_in_recovery() THEN NULL ELSE "
     "(('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint << 32) "
@@ -28,7 +29,7 @@ _NOTE = (
     f"INSERT INTO counters SELECT '{_KNOWN}', %s WHERE %s::bigint IS NOT NULL "
     "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
 )
-# By chance as well, because two standbys may be promoted one after the other.
+# A random part is added because two standbys may be promoted one after the other.
 _LEAP = (
     "WITH leap AS (SELECT greatest(%s::bigint, max(value), 1) + 1000000000 + floor(random() * 1000000000)::bigint "
     f"AS revision FROM counters WHERE name IN ('{_NEWEST}', '{_COMPACTED}')) "
@@ -42,12 +43,14 @@ _log = logger(__name__)
 
 
 class Replaced(OSError):
-    """This is a database that another one had replaced already."""
+    """This database was replaced by another one before."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counters:
-    """The newest revision, and up to which history is compacted; which database it is, and which one wrote last."""
+    """The newest revision, the revision up to which history is compacted, this database, and the last one
+    that wrote.
+    """
 
     newest: int
     compacted: int
@@ -55,28 +58,28 @@ class Counters:
     known: int | None
 
     def lacks(self, revision: int) -> bool:
-        """Whether the database has taken another one's place, or has not come to a revision that there was."""
+        """Return whether the database has replaced another one, or lacks a revision that existed."""
         # The store of an empty database is at 1.
         lost = max(self.newest, 1) < revision
         return lost or None is not self.here != self.known is not None
 
 
 class Succession:
-    """What a server knows of the databases that were one after the other."""
+    """A server's knowledge of the databases that followed each other."""
 
     def __init__(self) -> None:
         self._timeline = 0
         self._query = _query(_WHICH)
 
     def know_nothing(self) -> None:
-        """The database is of a kind that does not say which one it is."""
+        """Note that this kind of database does not identify itself."""
         self._query = _query(_UNKNOWN)
 
     def counters(self, execute: Execute) -> Counters:
-        """Read them.
+        """Read the counters.
 
         Raises:
-            Replaced: the database was replaced by another one that this server has seen, and is back.
+            Replaced: another database that this server has seen had replaced this one, which is back.
         """
         found: Mapping[str, int | None] = {row[0]: row[1] for row in execute(self._query, ())}
         here, compacted = found.get(_HERE), found.get(_COMPACTED) or 0
@@ -90,7 +93,7 @@ class Succession:
         return Counters(max(found.get(_NEWEST) or 0, compacted), compacted, here, found.get(_KNOWN))
 
     def leap(self, execute: Execute, revision: int) -> None:
-        """Where the database lacks a revision, go on far above it. The caller has the log's lock."""
+        """If the database lacks a revision, continue far above it. The caller holds the log's lock."""
         found = self.counters(execute)
         if found.lacks(revision):
             execute(_LEAP, (revision,))

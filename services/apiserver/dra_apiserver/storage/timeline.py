@@ -1,4 +1,4 @@
-"""The past as people ask for it: moments, who changed what, and the objects as they were.
+"""The past for people: moments, the changes and their authors, and the objects as they were.
 
 Upstream has no such thing: etcd keeps revisions for some minutes, without their times and authors.
 """
@@ -21,24 +21,24 @@ T = TypeVar("T")
 
 
 class Timeline:
-    """What the store's database still has of the past."""
+    """The past that the store's database still has."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
     async def oldest(self) -> Moment:
-        """The oldest moment that can be looked at."""
+        """Return the oldest moment that can be read."""
         return await self._read(self._oldest)
 
     def _oldest(self, session: Reading) -> Moment:
-        """Where the archive begins before what Kubernetes' clients can read, it is that."""
+        """Return the oldest moment of the archive, or of what Kubernetes' clients can read if that is older."""
         store = self._store
         window = Moment(max(store.compacted, 1), store.compacted_time)
         floor = reading.floor(session)
         return min(floor, window) if floor is not None else window
 
     async def moment(self, wanted: int | datetime) -> Moment:
-        """The moment that a revision or a time names: of a time the last revision until then.
+        """Return the moment of a revision, or the last one until a time.
 
         Raises:
             StatusError: 410, it is before the history that is kept; 504, the revision is yet to come.
@@ -67,11 +67,11 @@ class Timeline:
         raise expired_error(f"the history that is kept begins after {_shown(time)}")
 
     async def entries(self, wanted: Range) -> list[Entry]:
-        """Changes, oldest first. `Event.previous` is None also where the version before is not kept."""
+        """Return changes, oldest first. `Event.previous` is None also if the version before is not kept."""
         return await self._read(lambda session: reading.entries(session, wanted))
 
     async def at(self, resource: Resource, revision: int, key: str) -> Record | None:
-        """An object as it was.
+        """Return an object as it was.
 
         Raises:
             StatusError: 410, the revision is not kept.
@@ -87,7 +87,7 @@ class Timeline:
         return None
 
     async def objects(self, resource: Resource, revision: int, prefix: str) -> dict[str, Record]:
-        """The objects with keys that start with `prefix`, by key, as they were.
+        """Return the objects with keys that start with `prefix`, by key, as they were.
 
         Raises:
             StatusError: 410, the revision is not kept.
@@ -102,7 +102,7 @@ class Timeline:
     async def _archived(self, revision: int, read: Callable[[Reading], T]) -> T:
         def checked(session: Reading) -> T:
             found = read(session)
-            # Asked afterwards: what was read may have been incomplete by then.
+            # This is checked afterwards, because objects may have been deleted during the read.
             if (oldest := self._oldest(session).revision) > revision:
                 raise expired_error(f"too old resource version: {revision} ({oldest})")
             return found

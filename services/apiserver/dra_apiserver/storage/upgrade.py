@@ -1,4 +1,4 @@
-"""Making the tables of a new database, and migrating those of an older one."""
+"""Create the tables of a new database, and migrate those of an older one."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from dra_apiserver.storage import schema
 from dra_apiserver.storage.engine import DatabaseUnusable
 
 VERSION_TABLE = "alembic_version"
-# What each version has had.
+# The tables that every version had.
 _FIRST = ("objects", "history", "counters")
 
 _log = logger(__name__)
 
 
 def make_tables(connection: Connection) -> None:
-    """The tables of a new database, as of the newest migration."""
+    """Create the tables of a new database, as of the newest migration."""
     schema.metadata.create_all(connection)
     connection.execute(text(f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"))
     connection.execute(text(f"INSERT INTO {VERSION_TABLE} VALUES (:head)"), {"head": schema.REVISION})
 
 
 def version(connection: Connection, name: str) -> str | None:
-    """The migration that the database has; None for a new one.
+    """Return the migration of the database; None for a new one.
 
     Raises:
         DatabaseUnusable: it has another program's tables, or those of a newer version.
@@ -43,10 +43,10 @@ def version(connection: Connection, name: str) -> str | None:
 
 
 def migrate(connection: Connection, name: str, found: str) -> None:
-    """Bring the tables up to date from the migration that they have.
+    """Bring the tables up to date from their migration.
 
     Raises:
-        DatabaseUnusable: it is one that this API server does not know.
+        DatabaseUnusable: this API server does not know the migration.
     """
     if found == schema.REVISION:
         return

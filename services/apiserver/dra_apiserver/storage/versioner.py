@@ -12,10 +12,10 @@ _UINT = re.compile(r"[0-9]+").fullmatch
 
 
 def parse_resource_version(text: str) -> int:
-    """A resourceVersion as a number; 0 for "".
+    """Return a resourceVersion as a number; 0 for "".
 
     Raises:
-        ValueError: it is none; the message is Go's.
+        ValueError: it is not a number. The message is Go's.
     """
     if not text:
         return 0

@@ -1,6 +1,6 @@
-"""What SQLite's write-ahead log holds by its own account: https://www.sqlite.org/fileformat2.html#walformat
+"""The transactions in SQLite's write-ahead log: https://www.sqlite.org/fileformat2.html#walformat
 
-SQLite takes a log up to its first damaged frame and says nothing of what follows.
+SQLite reads a log up to its first damaged frame and does not report the rest.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class DamagedLog(Exception):
 
 
 def commits(path: Path) -> list[int]:
-    """The numbers, from 1, of the frames that end a transaction, damaged or not; none where there is no log.
+    """Return the numbers, from 1, of the frames that end a transaction, damaged or not.
 
     Raises:
         DamagedLog: the header's checksum is wrong.
@@ -39,7 +39,7 @@ def commits(path: Path) -> list[int]:
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             number += 1
             _, pages, *frame_salt, _, _ = _FRAME.unpack(head)
-            # Frames with another salt are left from before the log was begun again.
+            # Frames with another salt are left from before the log was restarted.
             if pages and frame_salt == salt:
                 found.append(number)
             file.seek(page_size, 1)

@@ -1,7 +1,7 @@
-"""What an API server and its readers send each other over a local socket.
+"""The messages between an API server and its readers over a local socket.
 
-A message is its length in four bytes and a msgpack array. The order of messages is the order of revisions: when an
-answer comes, all that was durable when it was given has come before.
+A message is its length in four bytes and a msgpack array. The order of messages is the order of revisions: an
+answer comes after everything that was durable when it was given.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LENGTH = 4
 
 
 class Hello(msgspec.Struct, tag=1, array_like=True):
-    """The first message of a reader: it knows everything up to a revision; 0 for nothing.
+    """The first message of a reader. It knows everything up to a revision, which is 0 for nothing.
 
     `place` is its port and its address.
     """
@@ -47,9 +47,9 @@ class Objects(msgspec.Struct, tag=3, array_like=True):
 
 
 class Live(msgspec.Struct, tag=4, array_like=True):
-    """The reader has got everything up to a revision; what follows are changes as they happen.
+    """The reader has got everything up to a revision. What follows are changes as they happen.
 
-    `whole`: the objects that came before this are all that there are.
+    `whole` is True if the objects that came before this are all that exist.
     """
 
     revision: int
@@ -58,14 +58,16 @@ class Live(msgspec.Struct, tag=4, array_like=True):
 
 
 class Logged(msgspec.Struct, tag=5, array_like=True):
-    """Changes, each as (resource, type's code, key, revision, data), and the revision up to which history is gone."""
+    """Changes, each as (resource, type's code, key, revision, data), and the revision up to which history is
+    deleted.
+    """
 
     changes: list[tuple[str, int, str, int, bytes]]
     compacted: int
 
 
 class Answer(msgspec.Struct, tag=6, array_like=True):
-    """What a question's answer is; `status` is that of a refusal."""
+    """The answer to a question. `status` is that of a refusal."""
 
     number: int
     compacted: int
@@ -81,13 +83,13 @@ _decoder = msgspec.msgpack.Decoder(Message)
 
 
 def framed(message: Message) -> bytes:
-    """The message as it is sent."""
+    """Return the message as it is sent."""
     body = _encoder.encode(message)
     return len(body).to_bytes(_LENGTH, "big") + body
 
 
 def logged(changes: Sequence[Change], compacted: int) -> Logged:
-    """The message of changes."""
+    """Return the message with the changes."""
     made = []
     for change in changes:
         event = change.event
@@ -97,7 +99,7 @@ def logged(changes: Sequence[Change], compacted: int) -> Logged:
 
 
 def changes_of(message: Logged) -> list[Change]:
-    """The changes of a message; what was before each the reader knows."""
+    """Return the changes of a message. The reader knows the versions before them."""
     known: dict[str, Resource] = {}
     found = []
     for name, code, key, revision, data in message.changes:
@@ -109,7 +111,7 @@ def changes_of(message: Logged) -> list[Change]:
 
 
 class Line(asyncio.Protocol):
-    """One end of the connection: calls `received` for each message, and `lost` once."""
+    """One end of the connection. It calls `received` for each message, and `lost` once."""
 
     def __init__(self, received: Callable[[Line, Message], None], lost: Callable[[Line], None]) -> None:
         self._received, self._lost = received, lost
@@ -120,7 +122,7 @@ class Line(asyncio.Protocol):
 
     @property
     def unsent(self) -> int:
-        """How many bytes wait for the other end."""
+        """The number of bytes that wait for the other end."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     def send(self, data: bytes) -> None:
@@ -129,7 +131,7 @@ class Line(asyncio.Protocol):
             self._transport.write(data)
 
     async def drained(self) -> None:
-        """Wait while the other end has much to read; returns, too, when it is gone."""
+        """Wait while the other end has much to read. Return also if it is gone."""
         await self._writable.wait()
 
     def close(self) -> None:

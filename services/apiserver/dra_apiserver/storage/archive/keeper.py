@@ -1,4 +1,4 @@
-"""Moves revisions into the archive, and forgets what is older or more than is to be kept."""
+"""Move revisions into the archive, and delete those that are too old or too many to keep."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ Run = Callable[[Callable[[], T]], Awaitable[T]]
 _AGE, _SIZE = "history_age", "history_size"
 _LEAST, _MOST = 1024, 2048
 _RAW = 8 << 20
-# A keyframe costs as much as its objects; a moment is read from it and from this many times as much at most.
+# A keyframe takes as much space as its objects. Reading a moment takes a keyframe and at most this many times
+# its size in segments.
 _FRAME_AFTER = 3
 _FORGET_STEP = 2048
 
 
 class Keeper:
-    """Keeps an archive as far as `retention` says. What reads runs in any thread, what writes in the writer's."""
+    """Keeps an archive of the extent in `retention`. Methods that read run in any thread, others in the writer's."""
 
     def __init__(self, engine: Engine, retention: Retention) -> None:
         self._engine = engine
@@ -37,9 +38,9 @@ class Keeper:
 
     @classmethod
     def begin(cls, engine: Engine, retention: Retention | None, newest: int, now: int) -> Keeper | None:
-        """Open the archive, or begin it with the objects as they are; None where none is kept.
+        """Open the archive, or start it with the objects as they are. Return None if no archive is kept.
 
-        Without a `retention` it is what it was last.
+        Without a `retention` it is the last one.
         """
         with engine.begin_writing() as session:
             if retention is None:
@@ -61,7 +62,7 @@ class Keeper:
         return cls(engine, retention)
 
     async def step(self, compacted: int, now: int, off: Run[Any], write: Run[Any]) -> bool:
-        """Seal what there is enough of, and forget what is too old; whether there may be more to do."""
+        """Seal events if there are enough, and delete what is too old. Return whether there may be more to do."""
         segment = await off(lambda: self._next(compacted))
         if segment is not None:
             resource = segment.resource

@@ -15,7 +15,7 @@ _DELETED, _MODIFIED = rows.TYPES.index(DELETED), rows.TYPES.index(MODIFIED)
 
 
 class Entry(NamedTuple):
-    """An event, when it happened, and its author as `storage/authors.py` has it."""
+    """An event with its time, and its author in the form of `storage/authors.py`."""
 
     event: Event
     time: int
@@ -51,7 +51,7 @@ def objects(session: Reading, resource: Resource, revision: int, prefix: str = "
 def _fold(
     found: dict[str, tuple[int, memoryview]], heads: bytes, bodies: bytes, revision: int, prefix: str
 ) -> None:
-    """Bring objects up to a revision with what a segment has until then."""
+    """Apply a segment's events up to a revision to the objects."""
     data = read_bodies(bodies)
     for head in read_heads(heads):
         if head.revision > revision or not head.key.startswith(prefix):
@@ -103,7 +103,7 @@ class _Archived:
             yield self._unpacked[number]
 
     def version(self, key: str, revision: int) -> Record | None:
-        """An object as it was."""
+        """Return an object as it was."""
         for segment in self._segments(key, 0, revision, newest=True):
             own = [head for head in segment.heads.get(key, ()) if head.revision <= revision]
             if own:
@@ -116,7 +116,7 @@ class _Archived:
         return frame.record(frame.heads[key][0]) if key in frame.heads else None
 
     def entries(self, wanted: Range) -> list[Entry]:
-        """Changes, oldest first."""
+        """Return changes, oldest first."""
         found: list[_Found] = []
         for segment in self._segments(wanted.key, wanted.after, wanted.until, wanted.newest):
             found += ((head, segment) for head in _selected(segment, wanted))

@@ -1,6 +1,6 @@
-"""Many versions as two blobs: what they are, and their JSON.
+"""Pack many versions of objects into two blobs: their heads, and their JSON.
 
-The versions of one object are neighbours, so that zstd finds all but what changed in the version before.
+The versions of one object are neighbours, so that zstd stores only the differences from the version before.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LEVEL = 1
 
 
 class Head(NamedTuple):
-    """An item's members but its data, which is in the bodies from `start` to `end`."""
+    """The members of an item except its data, which is in the bodies from `start` to `end`."""
 
     revision: int
     key: str
@@ -29,7 +29,7 @@ class Head(NamedTuple):
 
 
 def pack(items: Sequence[Item]) -> Packed:
-    """The items, by key and revision."""
+    """Pack the items, sorted by key and revision."""
     ordered = sorted(items, key=lambda item: (item.key, item.revision))
     keys = {key: place for place, key in enumerate(dict.fromkeys(item.key for item in ordered))}
     authors = {author: place for place, author in enumerate(dict.fromkeys(item.author for item in ordered))}
@@ -53,7 +53,7 @@ def pack(items: Sequence[Item]) -> Packed:
 
 
 def read_heads(packed: bytes) -> list[Head]:
-    """The heads, by key and revision."""
+    """Return the heads, sorted by key and revision."""
     columns: dict[str, Any] = orjson.loads(zstandard.ZstdDecompressor().decompress(packed))
     keys, authors = columns["keys"], columns["authors"]
     first, begin = columns["first"], columns["begin"]
@@ -74,5 +74,5 @@ def read_heads(packed: bytes) -> list[Head]:
 
 
 def read_bodies(packed: bytes) -> memoryview:
-    """The items' data, one after the other."""
+    """Return the data of all items, one after the other."""
     return memoryview(zstandard.ZstdDecompressor().decompress(packed))

@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 
 def config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration for this package's migrations, on an open connection."""
+    """Return Alembic's configuration for this package's migrations, on an open connection."""
     made = Config()
     made.set_main_option("script_location", str(Path(__file__).parent))
     made.attributes["connection"] = connection
@@ -18,5 +18,5 @@ def config(connection: Connection | None = None) -> Config:
 
 
 def upgrade(connection: Connection, revision: str = "head") -> None:
-    """Bring the database to `revision`."""
+    """Migrate the database to `revision`."""
     command.upgrade(config(connection), revision)

@@ -1,4 +1,4 @@
-"""When each revision was written, and by whom; what is older has neither."""
+"""Add the time and author of each revision. Older revisions have neither."""
 
 import sqlalchemy as sa
 from alembic import op

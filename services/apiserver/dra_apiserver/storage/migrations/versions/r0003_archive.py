@@ -1,4 +1,4 @@
-"""Older revisions, packed."""
+"""Add the archive: older revisions, packed."""
 
 import sqlalchemy as sa
 from alembic import op
