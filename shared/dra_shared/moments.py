@@ -6,8 +6,8 @@ import re
 from datetime import datetime, timedelta
 
 from dra_shared.clock import parse_rfc3339
+from dra_shared.durations import parse_age
 
-_AGO = re.compile(r"-(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?").fullmatch
 _REVISION = re.compile(r"\d{1,18}").fullmatch
 
 
@@ -21,10 +21,9 @@ def parse_moment(text: str, now: datetime) -> int | datetime:
         return now
     if _REVISION(text):
         return int(text)
-    if (ago := _AGO(text)) is not None:
-        days, hours, minutes, seconds = (float(part or 0) for part in ago.groups())
+    if text.startswith("-") and (ago := parse_age(text[1:])) is not None:
         try:
-            return now - timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+            return now - timedelta(seconds=ago)
         except OverflowError:
             raise ValueError(f"{text} is too long ago") from None
     try:

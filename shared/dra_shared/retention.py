@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import NamedTuple
 
+from dra_shared.durations import parse_age
 from dra_shared.quantity import Quantity
 
-_AGE = re.compile(r"(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?").fullmatch
 #: Seconds for which Kubernetes' own clients can read revisions; etcd's are compacted as often
 #: (--etcd-compaction-interval).
 WINDOW = 300.0
@@ -49,15 +48,6 @@ def parse_retention(text: str) -> Retention:
         else:
             raise _parse_error(text)
     return Retention(age, size)
-
-
-def parse_age(text: str) -> float | None:
-    """Return the seconds of ``90s``, ``24h``, ``1h30m`` or ``7d``; None if the text is not an age."""
-    found = _AGE(text)
-    if found is None:
-        return None
-    days, hours, minutes, seconds, milliseconds = (float(number or 0) for number in found.groups())
-    return days * 86400 + hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
 
 
 def _bytes(part: str, text: str) -> int:

@@ -5,6 +5,8 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
+from dra_shared.durations import since
+
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
 
@@ -51,7 +53,8 @@ def run(chosen: argparse.Namespace) -> None:
 def seen(event: dict[str, Any]) -> str:
     """When an event last happened."""
     series = event.get("series") or {}
-    last: str = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime") or ""
+    last: str = series.get("lastObservedTime") or event.get("lastTimestamp") or ""
+    last = last or event.get("firstTimestamp") or event.get("eventTime") or ""
     return last
 
 
@@ -59,25 +62,15 @@ def row(event: dict[str, Any]) -> list[str]:
     """An event as cells."""
     regarding = event.get("involvedObject") or {}
     count = event.get("count") or (event.get("series") or {}).get("count") or 1
-    since = f"{age(seen(event))} (x{count})" if count > 1 else age(seen(event))
+    last = since(seen(event), datetime.now(UTC))
+    shown = f"{last} (x{count})" if count > 1 else last
     return [
-        since,
+        shown,
         event.get("type", ""),
         event.get("reason", ""),
         f"{regarding.get('kind', '').lower()}/{regarding.get('name', '')}",
         event.get("message", "").strip(),
     ]
-
-
-def age(text: str) -> str:
-    """How long ago a time was, as kubectl shows it."""
-    if not text:
-        return "<unknown>"
-    seconds = max(int((datetime.now(UTC) - datetime.fromisoformat(text)).total_seconds()), 0)
-    for unit, size, below in (("s", 1, 120), ("m", 60, 120 * 60), ("h", 3600, 48 * 3600)):
-        if seconds < below:
-            return f"{seconds // size}{unit}"
-    return f"{seconds // 86400}d"
 
 
 def _row(chosen: argparse.Namespace, event: dict[str, Any]) -> list[str]:

@@ -2,15 +2,14 @@
 
 import argparse
 import asyncio
-import re
 from typing import Any
+
+from dra_shared.durations import parse
 
 from dra_cli.access import chosen_cluster, cluster_options
 from dra_cli.commandline import Parser
 from dra_cli.targets import manifests_of, target_options, targets
 
-_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|)")
 _WEEK = 168 * 3600.0
 
 
@@ -35,10 +34,12 @@ def options(parser: Parser) -> None:
 
 
 def _seconds(text: str) -> float:
-    sign, parts = text.startswith("-"), _DURATION.findall(text.removeprefix("-"))
-    if not parts or "".join(number + unit for number, unit in parts) != text.removeprefix("-"):
-        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 30s or 1m30s")
-    return _WEEK if sign else sum(float(number) * _UNITS[unit] for number, unit in parts)
+    try:
+        # A number alone is seconds.
+        found = float(text) if text.removeprefix("-").isdecimal() else parse(text).seconds
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration, such as 30s or 1m30s") from error
+    return _WEEK if found < 0 else found
 
 
 def run(chosen: argparse.Namespace) -> None:

@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from dra_shared.retention import WINDOW, Retention, parse_age, parse_retention
+from dra_shared.durations import parse_age
+from dra_shared.retention import WINDOW, Retention, parse_retention
 from dra_shared.service import Options, boolean, create_tls, guard, run
 from dra_shared.service import features as service_features
 

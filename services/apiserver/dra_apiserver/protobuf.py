@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import base64
 import functools
-import re
 import struct
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
+from dra_shared import durations
 from dra_shared.api.schema import protobuf_document, schema_document
 from dra_shared.jsontext import dumps
 
@@ -33,16 +33,6 @@ _UNKNOWN_END: Final = b"\x1a\x00\x22\x00"
 _VARINT, _FIXED64, _BYTES = 0, 1, 2
 _WORD: Final = (1 << 64) - 1
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DURATION: Final = re.compile(r"([0-9.]+)(ns|us|µs|ms|s|m|h)")
-_NANOSECONDS: Final = {
-    "ns": 1,
-    "us": 10**3,
-    "µs": 10**3,
-    "ms": 10**6,
-    "s": 10**9,
-    "m": 60 * 10**9,
-    "h": 3600 * 10**9,
-}
 
 
 def envelope(api_version: str, kind: str, raw: bytes) -> bytes:
@@ -304,9 +294,7 @@ def _strings(value: list[str]) -> bytes:
 
 
 def _duration(value: str) -> bytes:
-    parts = _DURATION.findall(value)
-    nanos = round(sum(float(number) * _NANOSECONDS[unit] for number, unit in parts))
-    return b"\x08" + _varint(-nanos if value.startswith("-") else nanos)
+    return b"\x08" + _varint(durations.parse(value).nanoseconds)
 
 
 _PREFIXED: Final[Mapping[str, Write]] = {

@@ -4,17 +4,14 @@ Mirrors cmd/kube-controller-manager/app/options.
 """
 
 import argparse
-import re
 from pathlib import Path
 
 from dra_shared import service
 from dra_shared.client.terms import Terms
+from dra_shared.durations import parse
 from dra_shared.log import logger
 
 from dra_controller.names import select
-
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 
 # Upstream's name, which the API server notes as the manager of each field that a controller writes.
 _USER_AGENT = "kube-controller-manager/v{} dralab-controller"
@@ -148,8 +145,11 @@ def _seconds(text: str) -> float:
     Raises:
         ValueError: it is none, or not positive.
     """
-    seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(text))
-    if _DURATION.sub("", text) or seconds <= 0:
+    try:
+        seconds = parse(text).seconds
+    except ValueError:
+        seconds = 0.0
+    if seconds <= 0:
         raise ValueError(f'invalid duration "{text}": give one such as 50s or 1m30s')
     return seconds
 

@@ -5,11 +5,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from dra_apiserver.common.cells import human_duration, selector_text, shortened
+from dra_apiserver.common.cells import selector_text, shortened
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.custom.columns import json_path
 from dra_apiserver.tables import partial_metadata_list, table
+from dra_shared.durations import human_duration
 
 from tests.support.reference import reference_path
 from tests.support.somekinds import widget

@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from dra_shared.durations import since
 from dra_shared.quantity import Quantity, QuantityError
-
-from dra_apiserver.common.cells import (
-    since,
-)
 
 Object = Mapping[str, Any]
 

@@ -4,9 +4,10 @@ Mirrors the standard parser of github.com/robfig/cron (parser.go and spec.go): f
 or ``@every`` with a duration. A day is due if both day fields allow it; if neither is ``*``, one of them is enough.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
+
+from dra_shared import durations
 
 _WORDS = {
     "@yearly": "0 0 1 1 *",
@@ -26,8 +27,6 @@ _RANGES: tuple[tuple[int, int, tuple[str, ...]], ...] = (
     (1, 12, _MONTHS),
     (0, 6, _DAYS),
 )
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|h|m|s)")
-_UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
 # As upstream: a schedule that isn't due for so long never is.
 _YEARS = 5
 
@@ -79,11 +78,12 @@ def parse(text: str) -> Schedule:
         ValueError: it describes none.
     """
     if text.startswith("@every "):
-        rest = text.removeprefix("@every ")
-        seconds = sum(float(number) * _UNITS[unit] for number, unit in _DURATION.findall(rest))
-        if _DURATION.sub("", rest) or not seconds:
-            raise ValueError(f"failed to parse duration {text}")
-        return Schedule(every=timedelta(seconds=max(1, int(seconds))))
+        try:
+            every = durations.parse(text.removeprefix("@every "))
+        except ValueError as error:
+            raise ValueError(f"failed to parse duration {text}: {error}") from error
+        # As upstream: whole seconds, and at least one.
+        return Schedule(every=timedelta(seconds=max(1, int(every.seconds))))
     parts = _WORDS.get(text, text).split()
     if len(parts) != len(_RANGES):
         raise ValueError(f"expected exactly 5 fields, found {len(parts)}: [{text}]")

@@ -3,6 +3,8 @@
 Mirrors pkg/kubelet/events/event.go, and the texts in pkg/kubelet/images and pkg/kubelet/kuberuntime.
 """
 
+from dra_shared.durations import Duration
+
 PULLING, PULLED, FAILED_PULL = "Pulling", "Pulled", "Failed"
 CREATED, STARTED, FAILED, KILLING, BACK_OFF = "Created", "Started", "Failed", "Killing", "BackOff"
 UNHEALTHY = "Unhealthy"
@@ -50,8 +52,4 @@ def back_off_waiting(delay: float, container: str, pod: str) -> str:
 
 
 def _duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{round(seconds * 1000)}ms"
-    minutes, rest = divmod(seconds, 60)
-    text = f"{rest:.3f}".rstrip("0").rstrip(".") + "s"
-    return f"{int(minutes)}m{text}" if minutes else text
+    return str(Duration(round(seconds * 1000) * 1_000_000))

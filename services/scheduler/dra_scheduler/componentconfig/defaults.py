@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from dra_shared.durations import seconds
 from dra_shared.features import FeatureGates
 
 from dra_scheduler.componentconfig.defaultplugins import default_plugins, enabled_names, merge_plugins
-from dra_scheduler.componentconfig.durations import seconds
 from dra_scheduler.componentconfig.types import (
     API_VERSION,
     ARGS,

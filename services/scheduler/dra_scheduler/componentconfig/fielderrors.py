@@ -5,9 +5,9 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dra_shared.durations import Duration
 from dra_shared.quoting import go_quote
 
-from dra_scheduler.componentconfig.durations import Duration
 from dra_scheduler.componentconfig.types import Unknown
 
 

@@ -12,10 +12,10 @@ import typing
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeVar, cast
 
+from dra_shared import durations
+from dra_shared.durations import Duration
 from dra_shared.repeatedkeys import RepeatedKeys
 
-from dra_scheduler.componentconfig import durations
-from dra_scheduler.componentconfig.durations import Duration
 from dra_scheduler.componentconfig.types import Embedded, Json
 
 T = TypeVar("T")

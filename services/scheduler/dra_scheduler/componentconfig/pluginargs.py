@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from dra_shared.durations import seconds
 from dra_shared.features import FeatureGates
 from dra_shared.names import label_key
 from dra_shared.selectors import requirement_problems
 
-from dra_scheduler.componentconfig.durations import seconds
 from dra_scheduler.componentconfig.fielderrors import (
     duplicate_value,
     forbidden_value,

@@ -8,7 +8,7 @@ Go pointer or an absent list.
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
-from dra_scheduler.componentconfig.durations import ZERO, Duration
+from dra_shared.durations import ZERO, Duration
 
 GROUP = "kubescheduler.config.k8s.io"
 VERSION = "v1"

@@ -9,9 +9,9 @@ from dra_shared.api.policy import PodDisruptionBudget
 from dra_shared.client.events import Recorder
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
+from dra_shared.durations import seconds
 from dra_shared.features import FeatureGates
 
-from dra_scheduler.componentconfig.durations import seconds
 from dra_scheduler.componentconfig.profiles import Profile
 from dra_scheduler.componentconfig.types import (
     DefaultPreemptionArgs,

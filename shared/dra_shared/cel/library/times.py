@@ -10,6 +10,7 @@ import re
 import zoneinfo
 from typing import Final
 
+from dra_shared import durations
 from dra_shared.cel.declarations import Function, Implementation, Overload, function, overload
 from dra_shared.cel.errors import EvaluationError
 from dra_shared.cel.library.operators import checked_timestamp, conversion_error, identity
@@ -18,11 +19,6 @@ from dra_shared.quoting import go_quote
 from dra_shared.version import V1_37, Version
 
 _NANOS: Final = 1_000_000_000
-_DURATION: Final = re.compile(r"[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+|[+-]?0")
-_PART: Final = re.compile(r"([0-9]*)\.?([0-9]*)(ns|us|µs|μs|ms|s|m|h)")
-_UNITS: Final = {
-    "ns": 1, "us": 1000, "µs": 1000, "μs": 1000, "ms": 1_000_000, "s": _NANOS, "m": 60 * _NANOS, "h": 3600 * _NANOS,
-}  # fmt: skip
 _TIMESTAMP: Final = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d?):(\d\d):(\d\d)(?:[.,](\d+))?(?:Z|([+-])(\d\d):(\d\d))"
 )
@@ -35,19 +31,10 @@ _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,18}")
 
 
 def string_to_duration(text: str) -> Duration:
-    if not _DURATION.fullmatch(text):
-        raise conversion_error("string", "google.protobuf.Duration")
-    total = 0
-    for whole, fraction, unit in _PART.findall(text):
-        scale = _UNITS[unit]
-        total += int(whole or "0") * scale
-        if fraction:
-            total += int(fraction) * scale // 10 ** len(fraction)
-    if text.startswith("-"):
-        total = -total
-    if not -(1 << 63) <= total < 1 << 63:
-        raise conversion_error("string", "google.protobuf.Duration")
-    return Duration(total)
+    try:
+        return Duration(durations.parse(text).nanoseconds)
+    except ValueError:
+        raise conversion_error("string", "google.protobuf.Duration") from None
 
 
 def _int_to_duration(value: int) -> Duration:

@@ -6,14 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.common.cells import (
-    NONE,
-    boolean,
-    human_duration,
-    moment,
-    selector_text,
-    since,
-)
+from dra_shared.durations import human_duration, moment, since
+
+from dra_apiserver.common.cells import NONE, boolean, selector_text
 from dra_apiserver.common.objectcells import age, name, part
 from dra_apiserver.kinds.pods.columns import containers
 

@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.common.cells import (
-    NONE,
-    human_duration,
-)
+from dra_shared.durations import human_duration
+
+from dra_apiserver.common.cells import NONE
 from dra_apiserver.common.objectcells import age, name, part
 
 Object = Mapping[str, Any]

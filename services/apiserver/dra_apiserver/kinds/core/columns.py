@@ -6,11 +6,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.common.cells import (
-    NONE,
-    UNKNOWN,
-    since,
-)
+from dra_shared.durations import since
+
+from dra_apiserver.common.cells import NONE, UNKNOWN
 from dra_apiserver.common.objectcells import age, name, part
 
 Object = Mapping[str, Any]

@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from dra_shared.durations import since
 from dra_shared.numerals import integer, is_digits
 
-from dra_apiserver.common.cells import since
 from dra_apiserver.kindkit.serving import Column, Printer
 
 Object = dict[str, Any]

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from dra_apiserver.common.cells import NONE, moment, since
+from dra_shared.durations import moment, since
+
+from dra_apiserver.common.cells import NONE
 
 Object = Mapping[str, Any]
 

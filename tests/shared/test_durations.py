@@ -1,7 +1,7 @@
 """Go's durations, there and back."""
 
 import pytest
-from dra_scheduler.componentconfig.durations import Duration, parse, seconds
+from dra_shared.durations import Duration, parse, parse_age, seconds
 
 
 @pytest.mark.parametrize(
@@ -42,3 +42,15 @@ def test_refused_in_gos_words(text: str, message: str) -> None:
 def test_order() -> None:
     assert seconds(1) > Duration(999_999_999)
     assert not Duration()
+
+
+@pytest.mark.parametrize(
+    ("text", "age"), [("7d", 604800), ("1h30m", 5400), ("1d2h3m4.5s", 93784.5), ("90s", 90), ("20ms", 0.02)]
+)
+def test_an_age_may_have_days(text: str, age: float) -> None:
+    assert parse_age(text) == pytest.approx(age)
+
+
+@pytest.mark.parametrize("text", ["", "7", "2m1h", "-5m", "1w"])
+def test_other_texts_are_not_ages(text: str) -> None:
+    assert parse_age(text) is None

@@ -1,7 +1,13 @@
-"""Durations in Go's notation (``time.ParseDuration``, ``time.Duration.String``)."""
+"""Durations and ages: parse them, and write them as Go and kubectl do.
+
+Go's notation (``1h2m3.5s``) is that of ``time.ParseDuration`` and ``time.Duration.String``. Ages are written as
+``k8s.io/apimachinery/pkg/util/duration`` does.
+"""
 
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
 
 from dra_shared.quoting import go_quote
 
@@ -16,6 +22,10 @@ _UNITS = {
     "h": 3_600_000_000_000,
 }
 _MOST = (1 << 63) - 1
+# An age may have days, which Go's notation lacks.
+_AGE = re.compile(r"(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?").fullmatch
+#: The age of an object that has no time.
+UNKNOWN = "<unknown>"
 _PART = re.compile(r"(?P<whole>[0-9]*)(?:\.(?P<rest>[0-9]*))?(?P<unit>[^0-9.]*)")
 
 
@@ -96,3 +106,62 @@ def _decimal(value: int, unit: int) -> str:
         return str(whole)
     digits = len(str(unit)) - 1
     return f"{whole}.{rest:0{digits}d}".rstrip("0")
+
+
+def parse_age(text: str) -> float | None:
+    """Return the seconds of ``90s``, ``24h``, ``1h30m`` or ``7d``; None if the text is not an age."""
+    found = _AGE(text)
+    if found is None:
+        return None
+    days, hours, minutes, seconds, milliseconds = (float(number or 0) for number in found.groups())
+    return days * 86400 + hours * 3600 + minutes * 60 + seconds + milliseconds / 1000
+
+
+def human_duration(seconds: float) -> str:
+    """Write a duration with at most two units, as ``kubectl`` shows ages: ``5s``, ``3m20s``, ``7d``."""
+    whole = int(seconds)
+    if whole < -1:
+        return "<invalid>"
+    if whole < 0:
+        return "0s"
+    minutes, hours = whole // 60, whole // 3600
+    days, years = hours // 24, hours // 24 // 365
+    if whole < 120:
+        return f"{whole}s"
+    if minutes < 10:
+        return _two(minutes, "m", whole % 60, "s")
+    if minutes < 180:
+        return f"{minutes}m"
+    if hours < 8:
+        return _two(hours, "h", minutes % 60, "m")
+    if hours < 48:
+        return f"{hours}h"
+    if hours < 192:
+        return _two(days, "d", hours % 24, "h")
+    if days < 730:
+        return f"{days}d"
+    if days < 2920:
+        return _two(years, "y", days % 365, "d")
+    return f"{years}y"
+
+
+def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
+    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
+
+
+def moment(text: Any) -> datetime | None:
+    """Return a time of an object, or None if it has none that can be read."""
+    if not isinstance(text, str) or not text:
+        return None
+    text = re.sub(r"(\.\d{6})\d+", r"\1", text.replace("Z", "+00:00"))
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def since(text: Any, now: datetime) -> str:
+    """Return the age of a time as ``kubectl`` shows it."""
+    start = moment(text)
+    return UNKNOWN if start is None else human_duration((now - start).total_seconds())
