@@ -11,7 +11,6 @@ import tarfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from dra_kube.changes import stored
 from dra_kube.discovery import ServedResource
@@ -20,10 +19,9 @@ from dra_kube.wholefile import whole_file
 from dra_shared import __version__
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_cli.redaction import redacted, redacted_change
-
-Json = dict[str, Any]
 
 _MOST_CHANGES = 5000
 # Who leads and which nodes are alive: of no use in another cluster.
@@ -148,8 +146,8 @@ def _versions(reader: Reader) -> str:
     return f"dralab {__version__}\nAPI server {server}\n{python}\n"
 
 
-def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool) -> list[Json]:
-    items: list[Json] = []
+def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool) -> list[JsonObject]:
+    items: list[JsonObject] = []
     token = ""
     while True:
         page = reader.json(before + resource.path(), {"limit": "500", "continue": token})
@@ -161,7 +159,9 @@ def _objects(reader: Reader, resource: ServedResource, before: str, hidden: bool
             return items
 
 
-def _changes(reader: Reader, resource: ServedResource, until: str, hidden: bool) -> tuple[list[Json], bool]:
+def _changes(
+    reader: Reader, resource: ServedResource, until: str, hidden: bool
+) -> tuple[list[JsonObject], bool]:
     """The newest changes, and whether there are older ones."""
     params = {"limit": str(_MOST_CHANGES), "objects": "true", "to": until}
     found = reader.json(f"/history{resource.path()}", params)
@@ -169,11 +169,11 @@ def _changes(reader: Reader, resource: ServedResource, until: str, hidden: bool)
     return [redacted_change(item) for item in items] if hidden else items, bool(found.get("more"))
 
 
-def _list(items: list[Json]) -> bytes:
+def _list(items: list[JsonObject]) -> bytes:
     return json.dumps({"apiVersion": "v1", "kind": "List", "items": items}, indent=1).encode()
 
 
-def _line(change: Json) -> bytes:
+def _line(change: JsonObject) -> bytes:
     return json.dumps(change).encode() + b"\n"
 
 

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
+
 # Driver, pool and name of a device.
 Key = tuple[str, str, str]
 

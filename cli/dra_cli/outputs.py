@@ -6,15 +6,14 @@ kubectl/pkg/cmd/get/customcolumn.go.
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dra_kube.jsonpath import PathError, Template, path
 from dra_kube.jsonpath.golang import printed
 from dra_kube.tables import Table
 from dra_shared.boundedfiles import read_text
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 #: An object with what ``-o name`` calls it.
 Named = tuple[str, JsonObject]
 #: Gives the text for objects; the second argument says whether it is one object by itself, or a list.

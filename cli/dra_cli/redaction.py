@@ -2,13 +2,13 @@
 
 from typing import Any
 
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _HIDDEN = (".data", ".stringData", f".metadata.annotations.{_APPLIED}")
 
 
-def redacted(secret: Json) -> Json:
+def redacted(secret: JsonObject) -> JsonObject:
     """The Secret with empty values. What `kubectl apply` notes of it has them too, and is left out."""
     made = {**secret}
     if "data" in made:
@@ -20,7 +20,7 @@ def redacted(secret: Json) -> Json:
     return made
 
 
-def redacted_change(change: Json) -> Json:
+def redacted_change(change: JsonObject) -> JsonObject:
     """A change of a Secret, as `/history` has it, with neither old nor new values."""
     made = {**change}
     if "object" in made:
@@ -30,7 +30,7 @@ def redacted_change(change: Json) -> Json:
     return made
 
 
-def _field(field: Json) -> Json:
+def _field(field: JsonObject) -> JsonObject:
     path = field["path"]
     if not path.startswith(_HIDDEN) and path != ".metadata.annotations":
         return field

@@ -22,10 +22,10 @@ from dra_apiserver.schema import DecodeError
 from dra_apiserver.schema.types import Field, ListNode, MapNode, Node, Scalar, Struct, object_type
 from dra_apiserver.tables import table
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from tests.support.work import Step
 
-JsonObject = dict[str, Any]
 Path = tuple[str | int, ...]
 
 NOW = "2020-01-01T00:00:00Z"

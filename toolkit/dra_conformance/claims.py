@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_driverkit.proto import dra_v1_pb2
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_conformance.world import NAMESPACE, RESOURCE, World
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -21,7 +20,7 @@ class Device:
 
     driver: str
     pool: str
-    spec: Json
+    spec: JsonObject
 
     @property
     def name(self) -> str:
@@ -47,10 +46,10 @@ class Result:
     request: str = "r0"
     admin: bool = False
 
-    def to_json(self) -> Json:
+    def to_json(self) -> JsonObject:
         """As in ``status.allocation.devices.results``."""
         spec = self.device.spec
-        found: Json = {
+        found: JsonObject = {
             "request": self.request,
             "driver": self.device.driver,
             "pool": self.device.pool,
@@ -75,7 +74,7 @@ class Claim:
 
     name: str
     uid: str
-    results: tuple[Json, ...] = ()
+    results: tuple[JsonObject, ...] = ()
     namespace: str = NAMESPACE
 
     @property
@@ -83,7 +82,7 @@ class Claim:
         """As the kubelet names it to drivers."""
         return dra_v1_pb2.Claim(namespace=self.namespace, uid=self.uid, name=self.name)
 
-    def of(self, driver: str) -> list[Json]:
+    def of(self, driver: str) -> list[JsonObject]:
         """The results of one driver."""
         return [one for one in self.results if one["driver"] == driver]
 
@@ -98,7 +97,7 @@ class Claims:
     async def make(
         self,
         results: Sequence[Result],
-        config: Sequence[Json] = (),
+        config: Sequence[JsonObject] = (),
         *,
         name: str = "",
         allocate: bool = True,
@@ -115,13 +114,15 @@ class Claims:
         claim = Claim(name, made["metadata"]["uid"], namespace=namespace)
         return await self.allocate(claim, results, config) if allocate else claim
 
-    async def allocate(self, claim: Claim, results: Sequence[Result], config: Sequence[Json] = ()) -> Claim:
+    async def allocate(
+        self, claim: Claim, results: Sequence[Result], config: Sequence[JsonObject] = ()
+    ) -> Claim:
         """Give the claim these devices, in place of those that it has."""
         current = await self._world.read(_path(claim.namespace, claim.name))
         if current.get("status", {}).get("allocation"):
             current["status"] = {}
             current = await self._world.write("PUT", _path(claim.namespace, claim.name, "status"), current)
-        devices: Json = {"results": [result.to_json() for result in results]}
+        devices: JsonObject = {"results": [result.to_json() for result in results]}
         if config:
             devices["config"] = list(config)
         pod = {"resource": "pods", "name": f"pod-of-{claim.name}"[:253], "uid": str(uuid.uuid4())}
@@ -142,7 +143,9 @@ class Claims:
         await self._world.write("DELETE", _path(claim.namespace, claim.name))
 
 
-def config(driver: str, parameters: Any, requests: Sequence[str] = (), source: str = "FromClaim") -> Json:
+def config(
+    driver: str, parameters: Any, requests: Sequence[str] = (), source: str = "FromClaim"
+) -> JsonObject:
     """One configuration of an allocation."""
     return {
         "source": source,
@@ -151,7 +154,7 @@ def config(driver: str, parameters: Any, requests: Sequence[str] = (), source: s
     }
 
 
-def devices_of(slices: Iterable[Json]) -> list[Device]:
+def devices_of(slices: Iterable[JsonObject]) -> list[Device]:
     """The devices of the newest generation of each pool, in their order."""
     newest: dict[str, int] = {}
     known = sorted(slices, key=lambda one: str(one["metadata"]["name"]))
@@ -186,14 +189,14 @@ def together(devices: Sequence[Device], counters: Mapping[tuple[str, str, str], 
     return found
 
 
-def _requests(results: Sequence[Result], configs: Sequence[Json]) -> list[Json]:
+def _requests(results: Sequence[Result], configs: Sequence[JsonObject]) -> list[JsonObject]:
     """The requests of the results, with the alternatives that the configs name."""
-    found: dict[str, Json] = {}
+    found: dict[str, JsonObject] = {}
     named = [name for one in configs for name in one["requests"]]
     counts = Counter(result.request for result in results)
     for result in results:
         main, slash, sub = result.request.partition("/")
-        exactly: Json = {"deviceClassName": NAMESPACE, "count": counts[result.request]}
+        exactly: JsonObject = {"deviceClassName": NAMESPACE, "count": counts[result.request]}
         if result.admin:
             exactly["adminAccess"] = True
         if slash:
@@ -209,7 +212,7 @@ def _requests(results: Sequence[Result], configs: Sequence[Json]) -> list[Json]:
     return list(found.values())
 
 
-def _consumed(capacity: Json) -> str:
+def _consumed(capacity: JsonObject) -> str:
     policy = capacity.get("requestPolicy") or {}
     return str(policy.get("default") or capacity["value"])
 

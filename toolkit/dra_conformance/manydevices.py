@@ -6,13 +6,12 @@ Where the command has ``{devices}`` it is how many the driver shall have, as the
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import NotOffered, Unmet
 from dra_conformance.claims import Claim, Device, Result, devices_of
 from dra_conformance.session import Session, incomplete
-
-Json = dict[str, Any]
 
 
 @dataclass
@@ -115,7 +114,7 @@ async def _as_before(session: Session, seen: Many, usual: int, known: int) -> No
         seen.shrunk = f"{len(old)} slices of an older generation are still there after {within:g} s"
 
 
-def _one_more(few: Sequence[Json], devices: Sequence[Device]) -> Device:
+def _one_more(few: Sequence[JsonObject], devices: Sequence[Device]) -> Device:
     """The last device that there are only thousands of."""
     known = {device.key for device in devices_of(few)}
     usable = [device for device in devices if not device.spec.get("consumesCounters")]
@@ -123,7 +122,7 @@ def _one_more(few: Sequence[Json], devices: Sequence[Device]) -> Device:
     return (more or usable or devices)[-1]
 
 
-def _outdated(slices: Sequence[Json]) -> list[Json]:
+def _outdated(slices: Sequence[JsonObject]) -> list[JsonObject]:
     newest: dict[str, int] = {}
     for pool in (one["spec"]["pool"] for one in slices):
         newest[pool["name"]] = max(newest.get(pool["name"], 0), pool.get("generation", 0))
@@ -134,7 +133,7 @@ def _outdated(slices: Sequence[Json]) -> list[Json]:
     ]
 
 
-def _generations(few: Sequence[Json], many: Sequence[Json]) -> dict[str, tuple[int, int]]:
+def _generations(few: Sequence[JsonObject], many: Sequence[JsonObject]) -> dict[str, tuple[int, int]]:
     """The generations of pools that are of more slices now."""
     found = {}
     for name in {one["spec"]["pool"]["name"] for one in few}:

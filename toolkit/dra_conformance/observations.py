@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from dra_shared.client.errors import ApiError
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import Unmet
 from dra_conformance.claims import Claim, Device, Result
 from dra_conformance.driverprocess import Usage
 from dra_conformance.session import Session, cdi_ids, incomplete
 from dra_conformance.world import RESOURCE
-
-Json = dict[str, Any]
 
 _LOOKS = 20
 _EACH = 10
@@ -33,8 +32,8 @@ class Quiet:
     """The slices, watched while nothing happens."""
 
     writes: int
-    before: list[Json]
-    after: list[Json]
+    before: list[JsonObject]
+    after: list[JsonObject]
 
 
 async def quiet(session: Session) -> Quiet:
@@ -49,7 +48,7 @@ class Still:
     """The slices, looked at three times while no claim comes or goes, and how often they were written."""
 
     writes: int = 0
-    looks: list[list[Json]] = field(default_factory=list)
+    looks: list[list[JsonObject]] = field(default_factory=list)
 
 
 async def still(session: Session) -> Still:
@@ -63,7 +62,7 @@ async def still(session: Session) -> Still:
     return Still(session.writes() - writes, looks)
 
 
-async def _whole(session: Session) -> list[Json]:
+async def _whole(session: Session) -> list[JsonObject]:
     """The slices when all of them are there: not in the middle of a change, unless that has no end."""
     for _ in range(_LOOKS):
         found = await session.look()
@@ -125,25 +124,25 @@ async def wiped(session: Session) -> Wiped:
     return seen
 
 
-def _stale(example: Json) -> Json:
+def _stale(example: JsonObject) -> JsonObject:
     spec = {key: value for key, value in example["spec"].items() if key not in _OF_DEVICES}
     spec["pool"] = {"name": example["spec"]["pool"]["name"], "generation": 0, "resourceSliceCount": 1}
     spec["devices"] = [{"name": "gone-long-ago"}]
     return {"metadata": {"name": f"{session_name(example)}-left-behind"}, "spec": spec}
 
 
-def session_name(example: Json) -> str:
+def session_name(example: JsonObject) -> str:
     """A name's beginning that no publisher gives its own slices."""
     return f"zzzzz-{example['spec']['driver']}"
 
 
-def _foreign(session: Session) -> Json:
+def _foreign(session: Session) -> JsonObject:
     pool = {"name": "elsewhere", "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": session.name, "nodeName": "another-node", "pool": pool, "devices": [{"name": "theirs"}]}
     return {"metadata": {"name": "slice-of-another-node"}, "spec": spec}
 
 
-def _is_foreign(one: Json) -> bool:
+def _is_foreign(one: JsonObject) -> bool:
     return bool(one["spec"].get("nodeName") == "another-node")
 
 

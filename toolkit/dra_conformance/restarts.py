@@ -13,6 +13,7 @@ from typing import Any
 from dra_driverkit.cdi import Spec
 from dra_node_agent.kubelet.dra.connection import DriverError, health_service
 from dra_node_agent.kubelet.dra.wire import CallError
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import NotOffered, Unmet
 from dra_conformance.claims import Device, Result
@@ -20,8 +21,6 @@ from dra_conformance.driverprocess import Ended
 from dra_conformance.kubelet import health_reports
 from dra_conformance.session import Session, cdi_ids, plain
 from dra_conformance.traffic import about
-
-Json = dict[str, Any]
 
 _SETTLING = 20
 _FIRST_REPORT = 2.0
@@ -56,9 +55,9 @@ class Restarted:
     third: bool = False
     held: str = ""
     devices: list[Device] = field(default_factory=list)
-    slices_before: list[Json] = field(default_factory=list)
-    slices_at_exit: list[Json] = field(default_factory=list)
-    slices_after: list[Json] = field(default_factory=list)
+    slices_before: list[JsonObject] = field(default_factory=list)
+    slices_at_exit: list[JsonObject] = field(default_factory=list)
+    slices_after: list[JsonObject] = field(default_factory=list)
 
 
 async def killed(session: Session) -> Restarted:

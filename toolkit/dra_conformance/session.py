@@ -15,6 +15,7 @@ from dra_apiserver.traffic import Visit
 from dra_node_agent.kubelet.dra import wire
 from dra_node_agent.kubelet.dra.connection import DriverConnection, DriverError
 from dra_shared.client.errors import ApiError
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import Version
 
@@ -29,7 +30,6 @@ from dra_conformance.traffic import about, is_write
 from dra_conformance.world import NAMESPACE, World
 
 T = TypeVar("T")
-Json = dict[str, Any]
 
 _PROBED = 2
 _HOPELESS = 10
@@ -58,7 +58,7 @@ class Session:
         cdi: CdiFiles,
         pace: Pace,
         *,
-        parameters: Json | None = None,
+        parameters: JsonObject | None = None,
         metrics_url: str = "",
     ) -> None:
         self.world = world
@@ -70,7 +70,7 @@ class Session:
         self.parameters = parameters
         self.metrics_url = metrics_url
         self.claims = Claims(world)
-        self.slices: list[Json] = []
+        self.slices: list[JsonObject] = []
         self.devices: list[Device] = []
         self.works = False
         self.starts = 0
@@ -255,7 +255,7 @@ class Session:
 
     # Slices and devices
 
-    async def look(self) -> list[Json]:
+    async def look(self) -> list[JsonObject]:
         """The driver's slices as they are now."""
         return await self.world.slices(self.name)
 
@@ -317,7 +317,7 @@ class Session:
     async def claim(
         self,
         results: Sequence[Result] = (),
-        config: Sequence[Json] = (),
+        config: Sequence[JsonObject] = (),
         *,
         prepare: bool = False,
         name: str = "",
@@ -394,9 +394,9 @@ class Session:
         return answers.get(claim.uid, "the driver's answer leaves the claim out")
 
 
-def incomplete(slices: Sequence[Json]) -> list[str]:
+def incomplete(slices: Sequence[JsonObject]) -> list[str]:
     """The pools that have not as many slices as they say, in their newest generation."""
-    pools: dict[str, list[Json]] = {}
+    pools: dict[str, list[JsonObject]] = {}
     for one in slices:
         pools.setdefault(one["spec"]["pool"]["name"], []).append(one["spec"]["pool"])
     found = []

@@ -5,8 +5,8 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT, Version
 
 from dra_conformance.catalog import CHECKS
@@ -19,8 +19,6 @@ from dra_conformance.pace import Pace
 from dra_conformance.runner import run as run_checks
 from dra_conformance.session import Session
 from dra_conformance.world import NAMESPACE, World, default_rules
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,8 @@ class Options:
     node: str = "node-0"
     version: Version = DEFAULT
     port: int = 0
-    rules: Sequence[Json] | None = None
-    parameters: Json | None = None
+    rules: Sequence[JsonObject] | None = None
+    parameters: JsonObject | None = None
     metrics_url: str = ""
     pace: Pace = field(default_factory=Pace)
     environment: Mapping[str, str] = field(default_factory=dict)

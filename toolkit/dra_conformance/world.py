@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import orjson
 from dra_apiserver.config import Config
@@ -23,13 +23,12 @@ from dra_shared.client.errors import from_response
 from dra_shared.client.kubeconfig import load
 from dra_shared.client.rest import Client
 from dra_shared.features import FeatureGates, with_defaults
+from dra_shared.jsontypes import JsonObject
 from dra_shared.serviceversions import lab_gates
 from dra_shared.servingtls import ServingTLS
 from dra_shared.version import Version
 
 from dra_conformance.traffic import Recorder
-
-Json = dict[str, Any]
 
 NAMESPACE = "dralab-conformance"
 OTHER_NAMESPACE = "dralab-conformance-2"
@@ -40,7 +39,7 @@ _NODE_NAME = "authentication.kubernetes.io/node-name"
 _API = "resource.k8s.io"
 
 
-def default_rules() -> list[Json]:
+def default_rules() -> list[JsonObject]:
     """What charts of drivers grant to a kubelet plugin, such as dra-example-driver's clusterrole.yaml."""
     slices = ["get", "list", "watch", "create", "update", "patch", "delete"]
     return [
@@ -70,7 +69,7 @@ class World:
         root: Path,
         node: str,
         version: Version,
-        rules: Sequence[Json],
+        rules: Sequence[JsonObject],
         *,
         port: int = 0,
         tls: bool = True,
@@ -152,7 +151,7 @@ class World:
         binding = {"metadata": {"name": name}, "roleRef": role, "subjects": [subject]}
         await self.write("POST", f"{_RBAC}/clusterrolebindings", binding)
 
-    async def read(self, path: str) -> Json:
+    async def read(self, path: str) -> JsonObject:
         """An object or a list, as the administrator.
 
         Raises:
@@ -160,7 +159,7 @@ class World:
         """
         return await self._send("GET", path, None)
 
-    async def write(self, method: str, path: str, body: Json | None = None) -> Json:
+    async def write(self, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
         """Create or change an object, as the administrator.
 
         Raises:
@@ -168,15 +167,15 @@ class World:
         """
         return await self._send(method, path, body)
 
-    async def _send(self, method: str, path: str, body: Json | None) -> Json:
+    async def _send(self, method: str, path: str, body: JsonObject | None) -> JsonObject:
         content = None if body is None else orjson.dumps(body)
         answer = await self.admin.raw(method, path, content=content)
         if answer.status_code >= 400:
             raise from_response(answer.status_code, answer.content)
-        found: Json = orjson.loads(answer.content)
+        found: JsonObject = orjson.loads(answer.content)
         return found
 
-    async def slices(self, driver: str = "") -> list[Json]:
+    async def slices(self, driver: str = "") -> list[JsonObject]:
         """All ResourceSlices, or a driver's, by name."""
         found = (await self.read(f"{RESOURCE}/resourceslices"))["items"]
         return [one for one in found if not driver or one["spec"]["driver"] == driver]

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_kube.discovery import ServedResource
 from dra_kube.reader import Reader
 from dra_kube.selection import Selected, known, select
-
-Json = dict[str, Any]
 
 _WORDS = {
     "claim": "resourceclaims",
@@ -40,7 +39,7 @@ class Wanted:
     net: bool
 
 
-def changes(reader: Reader, wanted: Wanted) -> list[Json]:
+def changes(reader: Reader, wanted: Wanted) -> list[JsonObject]:
     """The changes, oldest first, as ``/history`` has them, each with ``what`` it is about.
 
     Raises:
@@ -75,7 +74,7 @@ def stored(reader: Reader) -> Iterator[ServedResource]:
             yield resource
 
 
-def _of(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[Json]:
+def _of(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[JsonObject]:
     resource = one.resource
     every = not wanted.words or wanted.namespace is None
     namespace = wanted.namespace if resource.namespaced and not every else None
@@ -89,7 +88,7 @@ def _of(reader: Reader, wanted: Wanted, one: Selected) -> Iterator[Json]:
             yield {"what": f"{resource.singular or resource.plural}/{change['name']}", **change}
 
 
-def _asked(reader: Reader, path: str, params: dict[str, str]) -> Json:
+def _asked(reader: Reader, path: str, params: dict[str, str]) -> JsonObject:
     from dra_shared.client.errors import ApiError
 
     try:
@@ -103,7 +102,7 @@ def _asked(reader: Reader, path: str, params: dict[str, str]) -> Json:
     return found
 
 
-def _of_device(reader: Reader, wanted: Wanted) -> list[Json]:
+def _of_device(reader: Reader, wanted: Wanted) -> list[JsonObject]:
     """What became of a device: its own fields, and who had it."""
     if wanted.net:
         raise UserError("--net compares objects: a device is a part of several", 2)
@@ -118,7 +117,7 @@ def _of_device(reader: Reader, wanted: Wanted) -> list[Json]:
     return found[-wanted.limit :]
 
 
-def _pages(reader: Reader, wanted: Wanted, path: str) -> Iterator[Json]:
+def _pages(reader: Reader, wanted: Wanted, path: str) -> Iterator[JsonObject]:
     """All changes of a kind from the oldest on, with the objects."""
     begin = wanted.begin
     while True:
@@ -130,9 +129,9 @@ def _pages(reader: Reader, wanted: Wanted, path: str) -> Iterator[Json]:
         begin = page["items"][-1]["revision"]
 
 
-def _published(slices: Iterable[Json], pool: str, name: str) -> Iterator[Json]:
+def _published(slices: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
     """How the device changed in the slices that publish it."""
-    before: dict[str, Json | None] = {}
+    before: dict[str, JsonObject | None] = {}
     for change in slices:
         spec = change.pop("object")["spec"]
         if spec["pool"]["name"] != pool:
@@ -156,7 +155,7 @@ def _published(slices: Iterable[Json], pool: str, name: str) -> Iterator[Json]:
         }
 
 
-def _differences(path: str, old: Any, new: Any) -> list[Json]:
+def _differences(path: str, old: Any, new: Any) -> list[JsonObject]:
     if isinstance(old, dict) and isinstance(new, dict):
         keys = sorted(old.keys() | new.keys())
         return [one for key in keys for one in _differences(f"{path}.{key}", old.get(key), new.get(key))]
@@ -166,7 +165,7 @@ def _differences(path: str, old: Any, new: Any) -> list[Json]:
     return [{"path": path, **{key: value for key, value in values.items() if value is not None}}]
 
 
-def _held(claims: Iterable[Json], pool: str, name: str) -> Iterator[Json]:
+def _held(claims: Iterable[JsonObject], pool: str, name: str) -> Iterator[JsonObject]:
     """When claims were given the device, and when they gave it back."""
     held: dict[tuple[str, str], bool] = {}
     for change in claims:
@@ -180,13 +179,13 @@ def _held(claims: Iterable[Json], pool: str, name: str) -> Iterator[Json]:
         yield {**change, "what": f"device/{pool}/{name}", **done, "changes": []}
 
 
-def _has(claim: Json, pool: str, name: str) -> bool:
+def _has(claim: JsonObject, pool: str, name: str) -> bool:
     allocation = (claim.get("status") or {}).get("allocation") or {}
     results = (allocation.get("devices") or {}).get("results") or ()
     return any((result["pool"], result["device"]) == (pool, name) for result in results)
 
 
-def lines(found: Iterable[Json]) -> Iterator[str]:
+def lines(found: Iterable[JsonObject]) -> Iterator[str]:
     """The changes as text: a line each, and one for each field."""
     for change in found:
         yield _line(change)
@@ -196,7 +195,7 @@ def lines(found: Iterable[Json]) -> Iterator[str]:
             yield "    (the version before is not kept)"
 
 
-def _line(change: Json) -> str:
+def _line(change: JsonObject) -> str:
     namespace = f" -n {change['namespace']}" if change.get("namespace") else ""
     done = _DONE[change["type"]]
     for key, text in (("allocated", "allocated to claim"), ("released", "released by claim")):
@@ -207,7 +206,7 @@ def _line(change: Json) -> str:
     return "  ".join(words) + _author(change)
 
 
-def _author(change: Json) -> str:
+def _author(change: JsonObject) -> str:
     """Who wrote: the manager, the user, and what the request was."""
     user = change.get("user")
     if user is None:
@@ -218,7 +217,7 @@ def _author(change: Json) -> str:
     return f" by {who}: {verb}" if verb else f" by {who}"
 
 
-def _field(field: Json) -> str:
+def _field(field: JsonObject) -> str:
     old, new = (_text(field[key]) if key in field else None for key in ("old", "new"))
     if old is None:
         return f"{field['path']}: {new}"

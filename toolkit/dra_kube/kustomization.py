@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_kube import manifests
-
-JsonObject = dict[str, Any]
 
 _FILES = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 _BUILDERS = (("kustomize", "build"), ("kubectl", "kustomize"))

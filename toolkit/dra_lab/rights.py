@@ -4,13 +4,11 @@ The policy is as DRA drivers' charts have one: roles alone cannot tell one node'
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client, PatchType
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 #: A node agent, for all of its nodes.
 AGENT = "dralab:agent"

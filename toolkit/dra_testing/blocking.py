@@ -10,6 +10,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: before any other does
 
 # isort: split
@@ -19,7 +21,7 @@ import uvloop
 from dra_driverkit.program import Surroundings
 from dra_shared.faults.promises import Verdict
 
-from dra_testing.cluster import AsyncCluster, JsonObject, Objects
+from dra_testing.cluster import AsyncCluster, Objects
 from dra_testing.conditions import TIMEOUT, Condition
 from dra_testing.disturbance import Disturbance
 from dra_testing.options import Options

@@ -11,6 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_testing import grpcimport  # noqa: F401  # its import sets gRPC up: before any other does
 
 # isort: split
@@ -39,7 +41,6 @@ from dra_testing.processes import Processes
 from dra_testing.rollback import Snapshot
 from dra_testing.services import Services
 
-JsonObject = dict[str, Any]
 Objects = list[JsonObject]
 _POLL = 0.005
 

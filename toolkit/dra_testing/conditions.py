@@ -1,11 +1,10 @@
 """What tests wait for: an object's state, by name or as a function."""
 
 from collections.abc import Callable
-from typing import Any
 
 from dra_kube.discovery import ServedResource
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 #: A condition of ``wait_for``: by name, or a function from the object to whether it holds.
 Condition = str | Callable[[JsonObject], object]
 

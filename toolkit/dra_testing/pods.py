@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dra_shared.client.errors import from_response
+from dra_shared.jsontypes import JsonObject
 
 from dra_testing.conditions import TIMEOUT, Condition, has_started
 
 if TYPE_CHECKING:
     from dra_testing.cluster import AsyncCluster
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,12 @@
 
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 
 from dra_testing.services import WARNINGS
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
 
     from dra_testing.cluster import AsyncCluster
 
-JsonObject = dict[str, Any]
 
 _EXPLAINED = {"pods": "pod", "resourceclaims": "claim"}
 _MOST_EVENTS = 40

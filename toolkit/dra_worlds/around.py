@@ -18,8 +18,7 @@ from dra_shared.api.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _RESOURCES: Mapping[tuple[str, str], Resource[Any]] = {
     (each.group, each.plural): each
@@ -39,20 +38,20 @@ class WorldAround:
     def __init__(
         self,
         objects: Objects,
-        manifests: Iterable[Json],
+        manifests: Iterable[JsonObject],
         namespace: str | None = None,
-        complete: Callable[[Json], Json] = lambda value: value,
+        complete: Callable[[JsonObject], JsonObject] = lambda value: value,
     ) -> None:
         self._objects = objects
         self._namespace = namespace
         self._complete = complete
-        self._given: dict[tuple[Resource[Any], str], Json] = {}
-        self._pod: Json = {}
+        self._given: dict[tuple[Resource[Any], str], JsonObject] = {}
+        self._pod: JsonObject = {}
         self.assumed: list[str] = []
         for value in manifests:
             self._note(value)
 
-    def _note(self, value: Json) -> None:
+    def _note(self, value: JsonObject) -> None:
         group = str(value.get("apiVersion", "")).rpartition("/")[0]
         resource = BY_KIND.get((group, str(value.get("kind"))))
         meta = value.get("metadata") or {}
@@ -65,11 +64,11 @@ class WorldAround:
             with suppress(ValueError):
                 self._given[resource, key] = self._complete(value)
 
-    def about(self, pod: Json) -> None:
+    def about(self, pod: JsonObject) -> None:
         """Note the object whose pods are asked about next."""
         self._pod = pod
 
-    def lookup(self, group: str, plural: str, namespace: str, name: str) -> Json | None:
+    def lookup(self, group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
         """Return the object of that name, None if there is none."""
         resource = _RESOURCES.get((group, plural))
         if resource is None:
@@ -79,7 +78,7 @@ class WorldAround:
             return self._given[resource, key]
         found = self._objects.of(resource).get(key)
         if found is not None:
-            made: Json = to_builtins(found)
+            made: JsonObject = to_builtins(found)
             return made
         return self._assumption(resource, name)
 
@@ -96,12 +95,12 @@ class WorldAround:
             *(msgspec.json.encode(obj) for key, obj in found.items() if key.startswith(prefix)),
         ]
 
-    def _assumption(self, resource: Resource[Any], name: str) -> Json | None:
+    def _assumption(self, resource: Resource[Any], name: str) -> JsonObject | None:
         if resource is PRIORITY_CLASSES and name in _PRIORITIES:
             return {"metadata": {"name": name}, "value": _PRIORITIES[name]}
         if self._objects.knows(resource) or resource in (NODES, NAMESPACES):
             return None
-        made: Json = {"metadata": {"name": name}}
+        made: JsonObject = {"metadata": {"name": name}}
         if resource is PRIORITY_CLASSES:
             made["value"] = self._priority(name)
             self._assume(f"PriorityClass {name}", f"its value counts as {made['value']}")

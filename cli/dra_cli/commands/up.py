@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from dra_kube.access import default_data
 from dra_shared.boundedfiles import open_file
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_shared.retention import parse_retention
 
 from dra_cli.access import data_option
@@ -19,7 +20,6 @@ from dra_cli.commandline import Parser, number
 
 if TYPE_CHECKING:
     from dra_lab.clusteroptions import ClusterOptions
-    from dra_lab.restore.objects import Json
     from dra_shared.api.resources import Resource
     from dra_worlds.fleet import Group, Pool
 
@@ -262,7 +262,7 @@ class _Start(NamedTuple):
     """The initial content of a cluster: pools of nodes, objects, their history or a snapshot, and feature gates."""
 
     pools: "Sequence[Pool]"
-    objects: "Sequence[tuple[Resource[Any], Json]]"
+    objects: "Sequence[tuple[Resource[Any], JsonObject]]"
     past: Path | None
     snapshot: Path | None
     feature_gates: str

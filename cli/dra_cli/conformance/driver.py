@@ -14,12 +14,12 @@ from dra_kube import manifests
 from dra_kube.yamlfile import read_yaml
 from dra_shared import __version__
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import DEFAULT, Version
 
 if TYPE_CHECKING:
     from dra_conformance.check import Check
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 #: Of a folder, so that a driver's socket in it has a path of at most 107 bytes.
@@ -144,7 +144,7 @@ def _version(text: str) -> Version:
         raise UserError(str(error), 2) from error
 
 
-def _rules(path: Path) -> list[Json]:
+def _rules(path: Path) -> list[JsonObject]:
     """The rules of all ClusterRoles and Roles in the manifests."""
     found = [
         rule
@@ -157,7 +157,7 @@ def _rules(path: Path) -> list[Json]:
     return found
 
 
-def _parameters(path: Path) -> Json:
+def _parameters(path: Path) -> JsonObject:
     """Opaque parameters: the file's object itself."""
     found = read_yaml(path)
     if not isinstance(found, dict):

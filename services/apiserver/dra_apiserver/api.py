@@ -7,9 +7,9 @@ import functools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
 
 from dra_shared.clock import Clock, rfc3339
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver import cbor
 from dra_apiserver.admission import Chain, Dynamic, NoDynamic
@@ -36,7 +36,6 @@ from dra_apiserver.target import Target
 from dra_apiserver.user import ADMINISTRATOR, ANONYMOUS, UserInfo
 from dra_apiserver.watch import WatchStream
 
-JsonObject = dict[str, Any]
 Handler = Callable[["Api", Request, Target], Awaitable[None]]
 """Answers a request about a target."""
 Route = tuple[str, Handler]

@@ -9,10 +9,11 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import orjson
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import RECORDED, Version, release
 
 from dra_apiserver.admission import Chain
@@ -34,7 +35,6 @@ from dra_apiserver.target import Target
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
 from dra_apiserver.verdict import Warnings
 
-JsonObject = dict[str, Any]
 NOW: Final = "2000-01-01T00:00:00Z"
 _UID: Final = "00000000-0000-0000-0000-000000000001"
 # Fields that the server generates.

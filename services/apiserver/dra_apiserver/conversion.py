@@ -7,11 +7,9 @@ only.
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kindkit.kind import Kind
-
-JsonObject = dict[str, Any]
 
 
 def to_storage(kind: Kind, obj: JsonObject, version: str) -> JsonObject:

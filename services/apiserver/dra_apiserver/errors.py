@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
 class ErrorType(enum.StrEnum):

@@ -65,7 +65,6 @@ _BACKLOG = 2048
 
 _log = logger(__name__)
 
-JsonObject = dict[str, Any]
 Entrance = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 

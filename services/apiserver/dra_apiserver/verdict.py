@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from dra_shared.features import FeatureGates
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS
 
 from dra_apiserver.admission import Chain
@@ -30,7 +31,6 @@ from dra_apiserver.rest.update import before_update
 from dra_apiserver.schema import DecodeError, decode, default
 from dra_apiserver.target import Target
 
-JsonObject = dict[str, Any]
 _NOW: Final = "2000-01-01T00:00:00Z"
 # Values that a server allocates are constant here, so that two results for one object can be compared.
 _UID: Final = "00000000-0000-4000-8000-000000000000"

@@ -14,8 +14,8 @@ from dra_shared.faults.catalog import KINDS, Kind
 from dra_shared.faults.judging import Away, Judge, Look, Met, no_count, none_away
 from dra_shared.faults.promises import Verdict
 from dra_shared.faults.story import Story
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 State = Literal["working", "settling", "over"]
 
 _KEPT = 100

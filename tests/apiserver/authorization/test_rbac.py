@@ -1,13 +1,11 @@
 """Test a server with ``--authorization-mode RBAC``."""
 
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 from dra_apiserver.config import Config
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 CLAIMS = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"

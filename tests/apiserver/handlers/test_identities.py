@@ -11,8 +11,8 @@ import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
 from dra_shared.clock import FakeClock, rfc3339
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 REVIEW = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
 ACCOUNTS = "/api/v1/namespaces/default/serviceaccounts"

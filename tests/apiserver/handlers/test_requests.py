@@ -4,18 +4,17 @@ import asyncio
 import gzip
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
 import yaml
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_shared.jsontypes import JsonObject
 
 PODS = "/api/v1/namespaces/default/pods"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"
 MERGE = {"Content-Type": "application/merge-patch+json"}
-JsonObject = dict[str, Any]
 
 
 def configmap(name: str, **data: str) -> JsonObject:

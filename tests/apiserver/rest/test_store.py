@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 import pytest
@@ -13,6 +12,7 @@ from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
+from dra_shared.jsontypes import JsonObject
 
 CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -20,8 +20,6 @@ DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 APPLY = {"content-type": "application/apply-patch+yaml"}
 MANAGER = {"fieldManager": "m"}
 MERGE = {"content-type": "application/merge-patch+json"}
-
-JsonObject = dict[str, Any]
 
 
 @dataclass

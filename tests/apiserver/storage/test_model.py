@@ -33,12 +33,12 @@ from dra_apiserver.watch import Selection, WatchStream
 from dra_apiserver.watch import stream as stream_module
 from dra_shared.clock import FakeClock, settle
 from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import parse_label_selector
 
 RESOURCE = ("", "configmaps")
 KEYS = [f"{namespace}/{name}" for namespace in ("one", "two") for name in "abcde"]
 STEPS = 250
-JsonObject = dict[str, Any]
 State = dict[str, JsonObject]
 
 

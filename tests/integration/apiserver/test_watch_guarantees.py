@@ -6,19 +6,18 @@ import random
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import httpx
 import orjson
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_shared.jsontypes import JsonObject
 
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/resourceclaims"
 NAMESPACES = ("default", "kube-public")
 WRITER, READER = "writer", "reader"
-JsonObject = dict[str, Any]
 Served = tuple[ApiServer, httpx.AsyncClient]
 
 

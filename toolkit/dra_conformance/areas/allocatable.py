@@ -1,13 +1,10 @@
 """Devices that take of their node's own CPU and memory (KEP-5517)."""
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage
 from dra_conformance.session import Session
-
-Json = dict[str, Any]
 
 AREA = Area("allocatable", Stage.START, since=V1_36, gate="DRANodeAllocatableResources")
 
@@ -29,7 +26,7 @@ async def _divisible(session: Session) -> None:
                 raise Breach(f"device {device['name']}: {resource} by capacity {entry['capacityKey']}")
 
 
-def _entries(session: Session) -> list[tuple[Json, dict[str, Json]]]:
+def _entries(session: Session) -> list[tuple[JsonObject, dict[str, JsonObject]]]:
     """Devices, and by resource how much each takes of the node; raises NotOffered where there are none."""
     found = []
     for device in (one.spec for one in session.devices):

@@ -1,9 +1,9 @@
 """For which devices configuration counts, seen by what containers get: needs parameters that change that."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.areas.cdidevices import edits_of
 from dra_conformance.areas.config import AREA
@@ -13,7 +13,6 @@ from dra_conformance.session import Session
 
 __all__ = ["AREA"]
 
-Json = dict[str, Any]
 
 _TYPES = "staging/src/k8s.io/api/resource/v1/types.go (DeviceAllocationConfiguration.requests, source)"
 
@@ -128,7 +127,7 @@ def _needs_effect(varies: bool, plain: Mapping[str, str], given: Mapping[str, st
         raise NotOffered("with the parameters of --config containers get the same as without")
 
 
-async def _effects(session: Session, results: Sequence[Result], *configs: Json) -> dict[str, str]:
+async def _effects(session: Session, results: Sequence[Result], *configs: JsonObject) -> dict[str, str]:
     """What containers get with each device of such a claim; the claim's own names are left out."""
     async with session.claim(results, configs) as claim:
         edits = edits_of(session, await session.ready(claim))
@@ -138,7 +137,7 @@ async def _effects(session: Session, results: Sequence[Result], *configs: Json) 
         }
 
 
-def _parameters(session: Session) -> Json:
+def _parameters(session: Session) -> JsonObject:
     if session.parameters is None:
         raise NotOffered("needs --config, with parameters that the driver takes")
     return session.parameters

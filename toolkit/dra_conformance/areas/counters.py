@@ -1,14 +1,11 @@
 """Partitionable devices: counters that devices of a pool consume (KEP-4815)."""
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37
 
 from dra_conformance.check import Area, Breach, NotOffered, Stage
 from dra_conformance.session import Session
-
-Json = dict[str, Any]
 
 AREA = Area("counters", Stage.START, gate="DRAPartitionableDevices")
 
@@ -105,7 +102,7 @@ async def _types(session: Session) -> None:
             raise Breach(f"{name} and {device['name']} are both {kind[1]}, and consume different counters")
 
 
-def _typed(session: Session) -> list[tuple[Json, tuple[str, str]]]:
+def _typed(session: Session) -> list[tuple[JsonObject, tuple[str, str]]]:
     """Devices that consume counters, with pool and partition type; raises NotOffered where there are none."""
     found = []
     for one in session.slices:

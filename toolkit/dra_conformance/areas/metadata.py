@@ -5,18 +5,16 @@ import stat
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from dra_driverkit.cdi import Spec
 from dra_driverkit.metadata import GROUP, V1BETA1, container_path, known_versions
 from dra_shared.claims import POD_CLAIM_ANNOTATION
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_36, V1_37
 
 from dra_conformance.check import Area, Breach, NotOffered, Unmet
 from dra_conformance.claims import Claim, Device, Result
 from dra_conformance.session import Session, cdi_ids
-
-Json = dict[str, Any]
 
 AREA = Area("metadata", rests_on=("prepare.succeeds", "prepare.several-devices", "cdi.defined"), since=V1_36)
 
@@ -36,7 +34,7 @@ class _File:
     text: str
     mode: int
 
-    def documents(self) -> list[Json]:
+    def documents(self) -> list[JsonObject]:
         """What is in it.
 
         Raises:
@@ -312,7 +310,7 @@ def _files(session: Session, ids: list[str]) -> list[_File]:
     return list(found.values())
 
 
-def _documents(text: str) -> Iterator[Json]:
+def _documents(text: str) -> Iterator[JsonObject]:
     """The objects of a JSON stream.
 
     Raises:
@@ -327,7 +325,7 @@ def _documents(text: str) -> Iterator[Json]:
         rest = rest[end:].lstrip()
 
 
-def _by_request(document: Json) -> dict[str, list[tuple[str, str, str]]]:
+def _by_request(document: JsonObject) -> dict[str, list[tuple[str, str, str]]]:
     return {
         part.get("name", ""): [
             (one.get("driver", ""), one.get("pool", ""), one.get("name", ""))

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from dra_node_agent.kubelet.dra.connection import DriverError
+from dra_shared.jsontypes import JsonObject
 
 from dra_conformance.check import Area, Breach, Stage, Unmet
 from dra_conformance.claims import Device, Result, config
@@ -20,7 +21,6 @@ AREA = Area("prepare", rests_on=("registration.versions", "registration.versions
 _PROTO = "staging/src/k8s.io/kubelet/pkg/apis/dra/v1/api.proto"
 _MANAGER = "pkg/kubelet/cm/dra/manager.go"
 _PLUGIN = "staging/src/k8s.io/dynamic-resource-allocation/kubeletplugin/draplugin.go"
-Json = dict[str, Any]
 
 _SLOW = 10.0
 _PARALLEL = 8
@@ -324,7 +324,7 @@ async def _half_failed(session: Session) -> None:
 
 
 async def _left_behind(
-    session: Session, why: str, results: Sequence[Result], configs: Sequence[Json] = ()
+    session: Session, why: str, results: Sequence[Result], configs: Sequence[JsonObject] = ()
 ) -> bool:
     """Whether such a claim is refused; raises Breach where something of it stays."""
     before = session.cdi.names()

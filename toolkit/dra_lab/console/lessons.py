@@ -5,11 +5,11 @@ The learner's folder is that of the terminal: what is written here, is solved he
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
+from dra_shared.jsontypes import JsonObject
 from fastapi import APIRouter, HTTPException
 from pydantic import BaseModel
 
@@ -17,8 +17,6 @@ from dra_lab.learn.classroom import Classroom
 from dra_lab.learn.exercise import Exercise, Verdict
 from dra_lab.learn.lesson import Lesson, lesson, lessons
 from dra_lab.learn.notebook import Notebook
-
-Json = dict[str, Any]
 
 _FAILED = (ApiError, UserError, httpx.HTTPError, OSError, TimeoutError)
 
@@ -47,7 +45,7 @@ class Desk:
         # One cluster at a time is started, and one file applied.
         self._lock = asyncio.Lock()
 
-    def state(self) -> Json:
+    def state(self) -> JsonObject:
         """The lessons, and the current one with the learner's file."""
         one = self._notebook.current
         file = self._notebook.file(one)
@@ -65,7 +63,7 @@ class Desk:
             },
         }
 
-    async def open(self, number: int) -> Json:
+    async def open(self, number: int) -> JsonObject:
         """Go to a lesson; starts its cluster unless it runs.
 
         Raises:
@@ -77,7 +75,7 @@ class Desk:
             await self._begin(one, afresh=not self._classroom.runs(one))
         return self.state()
 
-    async def reset(self) -> Json:
+    async def reset(self) -> JsonObject:
         """Begin the lesson again: its file, hints and cluster as they were at the start."""
         one = self._notebook.current
         async with self._lock:
@@ -86,7 +84,7 @@ class Desk:
             await self._begin(one, afresh=True)
         return self.state()
 
-    async def check(self, text: str) -> Json:
+    async def check(self, text: str) -> JsonObject:
         """Save and apply the learner's file if it changed, and say what is missing."""
         one = self._notebook.current
         async with self._lock, self._classroom.exercise(one) as exercise:
@@ -97,17 +95,17 @@ class Desk:
                 return {**self._report(await exercise.glance()), "problem": str(refused)}
             return self._report(await exercise.verdict())
 
-    async def goals(self) -> Json:
+    async def goals(self) -> JsonObject:
         """Which goals are reached at this moment."""
         async with self._classroom.exercise(self._notebook.current) as exercise:
             return self._report(await exercise.glance())
 
-    def hint(self) -> Json:
+    def hint(self) -> JsonObject:
         """One hint more each time."""
         one = self._notebook.current
         return {"hints": [text.strip() for text in one.hints[: self._notebook.hint(one) + 1]]}
 
-    def solution(self) -> Json:
+    def solution(self) -> JsonObject:
         """One way to solve the lesson."""
         return {"text": self._notebook.current.solution}
 
@@ -127,7 +125,7 @@ class Desk:
         except (ApiError, UserError):
             return
 
-    def _report(self, verdict: Verdict) -> Json:
+    def _report(self, verdict: Verdict) -> JsonObject:
         if verdict.solved:
             self._notebook.solve(self._notebook.current)
         return {
@@ -143,38 +141,38 @@ def router(desk: Desk) -> APIRouter:
     """The paths."""
     made = APIRouter(prefix="/learn", include_in_schema=False)
 
-    async def answered(work: Awaitable[Json]) -> Json:
+    async def answered(work: Awaitable[JsonObject]) -> JsonObject:
         try:
             return await work
         except _FAILED as error:
             raise HTTPException(503, str(error) or type(error).__name__) from error
 
     @made.get("/state")
-    async def state() -> Json:
+    async def state() -> JsonObject:
         return desk.state()
 
     @made.post("/lesson")
-    async def choose(chosen: Chosen) -> Json:
+    async def choose(chosen: Chosen) -> JsonObject:
         return await answered(desk.open(chosen.number))
 
     @made.post("/reset")
-    async def reset() -> Json:
+    async def reset() -> JsonObject:
         return await answered(desk.reset())
 
     @made.post("/check")
-    async def check(answer: Answer) -> Json:
+    async def check(answer: Answer) -> JsonObject:
         return await answered(desk.check(answer.text))
 
     @made.get("/goals")
-    async def goals() -> Json:
+    async def goals() -> JsonObject:
         return await answered(desk.goals())
 
     @made.post("/hint")
-    async def hint() -> Json:
+    async def hint() -> JsonObject:
         return desk.hint()
 
     @made.get("/solution")
-    async def solution() -> Json:
+    async def solution() -> JsonObject:
         return desk.solution()
 
     return made

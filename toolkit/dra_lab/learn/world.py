@@ -22,8 +22,7 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.errors import from_response
 from dra_shared.client.rest import Client
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 NAMESPACE = "default"
 _LISTED: dict[str, Resource[Any]] = {

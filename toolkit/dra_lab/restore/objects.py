@@ -17,9 +17,8 @@ from dra_shared.api.resources import (
     WORKLOADS,
     Resource,
 )
+from dra_shared.jsontypes import JsonObject
 from dra_worlds.documents import Document
-
-Json = dict[str, Any]
 
 #: Beyond what scheduling depends on.
 MORE = (CONFIG_MAPS, CRON_JOBS, WORKLOADS)
@@ -60,9 +59,9 @@ _OWN_SERVICE = ("Service", "default", "kubernetes")
 _TOKEN_VOLUME = "kube-api-access-"
 
 
-def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple[Resource[Any], Json]]:
+def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple[Resource[Any], JsonObject]]:
     """The objects to create, in order, each with the uid that it had and its status."""
-    found: dict[Resource[Any], list[Json]] = {}
+    found: dict[Resource[Any], list[JsonObject]] = {}
     for document in documents:
         resource = _BY_KIND.get((document.group, document.kind))
         if resource is None:
@@ -78,8 +77,8 @@ def restorable(documents: Iterable[Document], problems: list[str]) -> list[tuple
     return [(resource, value) for resource in ORDER for value in found.get(resource, ())]
 
 
-def _stored(resource: Resource[Any], document: Document) -> Json:
-    value: Json = orjson.loads(bytes(document.data))
+def _stored(resource: Resource[Any], document: Document) -> JsonObject:
+    value: JsonObject = orjson.loads(bytes(document.data))
     if document.version != resource.version:
         from dra_apiserver import offline
 
@@ -89,7 +88,7 @@ def _stored(resource: Resource[Any], document: Document) -> Json:
     return {**value, "apiVersion": resource.api_version, "kind": resource.kind}
 
 
-def _cleaned(resource: Resource[Any], value: Json) -> Json:
+def _cleaned(resource: Resource[Any], value: JsonObject) -> JsonObject:
     meta = {key: part for key, part in value["metadata"].items() if key not in _SERVERS}
     if resource.namespaced:
         meta.setdefault("namespace", "default")
@@ -106,7 +105,7 @@ def _cleaned(resource: Resource[Any], value: Json) -> Json:
     return cleaned
 
 
-def _pod_spec(spec: Json) -> Json:
+def _pod_spec(spec: JsonObject) -> JsonObject:
     """Without the token that the old server gave: the new one gives its own."""
     kept = {**spec, "volumes": [v for v in spec.get("volumes") or () if not _of_token(v)]}
     for kind in ("containers", "initContainers"):
@@ -118,18 +117,18 @@ def _pod_spec(spec: Json) -> Json:
     return kept
 
 
-def _pod_status(status: Json) -> Json:
+def _pod_status(status: JsonObject) -> JsonObject:
     """Of pods that run, without what is the machine's: their containers start again on a new one."""
     if status.get("phase") in ("Succeeded", "Failed"):
         return status
     return {key: part for key, part in status.items() if key not in _MACHINES}
 
 
-def _of_token(entry: Json) -> bool:
+def _of_token(entry: JsonObject) -> bool:
     return str(entry.get("name", "")).startswith(_TOKEN_VOLUME)
 
 
-def priority_classes(objects: Iterable[tuple[Resource[Any], Json]]) -> Iterator[Json]:
+def priority_classes(objects: Iterable[tuple[Resource[Any], JsonObject]]) -> Iterator[JsonObject]:
     """Classes that pods name and the dump does not have, with the pods' own priorities."""
     known = {obj["metadata"]["name"] for resource, obj in objects if resource is PRIORITY_CLASSES}
     for resource, obj in objects:

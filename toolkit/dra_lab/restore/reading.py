@@ -10,6 +10,7 @@ from dra_scheduler.plan.neededgates import Found, needs
 from dra_shared.api.resources import Resource
 from dra_shared.errors import UserError
 from dra_shared.features import read, with_defaults
+from dra_shared.jsontypes import JsonObject
 from dra_shared.serviceversions import Versions, lab_gates
 from dra_shared.version import release
 from dra_worlds.documents import Document
@@ -20,14 +21,14 @@ from dra_worlds.reading import from_source, world
 from dra_worlds.sources import is_kubeconfig, kubeconfig_cluster
 
 from dra_lab.restore.agents import pools
-from dra_lab.restore.objects import MORE, Json, restorable
+from dra_lab.restore.objects import MORE, restorable
 
 
 class Restored(NamedTuple):
     """Pools of nodes that stand for those of a source, its objects, and the feature gates that these need."""
 
     pools: list[Pool]
-    objects: list[tuple[Resource[Any], Json]]
+    objects: list[tuple[Resource[Any], JsonObject]]
     gates: Found
 
     def feature_gates(self, text: str, kubernetes_version: str) -> str:

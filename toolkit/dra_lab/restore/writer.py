@@ -15,10 +15,11 @@ from dra_shared.api.resources import (
 )
 from dra_shared.client.rest import Client, PatchType
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.podgroups import pod_groups
 from dra_shared.version import DEFAULT, Version
 
-from dra_lab.restore.objects import Json, priority_classes
+from dra_lab.restore.objects import priority_classes
 
 
 class Writer:
@@ -32,7 +33,7 @@ class Writer:
         self._uids: dict[str, str] = {}
 
     async def write(
-        self, objects: Sequence[tuple[Resource[Any], Json]], step: Callable[[], None] = lambda: None
+        self, objects: Sequence[tuple[Resource[Any], JsonObject]], step: Callable[[], None] = lambda: None
     ) -> int:
         """Create the objects in this order; gives how many there are then. Those of the same names stay as they are."""
         await self._prepare(objects)
@@ -42,14 +43,14 @@ class Writer:
             step()
         return written
 
-    def _served(self, resource: Resource[Any], obj: Json) -> tuple[Resource[Any], Json]:
+    def _served(self, resource: Resource[Any], obj: JsonObject) -> tuple[Resource[Any], JsonObject]:
         """In the version that the new cluster serves."""
         if resource not in (POD_GROUPS, WORKLOADS):
             return resource, obj
         served = replace(resource, version=self._groups)
         return served, {**obj, "apiVersion": served.api_version}
 
-    async def _prepare(self, objects: Sequence[tuple[Resource[Any], Json]]) -> None:
+    async def _prepare(self, objects: Sequence[tuple[Resource[Any], JsonObject]]) -> None:
         """What the objects need that dumps often lack: namespaces, service accounts, priority classes."""
         spaces = {obj["metadata"].get("namespace") for resource, obj in objects if resource.namespaced}
         for name in sorted(filter(None, spaces)):
@@ -67,14 +68,14 @@ class Writer:
         for value in priority_classes(objects):
             await self._ensure(PRIORITY_CLASSES, value)
 
-    async def _ensure(self, resource: Resource[Any], obj: Json) -> None:
+    async def _ensure(self, resource: Resource[Any], obj: JsonObject) -> None:
         body = {"apiVersion": resource.api_version, "kind": resource.kind, **obj}
         path = resource.path(obj["metadata"].get("namespace"))
         response = await self._client.raw("POST", path, content=dumps(body))
         if response.status_code not in (201, 409):
             self._problems.append(f"{resource.kind} {obj['metadata']['name']}: {_message(response)}")
 
-    async def _create(self, resource: Resource[Any], obj: Json) -> bool:
+    async def _create(self, resource: Resource[Any], obj: JsonObject) -> bool:
         meta = obj["metadata"]
         name, space, old = meta["name"], meta.get("namespace"), meta.get("uid", "")
         status = obj.get("status")
@@ -93,7 +94,7 @@ class Writer:
             self._uids[old] = response.json()["metadata"]["uid"]
         return True
 
-    def _metadata(self, resource: Resource[Any], meta: Json) -> Json:
+    def _metadata(self, resource: Resource[Any], meta: JsonObject) -> JsonObject:
         """With the new uids of owners; an owner that is not there would take the object with it."""
         owners = [
             {**owner, "uid": self._uids[owner["uid"]]}

@@ -13,6 +13,7 @@ from dra_shared.api.core import PersistentVolumeClaim
 from dra_shared.api.meta import Object, ObjectMeta
 from dra_shared.api.resource import DeviceAttribute
 from dra_shared.api.resources import Resource
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quota import IMPLICIT_PREFIX
 
 from dra_worlds.anonymous.expressions import drivers_of, rewritten, texts_of
@@ -32,7 +33,6 @@ from dra_worlds.anonymous.fields import (
 )
 from dra_worlds.anonymous.names import Names
 
-Json = dict[str, Any]
 Typed = tuple[Resource[Any], Object]
 
 _AMOUNT = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+|[numkKMGTPE]i?|%)?|\d+(?:[-,]\d+)*")
@@ -41,7 +41,7 @@ _VERSION = re.compile(r"v?\d+(?:\.\d+){0,2}(?:-(?:alpha|beta|rc)(?:\.?\d+)?)?")
 _ANY_ADDRESS = frozenset({"0.0.0.0", "::", "127.0.0.1", "::1"})
 
 
-def anonymized(objects: Iterable[Typed]) -> Iterator[Json]:
+def anonymized(objects: Iterable[Typed]) -> Iterator[JsonObject]:
     """Yield the objects under other names. Until the names of all are known, the objects are kept as texts."""
     walker, kept = _Walker(), []
     for resource, obj in objects:
@@ -108,9 +108,9 @@ class _Walker:
         self._chosen = True
         self._visible = {text: self._attribute_text(text) for text in self._attributes | self._kept}
 
-    def renamed(self, resource: Resource[Any], text: bytes) -> Json:
+    def renamed(self, resource: Resource[Any], text: bytes) -> JsonObject:
         """Return the object under other names; in the first pass, of no use."""
-        made: Json = self._struct(resource.type, orjson.loads(text), resource.kind)
+        made: JsonObject = self._struct(resource.type, orjson.loads(text), resource.kind)
         return {"apiVersion": resource.api_version, "kind": resource.kind, **made}
 
     def _new(self, text: str, noun: str) -> str:
@@ -121,12 +121,12 @@ class _Walker:
             self._names.note(text, noun)
         return self._names.get(text, noun)
 
-    def _struct(self, struct: type[msgspec.Struct], value: Json, kind: str) -> Json:
+    def _struct(self, struct: type[msgspec.Struct], value: JsonObject, kind: str) -> JsonObject:
         if struct is DeviceAttribute:
             raise TypeError("attributes need their name")
         if struct is ObjectMeta:
             return self._metadata(value, kind)
-        made: Json = {}
+        made: JsonObject = {}
         for field in _fields(struct):
             if field.name in value and not _is_identity(struct, field):
                 part = self._field(field, value[field.name], value, kind)
@@ -134,7 +134,7 @@ class _Walker:
                     made[field.name] = part
         return made
 
-    def _field(self, field: _Field, value: Any, owner: Json, kind: str) -> Any:
+    def _field(self, field: _Field, value: Any, owner: JsonObject, kind: str) -> Any:
         """Return a field's new value; None if it is left out."""
         if field.rule is Rule.DROP or value is None:
             return None
@@ -205,8 +205,8 @@ class _Walker:
                 return f"{self._new(value, noun)}-"
         return self._new(value, noun or "text")
 
-    def _metadata(self, meta: Json, kind: str) -> Json:
-        made: Json = {}
+    def _metadata(self, meta: JsonObject, kind: str) -> JsonObject:
+        made: JsonObject = {}
         for field in _fields(ObjectMeta):
             if field.name not in meta:
                 continue
@@ -231,14 +231,14 @@ class _Walker:
             return name
         return self._new(name, kind)
 
-    def _map(self, field: _Field, value: Json) -> Json | None:
+    def _map(self, field: _Field, value: JsonObject) -> JsonObject | None:
         """Return a map with new keys; None if nothing is known of its keys."""
         keys = (f"{field.owner}.{field.name}", field.name)
         known = next((key for key in keys if key in MAP_KEYS), None)
         if known is None:
             return None
         rule = MAP_KEYS[known]
-        made: Json = {}
+        made: JsonObject = {}
         for key, part in value.items():
             new = self._new(key, field.noun) if rule is None else self._map_key(rule, key)
             made[new] = self._map_value(field, key, part)
@@ -258,7 +258,7 @@ class _Walker:
             return self._text(Rule.TIME, value, "")
         return self._label_value(key, value, {})
 
-    def _attribute(self, name: str, value: Json) -> Json:
+    def _attribute(self, name: str, value: JsonObject) -> JsonObject:
         """Return an attribute; its texts say what the device is, or which one."""
         texts = [value.get("string"), *(value.get("strings") or ())]
         known = {text for text in texts if isinstance(text, str)}
@@ -307,7 +307,7 @@ class _Walker:
     def _label_key(self, key: str) -> str:
         return key if is_known_label(key) else self._new(key, "label")
 
-    def _label_value(self, key: str, value: Any, owner: Json) -> Any:
+    def _label_value(self, key: str, value: Any, owner: JsonObject) -> Any:
         if isinstance(value, list):
             return [self._label_value(key, one, owner) for one in value]
         if owner.get("operator") in ("Gt", "Lt"):
@@ -329,7 +329,7 @@ class _Walker:
                 return f"{self._new(class_name, noun)}{suffix}{rest if rest in _CLASS_AMOUNTS else 'devices'}"
         return name if is_public_resource(name) else self._new(name, "resource")
 
-    def _volumes(self, volumes: list[Json]) -> list[Json]:
+    def _volumes(self, volumes: list[JsonObject]) -> list[JsonObject]:
         """Return the volumes that decisions depend on: claims, and those of CSI drivers."""
         made = []
         for volume in volumes:
@@ -368,7 +368,7 @@ def _is_identity(struct: type[msgspec.Struct], field: _Field) -> bool:
     return issubclass(struct, Object) and field.name in ("apiVersion", "kind")
 
 
-def _opaque(value: Json) -> Json:
+def _opaque(value: JsonObject) -> JsonObject:
     """Return opaque parameters without what they say."""
     return {"driver": value.get("driver", ""), "parameters": {}}
 
@@ -379,5 +379,5 @@ def _disruption_mode(value: Any) -> Any:
     return value if value in WORDS else None
 
 
-def _only(value: Json, *names: str) -> Json:
+def _only(value: JsonObject, *names: str) -> JsonObject:
     return {name: value[name] for name in names if name in value}

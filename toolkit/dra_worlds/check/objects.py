@@ -8,12 +8,11 @@ from typing import Any
 
 from dra_apiserver.verdict import Judge, Place, Verdict, is_known_to_any
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version, release
 
 from dra_worlds.check import older
 from dra_worlds.check.finding import DROPPED, OTHERWISE, REFUSED, WARNED, Finding
-
-JsonObject = dict[str, Any]
 
 
 class Checker:

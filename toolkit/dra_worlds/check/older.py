@@ -1,12 +1,9 @@
 """Advice for objects of an older shape: another apiVersion alone does not help, `dralab convert` does."""
 
-from typing import Any
-
 from dra_shared import classic
 from dra_shared.classic.kinds import successor
 from dra_shared.classic.notes import Outcome
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 
 def converted(obj: JsonObject) -> str:

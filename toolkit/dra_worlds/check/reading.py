@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import orjson
 from dra_kube.access import ChosenCluster
@@ -12,6 +11,7 @@ from dra_kube.manifests import Manifest, load
 from dra_shared.api.resources import DAEMON_SETS, WORKLOADS
 from dra_shared.errors import UserError
 from dra_shared.features import read
+from dra_shared.jsontypes import JsonObject
 from dra_shared.serviceversions import lab_gates
 from dra_shared.version import DEFAULT, VERSIONS, Version, release
 
@@ -19,8 +19,6 @@ from dra_worlds.documents import Document
 from dra_worlds.live import listed
 from dra_worlds.reading import from_source
 from dra_worlds.running import newest_of, reported
-
-JsonObject = dict[str, Any]
 
 # How the version of an API server of dralab ends.
 _OURS = "+dralab"

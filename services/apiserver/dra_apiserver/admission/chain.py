@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kindkit.behaviour import Plugin
 from dra_apiserver.kindkit.kind import Kind
@@ -13,8 +15,6 @@ if TYPE_CHECKING:
     from dra_apiserver.http import Request
     from dra_apiserver.storage import Resource
     from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 
 class Registered(Protocol):

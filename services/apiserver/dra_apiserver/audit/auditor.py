@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 from dra_shared.cel.authorization import Decision
 from dra_shared.clock import Clock, rfc3339_micro
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 from dra_shared.names import label_key
 
@@ -21,8 +22,6 @@ from dra_apiserver.equality import copy_object
 from dra_apiserver.http import Request
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 _LASTING = frozenset({"attach", "exec", "log", "portforward", "proxy"})
 _LEVEL_NAMES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 from dra_shared.yamltext import YamlError
 from dra_shared.yamltext import load as load_yaml
 
@@ -17,8 +18,6 @@ from dra_apiserver.schema.packages import package_name
 from dra_apiserver.schema.protobuf import ProtobufError, envelope, read_message
 from dra_apiserver.schema.reader import Reader, TypeMismatch, complete, strip
 from dra_apiserver.schema.types import Struct, definition, object_type
-
-JsonObject = dict[str, Any]
 
 # The start of a failure's JSON.
 _HEAD = 256

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from dra_shared.cel.authorization import Decision
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 PRIVILEGED = "system:masters"
 """The group whose members may do everything, independent of stored roles."""

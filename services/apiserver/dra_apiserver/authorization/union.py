@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dra_shared.cel.authorization import Decision
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
 from dra_apiserver.authorization.rules import Rule
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 
 class Union:

@@ -11,9 +11,9 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from dra_apiserver.protobuf import layouts
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
+from dra_apiserver.protobuf import layouts
 
 _MARKED: Mapping[str, Callable[[Any], Any]] = {"bytes": base64.b64decode, "double": float}
 # Their Go types encode themselves to JSON, which has no types.

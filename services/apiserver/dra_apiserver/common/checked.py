@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.gates import GatedFields
 from dra_apiserver.common.generic import GenericStrategy
@@ -11,7 +12,6 @@ from dra_apiserver.common.objectmeta import keep_metadata, reset_for_status
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
 
-JsonObject = dict[str, Any]
 StatusCheck = Callable[[JsonObject, JsonObject], list[FieldError]]
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import GroupResource
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
-
 
 PODS = GroupResource("", "pods")
 

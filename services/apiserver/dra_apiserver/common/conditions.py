@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported, too_long
 
-JsonObject = dict[str, Any]
 _STATUSES = ("False", "True", "Unknown")
 _REASON = "[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
 _REASON_LENGTH = 1024

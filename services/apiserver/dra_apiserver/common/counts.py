@@ -6,11 +6,10 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import regex_message
 
 from dra_apiserver.errors import FieldError, invalid
-
-JsonObject = dict[str, Any]
 
 
 def check_count_or_percent(value: Any, path: str, *, limited: bool = True) -> list[FieldError]:

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import VERSIONS, Version
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True)

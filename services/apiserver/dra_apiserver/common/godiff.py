@@ -14,8 +14,7 @@ from typing import Any, NamedTuple
 
 import orjson
 from dra_shared.api.schema import protobuf_document, schema_document
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 CORE = "io.k8s.api.core.v1"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1"

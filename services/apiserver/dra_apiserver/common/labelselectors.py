@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common import names
 from dra_apiserver.common.objectmeta import validate_labels
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field
-
-JsonObject = dict[str, Any]
 
 
 def check_label_selector(selector: JsonObject | None, path: str) -> list[FieldError]:

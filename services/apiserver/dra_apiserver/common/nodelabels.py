@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_value
-
-JsonObject = dict[str, Any]
 
 DEPRECATED: Mapping[str, str] = {
     "beta.kubernetes.io/arch": 'deprecated since v1.14; use "kubernetes.io/arch" instead',

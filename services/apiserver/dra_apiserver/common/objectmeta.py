@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import NameRule, dns_label, label_key, label_value
 
 from dra_apiserver.errors import (
@@ -19,7 +20,6 @@ from dra_apiserver.errors import (
     too_long,
 )
 
-JsonObject = dict[str, Any]
 IMMUTABLE = "field is immutable"
 _ANNOTATIONS_LIMIT = 256 * 1024
 _FIELD_MANAGER_LIMIT = 128

@@ -9,7 +9,9 @@ decide again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.behaviour import Plugin
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from dra_shared.api.resource import DeviceClass
     from dra_shared.quota import NamespaceUsage, Usage
 
-JsonObject = dict[str, Any]
 
 _LEGACY = {
     "configmaps",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any
 
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError
 
-JsonObject = dict[str, Any]
 _MOST = 512
 _LONGEST = 8 << 10
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
-
-JsonObject = dict[str, Any]
 
 _Warn = Callable[[JsonObject, JsonObject | None], Iterable[str]]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver import protobuf
 from dra_apiserver.api import Api
@@ -19,8 +19,6 @@ from dra_apiserver.schema.packages import package_name
 from dra_apiserver.schema.types import type_of
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 SUCCESS = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 """The response to a request that creates no object."""

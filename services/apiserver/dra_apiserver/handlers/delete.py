@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, forbidden_error
@@ -19,8 +18,6 @@ from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
-
-JsonObject = dict[str, Any]
 
 _DELETE_TOGETHER = 32
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver import cbor
 from dra_apiserver.errors import FieldError, StatusError, bad_request, invalid, invalid_object, not_supported
@@ -17,8 +16,6 @@ from dra_apiserver.schema.parse import PROTOBUF, YAML, media_type, parse_body
 from dra_apiserver.schema.reader import Reader, TypeMismatch
 from dra_apiserver.schema.types import Struct, definition
 from dra_apiserver.schema.values import json_type
-
-JsonObject = dict[str, Any]
 
 
 async def delete_options(request: Request) -> DeleteOptions:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver import protobuf
 from dra_apiserver.api import Api
@@ -19,8 +20,6 @@ from dra_apiserver.negotiation import (
     response_types,
 )
 from dra_apiserver.serviceaccount import openid
-
-JsonObject = dict[str, Any]
 
 _VERSION = ("application/json",)
 _ROOTS = frozenset({"api", "apis", "version", "openapi", "openid", ".well-known"})

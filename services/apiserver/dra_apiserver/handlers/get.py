@@ -8,10 +8,11 @@ import functools
 import math
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import orjson
 from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import (
@@ -32,7 +33,6 @@ from dra_apiserver.storage.versioner import parse_resource_version
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection, WatchStream
 
-JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 _TOKEN_VERSION = "meta.k8s.io/v1"

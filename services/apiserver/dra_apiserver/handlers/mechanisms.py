@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.conversion import convert, to_storage
 from dra_apiserver.errors import bad_request
 from dra_apiserver.handlers.options import WriteOptions
@@ -33,7 +35,6 @@ from dra_apiserver.schema.decode import claimed_version, invalid_patch, strict_m
 from dra_apiserver.schema.unstructured import sanitize_patched
 from dra_apiserver.target import Target
 
-JsonObject = dict[str, Any]
 Seen = Callable[[], JsonObject]
 
 

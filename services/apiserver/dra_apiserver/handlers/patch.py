@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import StatusError, conflict
@@ -18,8 +20,6 @@ from dra_apiserver.rest.meta import check_name
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 
 def patch_type(request: Request, kind: Kind) -> str:

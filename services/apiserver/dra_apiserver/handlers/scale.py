@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.api import Api
@@ -38,8 +39,6 @@ from dra_apiserver.rest.meta import check_name
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _BUILT_IN = ScalePaths(".spec.replicas", ".status.replicas", "")
 _UNSET = -(2**31)

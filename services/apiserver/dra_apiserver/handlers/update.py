@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.equality import copy_object
@@ -17,8 +19,6 @@ from dra_apiserver.rest.update import check_uid
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import Record
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 
 async def update(api: Api, request: Request, target: Target) -> None:

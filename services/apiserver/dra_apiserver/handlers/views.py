@@ -13,10 +13,11 @@ import math
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
 from dra_shared.clock import FakeClock
+from dra_shared.jsontypes import JsonObject
 from dra_shared.moments import parse_moment
 from dra_shared.numerals import is_digits
 
@@ -35,8 +36,6 @@ from dra_apiserver.storage.authors import author_of
 from dra_apiserver.storage.sessions import Moment, Range
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
-
-JsonObject = dict[str, Any]
 
 HISTORY = "/history"
 _AT = "/at/"

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError
 from dra_apiserver.user import ADMINISTRATOR, UserInfo
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     # A kind has strategies, and a strategy is told of the kind: one of both can only name the other's type.
     from dra_apiserver.kindkit.kind import Kind
 
-JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
 """Returns the newest object by (group, plural, namespace or "", name), or None. It must not be changed."""
 Listing = Callable[[str, str, str], list[bytes]]

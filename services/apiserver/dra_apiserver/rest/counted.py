@@ -9,14 +9,14 @@ another server has added to the counted objects or deleted the namespace. If so,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.quota import counted_together, may_use_more, quotas_of
 from dra_apiserver.rest.write import Write
 from dra_apiserver.storage import ADDED, DELETED, MODIFIED, Counted, Resource
 from dra_apiserver.target import Target
 
-JsonObject = dict[str, Any]
 _NAMESPACES: Resource = ("", "namespaces")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.errors import bad_request, invalid_object
@@ -14,8 +14,6 @@ from dra_apiserver.schema.reader import complete, strip
 from dra_apiserver.schema.types import Struct
 from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 
 def before_create(

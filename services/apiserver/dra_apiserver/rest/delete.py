@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 from dra_shared.clock import parse_rfc3339, rfc3339
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
@@ -14,8 +14,6 @@ from dra_apiserver.errors import GroupResource, conflict, not_found
 from dra_apiserver.http import Request
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 

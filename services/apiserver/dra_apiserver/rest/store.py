@@ -12,7 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.quota import resource_quota
 from dra_apiserver.errors import (
@@ -38,8 +40,6 @@ from dra_apiserver.rest.write import Write
 from dra_apiserver.schema import default
 from dra_apiserver.storage import Put, Record, Remove
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _GENERATE_ATTEMPTS = 8
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import path_segment_name
 
 from dra_apiserver.admission import Chain
@@ -19,8 +18,6 @@ from dra_apiserver.storage import Put, Remove, object_key
 from dra_apiserver.storage.records import canonical
 from dra_apiserver.storage.versioner import parse_resource_version
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 
 def check_version(target: Target, meta: JsonObject, old_meta: JsonObject) -> None:

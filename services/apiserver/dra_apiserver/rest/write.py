@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.admission import Chain
 from dra_apiserver.api import Api
@@ -14,7 +16,6 @@ from dra_apiserver.patch import track_update
 from dra_apiserver.storage.guaranteedupdate import Run
 from dra_apiserver.target import Target
 
-JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 

@@ -9,15 +9,15 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import quote
 from dra_apiserver.serviceaccount.keys import Keys
 from dra_apiserver.user import UserInfo, service_account_groups
 
-JsonObject = dict[str, Any]
 Lookup = Callable[[str, str, str, str], JsonObject | None]
 
 ISSUER = "https://kubernetes.default.svc"

@@ -8,13 +8,12 @@ considered.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import internal
 from dra_apiserver.kindkit.kind import Kind, split_api_version
 from dra_apiserver.storage.records import Record, Resource, object_key
-
-JsonObject = dict[str, Any]
 
 
 class Identity:

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 from dra_shared.jsontext import dumps
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 ADDED: Final = "ADDED"
 MODIFIED: Final = "MODIFIED"

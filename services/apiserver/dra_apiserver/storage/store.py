@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from dra_shared.clock import Clock
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 from dra_shared.retention import Retention
 
@@ -34,8 +35,6 @@ _COMPACT_EVERY = 10.0
 _PROBE_EVERY = 1.0
 
 _log = logger(__name__)
-
-JsonObject = dict[str, Any]
 
 
 class Put:

@@ -21,12 +21,12 @@ from dra_shared.classic.world import World
 from dra_shared.client.errors import AlreadyExists, Conflict, NotFound
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.rest import Client
+from dra_shared.jsontypes import JsonObject
 from dra_shared.nodeselector import matches, required_affinity_matches
 from dra_shared.taints import NO_EXECUTE, NO_SCHEDULE, tolerates
 
 from dra_controller.classicdra.objects import CLAIMS, CONTEXTS, ClassicObject, Finder
 
-JsonObject = dict[str, Any]
 _MOST = 128
 _BY_CLAIM = "claim"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect=NO_SCHEDULE)

@@ -8,9 +8,8 @@ from dra_shared.api.meta import Object
 from dra_shared.api.resources import CONFIG_MAPS, Resource
 from dra_shared.client.informer import InformerFactory
 from dra_shared.client.store import Store
+from dra_shared.jsontypes import JsonObject
 from msgspec import field
-
-JsonObject = dict[str, Any]
 
 
 class ClassicObject(Object):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.containers import plugin_devices
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
@@ -17,7 +18,7 @@ from dra_node_agent.kubelet.dra.errors import DraError
 from dra_node_agent.kubelet.dra.manager import DraManager
 from dra_node_agent.kubelet.podstatus import ephemeral_containers
 from dra_node_agent.runtime.base import Runtime, RuntimeFailure
-from dra_node_agent.runtime.cdiedits import JsonObject, plugin_edits
+from dra_node_agent.runtime.cdiedits import plugin_edits
 
 
 class PreparedDevice(msgspec.Struct, rename="camel", omit_defaults=True):

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.runtime.base import PluginDevices, RuntimeFailure
 from dra_node_agent.runtime.plugindevices import device_edits
-
-JsonObject = dict[str, Any]
 
 
 def cdi_edits(device: str, directory: Path) -> JsonObject:

@@ -21,6 +21,7 @@ from docker.types import DeviceRequest
 from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
 from dra_node_agent.runtime import dockercontainer
@@ -38,7 +39,7 @@ from dra_node_agent.runtime.base import (
     TerminalSize,
     Usage,
 )
-from dra_node_agent.runtime.cdiedits import JsonObject, cdi_edits
+from dra_node_agent.runtime.cdiedits import cdi_edits
 from dra_node_agent.runtime.confinement import confined
 from dra_node_agent.runtime.dockerinjection import Injection, injected, library_path
 from dra_node_agent.runtime.dockerstream import pieces, pump

@@ -16,6 +16,7 @@ from dra_driverkit.cdi import ContainerEdits, UnresolvableError, resolve
 from dra_driverkit.files import directories, write_atomically
 from dra_shared.api.container import Container, Probe
 from dra_shared.clock import Clock, wait_for
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
 from dra_node_agent.runtime.base import (
@@ -32,7 +33,7 @@ from dra_node_agent.runtime.base import (
     Streams,
     Usage,
 )
-from dra_node_agent.runtime.cdiedits import JsonObject, cdi_edits
+from dra_node_agent.runtime.cdiedits import cdi_edits
 from dra_node_agent.runtime.consumption import SYSTEM, rates
 from dra_node_agent.runtime.container import Injected, Programs, SimulatedContainer
 from dra_node_agent.runtime.imagename import image_id

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
+
 _INT64 = 1 << 63
 
 

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 from dra_shared.api.pod import Pod
 from dra_shared.client.transport import HttpTransport
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quoting import go_quote
 
 from dra_scheduler.componentconfig.types import Extender
@@ -20,7 +21,6 @@ from dra_scheduler.extenders import answers
 from dra_scheduler.extenders.tls import tls_context
 from dra_scheduler.framework.nodeinfo import NodeInfo
 
-JsonObject = dict[str, Any]
 _DEFAULT_TIMEOUT = 5.0
 _TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
 

@@ -12,14 +12,14 @@ from dra_shared.api.resources import (
     WORKLOADS,
     Resource,
 )
+from dra_shared.jsontypes import JsonObject
 
 from dra_scheduler.plan.objects import BY_KIND
 from dra_scheduler.plan.values import check_values
 
-Json = dict[str, Any]
 Typed = tuple[Resource[Any], Object]
 # Returns an object with defaults, in the version of its resource.
-Complete = Callable[[Json], Json]
+Complete = Callable[[JsonObject], JsonObject]
 
 _replace = msgspec.structs.replace
 _KINDS: Mapping[tuple[str, str], Resource[Any]] = {
@@ -66,14 +66,14 @@ class Manifests:
         self._complete = complete
 
     @classmethod
-    def of(cls, values: Iterable[Json]) -> "Manifests":
+    def of(cls, values: Iterable[JsonObject]) -> "Manifests":
         """Read complete objects. Raises like :meth:`add`."""
         made = cls()
         for value in values:
             made.add(value)
         return made
 
-    def add(self, value: Json) -> None:
+    def add(self, value: JsonObject) -> None:
         """Read one object.
 
         Raises:
@@ -108,7 +108,7 @@ class Manifests:
         self.objects.append((resource, obj))
 
 
-def _channel_template(domain: Json) -> Iterator[Json]:
+def _channel_template(domain: JsonObject) -> Iterator[JsonObject]:
     """Yield the claim template that the compute domain controller creates for the domain's workload."""
     channel = (domain.get("spec") or {}).get("channel") or {}
     name = (channel.get("resourceClaimTemplate") or {}).get("name")
@@ -123,7 +123,7 @@ def _channel_template(domain: Json) -> Iterator[Json]:
         }
 
 
-def _may_make_pods(group: str, kind: str, value: Json) -> bool:
+def _may_make_pods(group: str, kind: str, value: JsonObject) -> bool:
     if kind in _RECORDS:
         return False
     if _has_pod_spec(value):
@@ -148,7 +148,7 @@ def _has_pod_spec(value: Any) -> bool:
     return False
 
 
-def _key(value: Json) -> str:
+def _key(value: JsonObject) -> str:
     meta = value.get("metadata") or {}
     name = meta.get("name") or meta.get("generateName") or "without a name"
     return f"{meta.get('namespace') or 'default'}/{name}"

@@ -4,8 +4,8 @@ from typing import Any
 
 import httpx
 import pytest
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 JOBS = "/apis/batch/v1/namespaces/default/jobs"
 APPS = "/apis/apps/v1/namespaces/default"
 

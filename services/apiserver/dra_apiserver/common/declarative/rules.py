@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.declarative.constraints import PLAIN, SHORT_CIRCUIT, Check, Site
 from dra_apiserver.common.declarative.structs import Field, Rule, Shape, Stage, encoded, fields
@@ -20,7 +21,6 @@ from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.schema import equal, equal_fields, struct_fields
 from dra_apiserver.schema import types as schema
 
-JsonObject = dict[str, Any]
 ENFORCED = frozenset({Stage.STANDARD, Stage.BETA})
 """The stages of rules whose errors upstream's server returns. Rules of other stages shadow hand-written ones."""
 ALL = frozenset(Stage)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from dra_shared.cel import types as t
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import path_segment_name
 
 from dra_apiserver.common import names
@@ -22,7 +22,6 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Environment, Expression
 
-JsonObject = dict[str, Any]
 Errors = list[FieldError]
 
 FAILURE_POLICIES = ("Fail", "Ignore")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlsplit
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_1035_label, dns_subdomain
 
 from dra_apiserver.common.labelselectors import check_label_selector
@@ -19,8 +19,6 @@ from dra_apiserver.kinds.admissionregistration.rules import (
     check_conditions,
     check_rule,
 )
-
-JsonObject = dict[str, Any]
 
 _SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _REVIEWS = ("v1", "v1beta1")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 
 from dra_apiserver.common.counts import check_count_or_percent
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
-
-JsonObject = dict[str, Any]
 
 
 def check_strategy(word: str, spec: JsonObject) -> list[FieldError]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.counts import check_counts
 from dra_apiserver.errors import FieldError, invalid
 
-JsonObject = dict[str, Any]
 Check = Callable[[JsonObject, JsonObject], list[FieldError]]
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
 from dra_shared.numerals import integer
 from dra_shared.selectors import SelectorError, label_selector
@@ -18,8 +17,6 @@ from dra_apiserver.kinds.pods import gates
 from dra_apiserver.kinds.pods.spec import check_template
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
 from dra_apiserver.schema import same, same_members
-
-JsonObject = dict[str, Any]
 
 _TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
 _NEGATIVE = "must be greater than or equal to 0"

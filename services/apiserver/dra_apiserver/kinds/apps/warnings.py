@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.warnings import name_warnings, spec_of, template_changed
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
 from dra_apiserver.kinds.pods.volumewarnings import claim_warnings
-
-JsonObject = dict[str, Any]
 
 
 def template(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import bad_request
@@ -11,8 +11,6 @@ from dra_apiserver.http import Request
 from dra_apiserver.serviceaccount import InvalidToken
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 
 async def review_self(api: Api, request: Request, target: Target) -> None:

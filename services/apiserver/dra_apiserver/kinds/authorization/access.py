@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.authorization import Attributes
@@ -14,8 +14,6 @@ from dra_apiserver.kinds.authorization.selectors import check_selectors, selecte
 from dra_apiserver.kinds.rbac.authorizer import absences, join_problems
 from dra_apiserver.target import Target
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 _ALL: list[Rule] = [
     {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},

@@ -5,15 +5,13 @@ Mirrors ``pkg/apis/authorization/validation`` and ``pkg/registry/authorization/u
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.fieldselectors import parse_field_selector
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import SelectorError, new_requirement, parse_label_selector
 
 from dra_apiserver.common.labelselectors import check_requirement
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 
-JsonObject = dict[str, Any]
 Fields = tuple[tuple[str, str], ...]
 
 _PATH = "spec.resourceAttributes"

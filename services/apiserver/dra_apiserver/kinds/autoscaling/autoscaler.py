@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, label_key, path_segment
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
-
-JsonObject = dict[str, Any]
 
 _LONGEST_PERIOD = 1800
 _LONGEST_WINDOW = 3600

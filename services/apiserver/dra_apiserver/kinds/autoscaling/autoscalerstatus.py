@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.counts import check_counts
 from dra_apiserver.errors import FieldError
-
-JsonObject = dict[str, Any]
 
 
 def check_autoscaler_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:

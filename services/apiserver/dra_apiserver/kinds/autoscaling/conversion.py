@@ -4,15 +4,14 @@ Fields that v1 lacks are kept in annotations, so that a conversion to v1 and bac
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import orjson
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.schema.reader import complete
 from dra_apiserver.schema.types import type_of
 
-JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
 _PREFIX = "autoscaling.alpha.kubernetes.io/"

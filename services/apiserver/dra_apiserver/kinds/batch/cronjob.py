@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 
 from dra_apiserver.common.counts import check_not_negative
 from dra_apiserver.errors import FieldError, Verbatim, invalid, missing_field, not_supported
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
 
-JsonObject = dict[str, Any]
 _CONCURRENCY = ("Allow", "Forbid", "Replace")
 _WORDS = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import Shape
 from dra_apiserver.common.lists import repeated
@@ -23,7 +25,6 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kinds.batch.jobstatus import check_interval_list
 
-JsonObject = dict[str, Any]
 _ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
 _OPERATORS = ("In", "NotIn")
 _STATUSES = ("False", "True", "Unknown")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, regex_message
 
 from dra_apiserver.common.counts import check_counts
@@ -13,7 +13,6 @@ from dra_apiserver.errors import FieldError, invalid, json_value, missing_field,
 from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES, check_pod_failure_policy, check_success_policy
 from dra_apiserver.kinds.pods.spec import check_template
 
-JsonObject = dict[str, Any]
 _COUNTS = (
     "parallelism",
     "completions",

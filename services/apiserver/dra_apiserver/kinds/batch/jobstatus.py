@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 
 from dra_apiserver.common.counts import check_counts
@@ -21,7 +21,6 @@ from dra_apiserver.errors import (
     quote,
 )
 
-JsonObject = dict[str, Any]
 _COUNTS = ("active", "succeeded", "failed", "ready", "terminating")
 _CONDITIONS = "status.conditions"
 _UNCOUNTED: Shape = [("Succeeded", "succeeded", None, "null"), ("Failed", "failed", None, "null")]

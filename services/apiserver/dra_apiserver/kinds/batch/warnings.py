@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.warnings import name_warnings, spec_of, template_changed
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
-
-JsonObject = dict[str, Any]
 
 _HUGE_INDEXED_JOB = (
     "In Indexed Jobs with a number of completions higher than 10^5 and a parallelism higher than 10^4, Kubernetes "

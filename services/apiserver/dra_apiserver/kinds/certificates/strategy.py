@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.common.generic import GenericStrategy
@@ -22,8 +22,6 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_items
-
-JsonObject = dict[str, Any]
 
 _CONDITION = "io.k8s.api.certificates.v1.CertificateSigningRequestCondition"
 _APPROVED, _DENIED = "Approved", "Denied"

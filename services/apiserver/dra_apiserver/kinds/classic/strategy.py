@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported, too_many
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.strategy import CustomStrategy
 from dra_apiserver.schema import equal_fields, object_type
-
-JsonObject = dict[str, Any]
 
 _IMMUTABLE = "field is immutable"
 _MODES = ("Immediate", "WaitForFirstConsumer")

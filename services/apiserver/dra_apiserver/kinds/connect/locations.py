@@ -12,9 +12,9 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer, is_digits
 from dra_shared.selectors import label_selector
 
@@ -30,8 +30,6 @@ from dra_apiserver.http import Headers
 from dra_apiserver.kinds.connect.logs import node_address
 from dra_apiserver.kinds.connect.tunnel import Streams, Tunnel
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 #: The header by which a kubelet that shares its port with others knows which node is meant.
 NODE_HEADER = b"dralab-node"

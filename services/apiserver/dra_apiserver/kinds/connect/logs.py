@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.api import Api
 from dra_apiserver.errors import GroupResource, StatusError, bad_request, internal, not_found, server_error
 from dra_apiserver.http import Request
 from dra_apiserver.kinds.connect.logoptions import log_options
 from dra_apiserver.nodeaccess import NodeAccess, dial_problem
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _CONNECT_TIMEOUT = 5.0
 _ADDRESS_TYPES = ("InternalIP", "ExternalIP", "Hostname")

@@ -11,8 +11,10 @@ import posixpath
 import ssl
 import zlib
 from collections.abc import AsyncIterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote as percent_encoded
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api, Route
 from dra_apiserver.connection import TAKE_OVER
@@ -27,7 +29,6 @@ from dra_apiserver.target import Target
 if TYPE_CHECKING:
     import httpcore
 
-JsonObject = dict[str, Any]
 
 _HOP_BY_HOP = frozenset(
     {

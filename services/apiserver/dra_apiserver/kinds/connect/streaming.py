@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
 from urllib.parse import urlencode
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 
 from dra_apiserver.api import Api, Route
@@ -20,8 +20,6 @@ from dra_apiserver.handthrough import upgrade
 from dra_apiserver.http import Headers, Request
 from dra_apiserver.kinds.connect.logs import choose_container, node_address
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _CONNECT_TIMEOUT = 5.0
 _FLAGS = (("stdin", "input"), ("stdout", "output"), ("stderr", "error"), ("tty", "tty"))

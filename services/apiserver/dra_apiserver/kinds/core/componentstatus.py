@@ -6,18 +6,15 @@ configured addresses, so their leases are used instead. Components without a lea
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.clock import parse_rfc3339
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import not_found
 from dra_apiserver.http import Request
 from dra_apiserver.storage import Record, object_key
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _LEASES = ("coordination.k8s.io", "leases")
 _LEADERS = {"scheduler": "kube-scheduler", "controller-manager": "kube-controller-manager"}

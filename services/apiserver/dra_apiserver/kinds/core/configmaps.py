@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import max_length_message, regex_message
 
 from dra_apiserver.common.objectmeta import IMMUTABLE
@@ -17,8 +17,6 @@ from dra_apiserver.errors import (
     missing_field,
     too_long,
 )
-
-JsonObject = dict[str, Any]
 
 _LARGEST = 1024 * 1024
 _NO_CHANGE = "field is immutable when `immutable` is set"

@@ -1,12 +1,12 @@
 """events.k8s.io: the core group's Event under other names."""
 
 from collections.abc import Callable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.schema.reader import complete
 from dra_apiserver.schema.types import type_of
 
-JsonObject = dict[str, Any]
 Convert = Callable[[JsonObject], None]
 
 # Field of the stored core Event -> field of the events.k8s.io Event. All other fields have the same name.

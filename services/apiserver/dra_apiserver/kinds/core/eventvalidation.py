@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import (
     FieldError,
     invalid,
 )
-
-JsonObject = dict[str, Any]
 
 
 def check_event(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:

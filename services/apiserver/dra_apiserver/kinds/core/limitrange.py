@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_key
 from dra_shared.quantity import Quantity
 
@@ -15,7 +14,6 @@ from dra_apiserver.kinds.pods.quantities import (
     may_overcommit,
 )
 
-JsonObject = dict[str, Any]
 Amounts = dict[str, Quantity]
 _TYPES = ("Pod", "Container", "PersistentVolumeClaim")
 _RATIO = "maxLimitRequestRatio"

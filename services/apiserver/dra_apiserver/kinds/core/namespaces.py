@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError, invalid, json_value
-
-JsonObject = dict[str, Any]
 
 
 def check_namespace_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.core.namespaces import check_namespace_status
-
-JsonObject = dict[str, Any]
 
 _NAME_LABEL = "kubernetes.io/metadata.name"
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _NOT_READY = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.addresses import check_legacy_range
@@ -17,8 +17,6 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount
-
-JsonObject = dict[str, Any]
 
 _NODE_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kinds.core.resourcequota import check_amounts
-
-JsonObject = dict[str, Any]
 
 
 def check_quota_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, invalid, json_value, missing_field
 from dra_apiserver.kinds.pods.quantities import amounts, check_amount, check_resource_name, is_standard
 
-JsonObject = dict[str, Any]
 _PODS = frozenset({"pods", "cpu", "memory", "limits.cpu", "limits.memory", "requests.cpu", "requests.memory"})
 _VOLUMES = frozenset({"persistentvolumeclaims", "requests.storage"})
 # The resources that can be counted for the pods or claims of a scope. Each scope has an error for each other

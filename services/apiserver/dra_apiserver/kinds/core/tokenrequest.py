@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 from dra_shared.clock import rfc3339
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import (
@@ -23,9 +23,6 @@ from dra_apiserver.http import Request
 from dra_apiserver.kinds.kubelets.restriction import restrict_token
 from dra_apiserver.serviceaccount.tokens import ISSUED_CREDENTIAL_ID, credential_id
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
-
 
 _SHORTEST_TOKEN = 600
 _LONGEST_TOKEN = 1 << 32

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.common.addresswarnings import range_warnings
 from dra_apiserver.common.warnings import annotations_of, spec_of
-
-JsonObject = dict[str, Any]
 
 _MOUNTABLE = "kubernetes.io/enforce-mountable-secrets"
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.checks import check_definition, definition_name
-
-JsonObject = dict[str, Any]
 
 
 class DefinitionStrategy(GenericStrategy):

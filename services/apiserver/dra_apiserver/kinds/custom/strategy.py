@@ -1,7 +1,8 @@
 """The strategy of custom resources: the generic one, and the schema of their definition."""
 
 from dataclasses import replace
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.generic import GenericStrategy
 from dra_apiserver.common.objectmeta import keep_metadata
@@ -9,8 +10,6 @@ from dra_apiserver.errors import ErrorType, FieldError, Verbatim
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.custom.rules import check_rules, has_rules
 from dra_apiserver.kinds.custom.validation import check_count, validate_custom
-
-JsonObject = dict[str, Any]
 
 _BLOCKING = frozenset(
     {

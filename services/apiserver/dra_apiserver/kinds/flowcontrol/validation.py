@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, dns_subdomain
 
 from dra_apiserver.common.goshapes import Shape, show
@@ -19,8 +19,6 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.kinds.flowcontrol.bootstrap import flow_schemas, priority_levels
-
-JsonObject = dict[str, Any]
 
 _LAST_PRECEDENCE = 10_000
 _METHODS = ("ByNamespace", "ByUser")

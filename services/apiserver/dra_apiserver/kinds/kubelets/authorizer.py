@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from dra_shared.cel.authorization import Decision
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.rules import Rule, allows
@@ -13,8 +13,6 @@ from dra_apiserver.kinds.kubelets import graph
 from dra_apiserver.kinds.kubelets.graph import Graph
 from dra_apiserver.kinds.kubelets.identity import node_of
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 _ALLOWED, _NO_OPINION = Decision(True), Decision(False)
 _LEASES = "kube-node-lease"

@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kinds.kubelets import references
 from dra_apiserver.storage import Resource, Store
 from dra_apiserver.storage.collection import Collection
 from dra_apiserver.storage.records import DELETED
-
-JsonObject = dict[str, Any]
 
 POD, SECRET, CONFIG_MAP, ACCOUNT = "pod", "secret", "configmap", "serviceAccount"
 VOLUME_CLAIM, VOLUME, ATTACHMENT = "pvc", "pv", "volumeattachment"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 # Volume sources with a reference to a secret, and the field that has it.

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import GroupResource, forbidden_error, not_found, quote
 from dra_apiserver.kindkit.strategy import Context
@@ -18,7 +19,6 @@ from dra_apiserver.kinds.kubelets.identity import NODES, node_of
 from dra_apiserver.kinds.kubelets.labels import forbidden_changes
 from dra_apiserver.schema import same, same_members
 
-JsonObject = dict[str, Any]
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 NAME = "NodeRestriction"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from dra_shared.clock import rfc3339
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api, Routes
 from dra_apiserver.errors import GroupResource, method_not_allowed, not_found
@@ -19,8 +19,6 @@ from dra_apiserver.kinds.metrics.scraper import Pair, Scraper
 from dra_apiserver.storage import Record, Resource
 from dra_apiserver.target import Target
 from dra_apiserver.watch import Selection
-
-JsonObject = dict[str, Any]
 
 _NODES: Resource = ("", "nodes")
 _PODS: Resource = ("", "pods")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, label_value
 
 from dra_apiserver.common import names
@@ -23,7 +23,6 @@ from dra_apiserver.errors import (
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same_members
 
-JsonObject = dict[str, Any]
 _TYPES = ("FQDN", "IPv4", "IPv6")
 _VERSIONS = {"IPv4": 4, "IPv6": 6}
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

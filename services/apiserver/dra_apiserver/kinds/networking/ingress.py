@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, dns_subdomain, regex_message
 
 from dra_apiserver.common.addresses import check_legacy_range
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, not_supported
 from dra_apiserver.kinds.pods.probes import check_port
-
-JsonObject = dict[str, Any]
 
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _IN_NO_PATH = ("//", "/./", "/../", "%2f", "%2F")

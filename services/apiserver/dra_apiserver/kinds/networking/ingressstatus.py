@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.addresses import check_legacy_address, parse_address
 from dra_apiserver.errors import FieldError, invalid
-
-JsonObject = dict[str, Any]
 
 
 def check_ingress_status(obj: JsonObject, old: JsonObject) -> list[FieldError]:

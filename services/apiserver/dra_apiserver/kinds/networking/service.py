@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, dns_subdomain, label_key
 
 from dra_apiserver.common.addresses import (
@@ -25,8 +26,6 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.kinds.pods.probes import check_port
-
-JsonObject = dict[str, Any]
 
 NONE = "None"
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

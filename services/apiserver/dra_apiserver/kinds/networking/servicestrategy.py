@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.addresses import parse_address
 from dra_apiserver.common.generic import GenericStrategy
@@ -23,8 +24,6 @@ from dra_apiserver.kinds.networking.service import (
     needs_health_check,
     service_warnings,
 )
-
-JsonObject = dict[str, Any]
 
 SERVICE_RANGE = ipaddress.IPv4Network("10.96.0.0/16")
 """The range of services' addresses: kube-apiserver's ``--service-cluster-ip-range``."""

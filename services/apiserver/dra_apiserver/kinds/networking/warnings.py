@@ -5,12 +5,11 @@ WarningsOnUpdate).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.addresswarnings import address_warnings, range_warnings
 from dra_apiserver.common.warnings import annotations_of, spec_of
-
-JsonObject = dict[str, Any]
 
 _INGRESS_CLASS = "kubernetes.io/ingress.class"
 

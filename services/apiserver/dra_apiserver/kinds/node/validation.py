@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
 
 from dra_apiserver.errors import FieldError, invalid, missing_field
-
-JsonObject = dict[str, Any]
 
 
 def check_runtime_class(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.nodelabels import DEPRECATED
-
-JsonObject = dict[str, Any]
 
 
 def runtime_class(obj: JsonObject, old: JsonObject | None) -> Iterator[str]:

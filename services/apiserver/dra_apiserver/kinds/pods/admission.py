@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import random
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import GroupResource, forbidden_error, quote
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _MOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import FieldError, duplicate, invalid, json_value, missing_field
 
-JsonObject = dict[str, Any]
 _ZERO = Quantity.parse("0")
 
 

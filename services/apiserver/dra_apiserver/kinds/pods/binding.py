@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import (
@@ -22,8 +22,6 @@ from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.storage.records import canonical
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _PODS = GroupResource("", "pods")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Sequence
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import Shape, show
 from dra_apiserver.errors import ErrorType, FieldError, duplicate, invalid, missing_field
 
-JsonObject = dict[str, Any]
 _CLAIM: Shape = [
     ("Name", "name", None, ""),
     ("ResourceClaimName", "resourceClaimName", None, "null"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import (
@@ -24,7 +25,6 @@ from dra_apiserver.kinds.pods.references import ENV_SOURCES, check_env_source
 from dra_apiserver.kinds.pods.security import check_container_context
 from dra_apiserver.kinds.pods.volumes import check_mounts
 
-JsonObject = dict[str, Any]
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 _RESIZED = ("cpu", "memory")
 _RESIZE_POLICIES = ("NotRequired", "RestartContainer")

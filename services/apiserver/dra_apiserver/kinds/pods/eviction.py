@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.admission import Chain
@@ -22,9 +21,6 @@ from dra_apiserver.rest.delete import DeleteOptions, remove
 from dra_apiserver.rest.meta import match_namespace
 from dra_apiserver.storage import Put, Record
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
-
 
 _PODS = GroupResource("", "pods")
 

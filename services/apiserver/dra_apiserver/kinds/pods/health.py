@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.errors import (
     FieldError,
     duplicate,
@@ -15,7 +17,6 @@ from dra_apiserver.errors import (
     too_long,
 )
 
-JsonObject = dict[str, Any]
 _HEALTH = ("Healthy", "Unhealthy", "Unknown")
 _LONGEST_MESSAGE = 1024
 _LARGEST_ID = 2**31 - 1

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 
-JsonObject = dict[str, Any]
 Amounts = dict[str, Quantity]
 
 _ANNOTATION = "kubernetes.io/limit-ranger"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.classes import PODS, name_of
 from dra_apiserver.errors import GroupResource, StatusError, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _LOWER = "PreemptLowerPriority"
 

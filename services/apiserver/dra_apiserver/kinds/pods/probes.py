@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.counts import check_not_negative
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported
 
-JsonObject = dict[str, Any]
 _SCHEMES = ("HTTP", "HTTPS")
 _NUMBERS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _KINDS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")

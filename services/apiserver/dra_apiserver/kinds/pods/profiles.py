@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, invalid, json_value, missing_field, not_supported, too_long
-
-JsonObject = dict[str, Any]
 
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")
 _PROFILE_LENGTH = 4095

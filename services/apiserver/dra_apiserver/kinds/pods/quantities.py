@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import is_extended_resource_name, label_key
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 
-JsonObject = dict[str, Any]
 _COMPUTE = ("cpu", "memory")
 _OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
 _STANDARD = _OF_CONTAINERS | {

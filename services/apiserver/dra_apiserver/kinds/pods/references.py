@@ -6,13 +6,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, label_key, regex_message
 
 from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
-
-JsonObject = dict[str, Any]
 
 ENV_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
 _ENV_FIELDS = (

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.errors import FieldError, forbidden_field
 from dra_apiserver.schema import same
 
-JsonObject = dict[str, Any]
 _CONTAINER = "io.k8s.api.core.v1.Container"
 _MUTABLE = ("cpu", "memory")
 _FIXED = "only cpu and memory resources are mutable"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.common.classes import PODS, is_new, name_of
 from dra_apiserver.errors import forbidden_error
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 
 def runtime_class(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_value
 
 from dra_apiserver.common import names
@@ -13,7 +13,6 @@ from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, duplicate, invalid, missing_field, not_supported
 from dra_apiserver.kinds.resource.selectors import check_node_selector, check_node_selector_term
 
-JsonObject = dict[str, Any]
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _OPERATORS = ("Equal", "Exists")
 _UNSATISFIABLE = ("DoNotSchedule", "ScheduleAnyway")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, max_length_message, regex_message
 
 from dra_apiserver.common.addresses import check_legacy_address
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field, not_supported, too_long
 from dra_apiserver.kinds.pods.profiles import check_app_armor, check_windows
-
-JsonObject = dict[str, Any]
 
 _HIGHEST_ID = (1 << 31) - 1
 _PROFILES = ("Localhost", "RuntimeDefault", "Unconfined")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.objectmeta import validate_annotations, validate_labels
@@ -26,7 +27,6 @@ from dra_apiserver.kinds.pods.security import (
 )
 from dra_apiserver.kinds.pods.volumes import check_volumes
 
-JsonObject = dict[str, Any]
 _RESTARTS = ("Always", "OnFailure", "Never")
 _DNS = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _PREEMPTION = ("PreemptLowerPriority", "Never")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.addresswarnings import address_warnings
 from dra_apiserver.common.nodelabels import DEPRECATED, term_warnings
 from dra_apiserver.kinds.pods.volumewarnings import volume_warnings, whole_bytes
-
-JsonObject = dict[str, Any]
 
 _ANNOTATIONS: Mapping[str, str] = {
     "scheduler.alpha.kubernetes.io/critical-pod": (

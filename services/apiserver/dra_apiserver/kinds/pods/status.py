@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.common import names
@@ -16,7 +16,6 @@ from dra_apiserver.kinds.pods.allocatable import check_node_allocatable
 from dra_apiserver.kinds.pods.claims import check_claim_statuses, check_extended_resources
 from dra_apiserver.kinds.pods.health import check_allocated_resources, check_users
 
-JsonObject = dict[str, Any]
 _SYSTEM_CONDITIONS = frozenset({"PodScheduled", "Ready", "Initialized"})
 _ADDRESS: Shape = [("IP", "ip", None, "")]
 _NEGATIVE = "must be a non-negative integer"

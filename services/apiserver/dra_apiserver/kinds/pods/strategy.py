@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37, Version
 
@@ -17,8 +16,6 @@ from dra_apiserver.kinds.pods.spec import check_new_pod, check_pod
 from dra_apiserver.kinds.pods.status import check_status_update
 from dra_apiserver.kinds.pods.update import check_ephemeral_update, check_spec_update
 from dra_apiserver.schema import same
-
-JsonObject = dict[str, Any]
 
 _CONTAINERS = ("containers", "initContainers")
 _RESIZED = ("resources", "resizePolicy")

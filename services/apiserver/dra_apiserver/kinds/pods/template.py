@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import (
     FieldError,
 )
 from dra_apiserver.kinds.pods.spec import check_template
-
-JsonObject = dict[str, Any]
 
 
 def check_pod_template(obj: JsonObject, old: JsonObject | None) -> list[FieldError]:

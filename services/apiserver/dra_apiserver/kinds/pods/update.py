@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.godiff import godiff
 from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
 from dra_apiserver.errors import FieldError, Verbatim, forbidden_field, invalid, missing_field, quote
@@ -11,7 +13,6 @@ from dra_apiserver.kinds.pods.containers import check_image
 from dra_apiserver.kinds.pods.scheduling import check_tolerations
 from dra_apiserver.schema import same
 
-JsonObject = dict[str, Any]
 _LONGEST = 2**31 - 1
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _FIXED = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 from dra_shared.quantity import Quantity
 
@@ -17,9 +18,6 @@ from dra_apiserver.errors import (
     missing_field,
     not_supported,
 )
-
-JsonObject = dict[str, Any]
-
 
 ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 VOLUME_MODES = ("Block", "Filesystem")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import FieldError, invalid, missing_field
 from dra_apiserver.kinds.pods.references import check_downward_item, check_items, check_mode, check_relative
 from dra_apiserver.kinds.pods.volumeclaims import check_claim_spec
-
-JsonObject = dict[str, Any]
 
 _PREFIXES = ("iqn", "eui", "naa")
 _HIGHEST_UNIT = 255

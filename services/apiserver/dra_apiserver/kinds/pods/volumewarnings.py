@@ -5,11 +5,10 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
-
-JsonObject = dict[str, Any]
 
 _GONE: Mapping[str, str] = {
     "photonPersistentDisk": "deprecated in v1.11, non-functional in v1.16+",

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.addresswarnings import address_warnings
 from dra_apiserver.common.warnings import name_warnings, template_changed
 from dra_apiserver.kinds.pods.specwarnings import pod_warnings
-
-JsonObject = dict[str, Any]
 
 
 def pod(pod: JsonObject, old: JsonObject | None) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.conditions import check_conditions
 from dra_apiserver.common.counts import check_count_or_percent, check_counts
@@ -12,8 +12,6 @@ from dra_apiserver.errors import (
     invalid,
     not_supported,
 )
-
-JsonObject = dict[str, Any]
 
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dra_shared.cel.authorization import Decision
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED
@@ -13,8 +14,6 @@ from dra_apiserver.authorization.rules import Rule, allows
 from dra_apiserver.errors import GroupResource, quote
 from dra_apiserver.storage import Store
 from dra_apiserver.user import UserInfo, service_account
-
-JsonObject = dict[str, Any]
 
 GROUP = "rbac.authorization.k8s.io"
 _PLURALS = {"Role": "roles", "ClusterRole": "clusterroles"}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization.attributes import Attributes
 from dra_apiserver.authorization.authorizer import PRIVILEGED, Authorizer
@@ -12,8 +13,6 @@ from dra_apiserver.errors import GroupResource, StatusError, forbidden_error, no
 from dra_apiserver.kinds.rbac.authorizer import GROUP, problems
 from dra_apiserver.schema import same
 from dra_apiserver.user import UserInfo
-
-JsonObject = dict[str, Any]
 
 _KINDS = {
     "clusterrolebindings": "ClusterRoleBinding",

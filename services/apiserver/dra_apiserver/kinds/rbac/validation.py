@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, path_segment
 
 from dra_apiserver.common.labelselectors import check_label_selector
 from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 from dra_apiserver.schema import same
-
-JsonObject = dict[str, Any]
 
 _GROUP = "rbac.authorization.k8s.io"
 _SUBJECTS = ("ServiceAccount", "User", "Group")

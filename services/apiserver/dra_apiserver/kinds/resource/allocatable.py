@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import FieldError, field_not_found, invalid, json_value, missing_field
-
-JsonObject = dict[str, Any]
 
 
 def check_allocatable(device: JsonObject, path: str) -> list[FieldError]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version
 
 from dra_apiserver.common import names
@@ -13,7 +12,6 @@ from dra_apiserver.errors import FieldError, duplicate, invalid
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 
-JsonObject = dict[str, Any]
 _CONDITIONS = limit("Device", "bindingConditions")
 _FAILURES = limit("Device", "bindingFailureConditions")
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.quantity import Quantity
 from dra_shared.version import V1_37
 
@@ -14,7 +15,6 @@ from dra_apiserver.common.lists import check_set
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 from dra_apiserver.kinds.resource.capacityrange import CapacityRange, check_steps
 
-JsonObject = dict[str, Any]
 _VALID_VALUES = 10
 _FRACTIONS = "DRAFractionalCapacityRange"
 

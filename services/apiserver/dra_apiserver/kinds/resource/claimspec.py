@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
@@ -17,7 +16,6 @@ from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_toleration
 
-JsonObject = dict[str, Any]
 _REQUESTS = limit("DeviceClaim", "requests")
 _CONSTRAINTS = limit("DeviceClaim", "constraints")
 _CONFIGS = limit("DeviceClaim", "config")

@@ -6,6 +6,7 @@ import ipaddress
 import re
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.numerals import integer
 from dra_shared.version import V1_35, V1_37, Version
 
@@ -33,7 +34,6 @@ from dra_apiserver.kinds.resource.skips import check_skips
 from dra_apiserver.kinds.resource.taints import check_toleration
 from dra_apiserver.schema import same
 
-JsonObject = dict[str, Any]
 _RESERVED_FOR = limit("ResourceClaimStatus", "reservedFor")
 _RESULTS = limit("DeviceAllocationResult", "results")
 _CONFIGS = limit("DeviceAllocationResult", "config")

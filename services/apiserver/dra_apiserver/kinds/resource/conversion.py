@@ -5,9 +5,9 @@ A v1beta1 request has the fields of v1's ``exactly`` directly, and a v1beta1 dev
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
+
 Convert = Callable[[JsonObject], None]
 
 _EXACT = (

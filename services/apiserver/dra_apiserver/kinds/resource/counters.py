@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
@@ -11,7 +10,6 @@ from dra_apiserver.errors import FieldError, invalid, missing_field
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 
-JsonObject = dict[str, Any]
 CONSUMPTIONS = limit("Device", "consumesCounters")
 """The highest number of counter sets that a device may consume."""
 _GROUPS = limit("DeviceCounterConsumption", "compatibilityGroups")

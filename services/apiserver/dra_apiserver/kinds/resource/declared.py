@@ -11,17 +11,15 @@ import copy
 import functools
 import re
 from collections import Counter
-from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from dra_apiserver.common.declarative.rules import ALL, DeclaredRules
 from dra_apiserver.common.declarative.structs import Field, Stage, fields
 from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _PACKAGE = "io.k8s.api.resource.v1"
 _LIMITS = ("maxItems", "maxBytes")

@@ -5,9 +5,9 @@ budget.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
@@ -15,7 +15,6 @@ from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 from dra_apiserver.kinds.resource.selectors import EXPRESSION_COST, compile_checked
 
-JsonObject = dict[str, Any]
 _MOST = limit("ExactDeviceRequest", "derivedAttributes")
 _UNUSED = (
     "must be referenced by at least one matchAttribute or distinctAttribute constraint targeting this request"

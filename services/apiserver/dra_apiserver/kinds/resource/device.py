@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 import re
-from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, V1_37, Version
 
 from dra_apiserver.common import names
@@ -27,7 +27,6 @@ from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.taints import TAINTS, check_taint
 from dra_apiserver.schema import same_members
 
-JsonObject = dict[str, Any]
 _DEVICE = "io.k8s.api.resource.v1.Device"
 _ATTRIBUTES_AND_CAPACITIES = 32
 _ATTRIBUTE_VALUES = 48

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, is_extended_resource_name
 
 from dra_apiserver.errors import FieldError, invalid
@@ -14,7 +13,6 @@ from dra_apiserver.kinds.resource.opaque import check_configuration
 from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.schema import same_members
 
-JsonObject = dict[str, Any]
 _SPEC = "io.k8s.api.resource.v1.DeviceClassSpec"
 _CONFIGS = limit("DeviceClassSpec", "config")
 

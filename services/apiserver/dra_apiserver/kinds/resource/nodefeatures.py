@@ -7,20 +7,18 @@ The part of the admission plugin NodeDeclaredFeatureValidator for ResourceSlices
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import orjson
 from dra_shared import nodeselector
 from dra_shared.api.codec import convert
 from dra_shared.api.node import Node, NodeSelector
 from dra_shared.api.resources import NODES
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 from msgspec import convert as typed
 
 from dra_apiserver.errors import GroupResource, forbidden_error, quote
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _SLICES = GroupResource("resource.k8s.io", "resourceslices")
 _FEATURE = "DRANodeAllocatableResources"

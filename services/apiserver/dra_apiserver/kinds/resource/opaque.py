@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, invalid, missing_field, too_long
 
-JsonObject = dict[str, Any]
 PARAMETERS_LENGTH = 10 * 1024
 
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, forbidden_field, invalid, missing_field
 from dra_apiserver.kinds.resource.goshapes import device_attribute
 
-JsonObject = dict[str, Any]
 _NO_PARTITIONS = "may only be set on a slice which declares devices that consume counters"
 _MISSING = "device consumes counters and `partitionTypeAttribute` names this attribute, so it must be set"
 _NO_TEXT = "must be a string value because `partitionTypeAttribute` names this attribute"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version
 
 from dra_apiserver.common.conditions import check_conditions
@@ -12,8 +11,6 @@ from dra_apiserver.common.objectmeta import IMMUTABLE
 from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kinds.resource.goshapes import pool_status
 from dra_apiserver.schema import same
-
-JsonObject = dict[str, Any]
 
 
 def check_request_status(

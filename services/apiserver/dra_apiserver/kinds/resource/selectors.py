@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.cel import CompileError, Program, compile_expression
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from dra_apiserver.common import names
@@ -20,7 +19,6 @@ from dra_apiserver.errors import (
 from dra_apiserver.kinds.resource.declared import limit
 from dra_apiserver.kinds.resource.lists import Lists
 
-JsonObject = dict[str, Any]
 SELECTORS = limit("ExactDeviceRequest", "selectors")
 EXPRESSION_LENGTH = 10 * 1024
 EXPRESSION_COST = 1_000_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.goshapes import NODE_SELECTOR_TERM, show
@@ -23,7 +22,6 @@ from dra_apiserver.kinds.resource.partitiontype import check_partition_type
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.kinds.resource.skips import check_skips
 
-JsonObject = dict[str, Any]
 _DEVICES = 128
 _DEVICES_WITH_DETAILS = 64
 """The limit if any device has taints, consumes counters or has attribute lists."""

@@ -6,8 +6,7 @@ users, `resourceclaims/driver` with a driver's name for the device status of tha
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain
 
 from dra_apiserver.errors import FieldError, GroupResource, forbidden_error, forbidden_field
@@ -15,7 +14,6 @@ from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import same, same_members
 from dra_apiserver.user import service_account
 
-JsonObject = dict[str, Any]
 _DEVICE = "io.k8s.api.resource.v1.AllocatedDeviceStatus"
 _CLAIMS = GroupResource("resource.k8s.io", "resourceclaims")
 _NODE_NAME = "authentication.kubernetes.io/node-name"

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, V1_36, V1_37, Version
 
 from dra_apiserver.common.declarative.rules import ENFORCED, DeclaredRules
@@ -37,7 +38,6 @@ from dra_apiserver.kinds.resource.goshapes import claim_spec, claim_template_spe
 from dra_apiserver.kinds.resource.statusauthorization import check_binding, check_drivers
 from dra_apiserver.schema import same
 
-JsonObject = dict[str, Any]
 _CLAIM_SPEC = "io.k8s.api.resource.v1.ResourceClaimSpec"
 _TEMPLATE_SPEC = "io.k8s.api.resource.v1.ResourceClaimTemplateSpec"
 _ADMIN_LABEL = "resource.kubernetes.io/admin-access"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.common.conditions import check_conditions
@@ -13,7 +12,6 @@ from dra_apiserver.kinds.resource.selectors import check_selectors
 from dra_apiserver.kinds.resource.taints import check_taint
 from dra_apiserver.schema import same_items
 
-JsonObject = dict[str, Any]
 _CONDITIONS = 8
 
 

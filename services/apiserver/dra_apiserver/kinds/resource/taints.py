@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_35, Version
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import FieldError, invalid, missing_field, not_supported
 from dra_apiserver.kinds.resource.declared import values
 
-JsonObject = dict[str, Any]
 TAINTS = 16
 _EFFECTS = values("DeviceTaint", "effect")
 _WITHOUT_EFFECT = "None"

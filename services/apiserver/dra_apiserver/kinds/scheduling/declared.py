@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37, Version
 
 from dra_apiserver.common.conditions import check_conditions
@@ -15,7 +15,6 @@ from dra_apiserver.errors import FieldError, invalid
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.scheduling.podgroups import CLAIMS, TOPOLOGY
 
-JsonObject = dict[str, Any]
 _COMPOSITE = "CompositePodGroup"
 _TEMPLATES = ("podGroupTemplates", "compositePodGroupTemplates")
 

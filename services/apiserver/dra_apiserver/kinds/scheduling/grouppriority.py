@@ -5,8 +5,7 @@ A group has the number of its priority class, like its pods, so that the two agr
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import V1_37
 
 from dra_apiserver.common.classes import name_of
@@ -14,8 +13,6 @@ from dra_apiserver.errors import GroupResource, forbidden_error
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.pods.priority import default_class
 from dra_apiserver.kinds.scheduling.podgroups import PREEMPTION
-
-JsonObject = dict[str, Any]
 
 
 def priority(obj: JsonObject | None, old: JsonObject | None, ctx: Context, operation: str) -> None:

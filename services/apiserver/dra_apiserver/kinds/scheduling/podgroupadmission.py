@@ -6,12 +6,10 @@ that a group names.
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import GroupResource, StatusError, forbidden_error, quote
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _GROUPS = GroupResource("scheduling.k8s.io", "podgroups")
 _FINALIZER = "scheduling.k8s.io/podgroup-protection"

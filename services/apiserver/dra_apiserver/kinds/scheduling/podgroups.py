@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dra_shared.features import FeatureGates
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label, dns_subdomain, label_key, path_segment
 
 from dra_apiserver.common.conditions import check_conditions
@@ -26,7 +27,6 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.schema import same_members
 
-JsonObject = dict[str, Any]
 _PACKAGE = "io.k8s.api.scheduling.v1alpha2"
 _GROUP_SPEC, _WORKLOAD_SPEC = f"{_PACKAGE}.PodGroupSpec", f"{_PACKAGE}.WorkloadSpec"
 TOPOLOGY = "TopologyAwareWorkloadScheduling"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.common.objectmeta import IMMUTABLE
@@ -14,8 +14,6 @@ from dra_apiserver.errors import (
     not_supported,
 )
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _HIGHEST_PRIORITY = 1_000_000_000
 _SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}

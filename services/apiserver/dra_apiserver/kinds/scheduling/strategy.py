@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.gates import GatedFields, drop_disabled
 from dra_apiserver.common.generic import GenericStrategy
@@ -25,8 +25,6 @@ from dra_apiserver.kinds.scheduling.podgroups import (
     check_workload,
 )
 from dra_apiserver.kinds.scheduling.templates import check_templates
-
-JsonObject = dict[str, Any]
 
 
 def _group_fields(at: str) -> tuple[GatedFields, ...]:

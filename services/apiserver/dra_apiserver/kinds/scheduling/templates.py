@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.common.goshapes import show
 from dra_apiserver.errors import FieldError, Verbatim, duplicate, invalid
 
-JsonObject = dict[str, Any]
 _DEPTH = 4
 _GROUPS, _COMPOSITES = "podGroupTemplates", "compositePodGroupTemplates"
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.classes import all_of, default_class, is_new, name_of
 from dra_apiserver.kindkit.strategy import Context
-
-JsonObject = dict[str, Any]
 
 _STORAGE_DEFAULTS = (
     "storageclass.kubernetes.io/is-default-class",

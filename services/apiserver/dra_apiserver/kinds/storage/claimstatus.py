@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import label_key
 from dra_shared.quantity import Quantity
 
 from dra_apiserver.errors import FieldError, invalid, not_supported
 from dra_apiserver.kinds.pods.quantities import amounts, is_native
-
-JsonObject = dict[str, Any]
 
 _RESIZE_STATUSES = (
     "ControllerResizeInProgress",

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
@@ -24,7 +23,6 @@ from dra_apiserver.errors import (
 from dra_apiserver.kinds.storage.volumes import driver_name
 from dra_apiserver.schema import same, same_members
 
-JsonObject = dict[str, Any]
 _LONGEST_ID = 256
 _LARGEST_PARAMETERS = 256 * 1024
 _DRIVER: Shape = [

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.checked import CheckedStrategy
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.kinds.storage.volumes import check_claim, check_csi_driver, check_volume
 from dra_apiserver.schema import same
-
-JsonObject = dict[str, Any]
 
 
 class VolumeStrategy(CheckedStrategy):

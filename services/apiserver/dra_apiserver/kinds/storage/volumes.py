@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_subdomain, label_key
 from dra_shared.quantity import Quantity
 
@@ -31,7 +32,6 @@ from dra_apiserver.kinds.pods.volumeclaims import (
 from dra_apiserver.kinds.resource.selectors import check_node_selector
 from dra_apiserver.schema import same, same_members
 
-JsonObject = dict[str, Any]
 _RECLAIM = ("Delete", "Recycle", "Retain")
 _CLASS_RECLAIM = ("Delete", "Retain")
 _BINDING = ("Immediate", "WaitForFirstConsumer")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.nodelabels import DEPRECATED, selector_warnings, term_warnings
 from dra_apiserver.common.warnings import annotations_of, spec_of
 from dra_apiserver.kinds.pods.volumewarnings import claim_warnings, persistent_source_warnings
 from dra_apiserver.schema import same_members
-
-JsonObject = dict[str, Any]
-
 
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 _USE_CLASS_NAME = 'deprecated since v1.8; use "storageClassName" attribute instead'

@@ -6,11 +6,11 @@ import json
 import ssl
 import tempfile
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Self
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
-JsonObject = dict[str, Any]
 Behaviour = Callable[[JsonObject, JsonObject], None]
 
 CERTIFICATE = """\

@@ -3,8 +3,7 @@
 from typing import Any
 
 import httpx
-
-JsonObject = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 GROUP = "/apis/admissionregistration.k8s.io/v1"
 CONFIGMAPS = "/api/v1/namespaces/default/configmaps"

@@ -8,6 +8,7 @@ import httpx
 import orjson
 import pytest
 from dra_apiserver.config import AuditOptions, Config
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patching
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
@@ -20,7 +21,6 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     validating,
 )
 
-JsonObject = dict[str, Any]
 Annotations = Callable[[str], dict[str, str]]
 _POLICY = """
 apiVersion: audit.k8s.io/v1

@@ -9,6 +9,7 @@ import httpx
 import pytest
 from dra_apiserver.server import ApiServer
 from dra_apiserver.storage import Put
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.hook import Hook, patching
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import CONFIGMAPS, MERGE, configmap, made
@@ -16,7 +17,6 @@ from tests.apiserver.kinds.admissionregistration.dynamic.test_mutating import mu
 from tests.apiserver.kinds.admissionregistration.dynamic.test_webhooks import MUTATING, register, webhook
 from tests.support.waiting import until
 
-JsonObject = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 THINGS = "/apis/x.example.com/v1/namespaces/default/things"
 EVERYTHING = {

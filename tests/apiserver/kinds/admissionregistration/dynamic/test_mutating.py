@@ -4,6 +4,7 @@ from typing import Any
 
 import httpx
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     CONFIGMAPS,
@@ -14,7 +15,6 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     registered,
 )
 
-JsonObject = dict[str, Any]
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 RULE = {
     "apiGroups": ["", "apps"],

@@ -1,9 +1,8 @@
 """Test which registrations are invalid. The texts are those of kube-apiserver 1.36.2."""
 
-from typing import Any
-
 import httpx
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     CONFIGMAP_RULE,
@@ -13,7 +12,6 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     registered,
 )
 
-JsonObject = dict[str, Any]
 CHANGING = {**CONFIGMAP_RULE, "operations": ["CREATE"]}
 
 

@@ -1,13 +1,11 @@
 """Test which objects policies see in requests for subresources, against kube-apiserver 1.36.2."""
 
-from typing import Any
-
 import httpx
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import MERGE, made, validating
 
-JsonObject = dict[str, Any]
 PODS = "/api/v1/namespaces/default/pods"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 RULE = {

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import pytest
+from dra_shared.jsontypes import JsonObject
 
 from tests.apiserver.kinds.admissionregistration.dynamic.hook import BUNDLE, Hook, patching
 from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
@@ -18,7 +19,6 @@ from tests.apiserver.kinds.admissionregistration.dynamic.objects import (
     made,
 )
 
-JsonObject = dict[str, Any]
 VALIDATING = f"{GROUP}/validatingwebhookconfigurations"
 MUTATING = f"{GROUP}/mutatingwebhookconfigurations"
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization import Authorizer
 from dra_apiserver.conversion import convert, to_storage
@@ -16,8 +18,6 @@ from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import object_type, strip
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "DeleteOptions"}
 

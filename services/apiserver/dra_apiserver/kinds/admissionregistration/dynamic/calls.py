@@ -9,11 +9,12 @@ import contextlib
 import errno
 import functools
 import ssl
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import orjson
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.api import Api
 from dra_apiserver.errors import quote
@@ -22,7 +23,6 @@ from dra_apiserver.schema.values import json_type
 if TYPE_CHECKING:
     import httpx
 
-JsonObject = dict[str, Any]
 
 _SERVICE_LABEL = "kubernetes.io/service-name"
 _AGENT = "kube-apiserver-admission"

@@ -10,14 +10,13 @@ from typing import Any, Final
 from dra_shared.cel import EvaluationError
 from dra_shared.cel.authorization import Authorizer, Decision, GroupCheck, Question, ResourceCheck
 from dra_shared.cel.values import LazyMap
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.authorization import Attributes as Wanted
 from dra_apiserver.errors import quote
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.environment import Expression
 from dra_apiserver.user import UserInfo, service_account, service_account_groups
-
-JsonObject = dict[str, Any]
 
 BUDGET: Final = 10_000_000
 MATCH_BUDGET: Final = BUDGET // 4

@@ -10,7 +10,6 @@ from dra_shared.selectors import LabelSelector, SelectorError, label_selector
 from dra_apiserver.errors import GroupResource, StatusError, internal, not_found
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 
-JsonObject = dict[str, Any]
 Rule = Mapping[str, Any]
 
 _NAMESPACES = GroupResource("", "namespaces")

@@ -8,6 +8,7 @@ from typing import Any
 
 from dra_shared.cel.types import Type
 from dra_shared.cel.values import StructValue, is_list, is_map, type_name
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.equality import copy_object
 from dra_apiserver.errors import StatusError, internal, quote
@@ -35,8 +36,6 @@ from dra_apiserver.kinds.admissionregistration.dynamic.reinvocation import Reinv
 from dra_apiserver.patch.typed import TypedError, field_set, merge
 from dra_apiserver.schema import object_type
 from dra_apiserver.schema.types import Field, ListNode, ListType, MapNode, Node, Struct
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

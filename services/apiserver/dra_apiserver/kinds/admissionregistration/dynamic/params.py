@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
+from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import SelectorError, label_selector
 
 from dra_apiserver.conversion import convert
@@ -13,8 +12,6 @@ from dra_apiserver.errors import internal
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.registry import Registry
-
-JsonObject = dict[str, Any]
 
 
 class ConfigurationError(Exception):

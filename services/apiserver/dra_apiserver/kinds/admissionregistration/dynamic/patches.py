@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import invalid, invalid_object, quote
 from dra_apiserver.kindkit.kind import api_version, split_api_version
@@ -14,9 +13,6 @@ from dra_apiserver.schema import DecodeError, default, equal, object_type, sanit
 from dra_apiserver.schema.decode import claimed_type, unknown_conversion, unregistered_message
 from dra_apiserver.schema.types import type_of
 from dra_apiserver.schema.values import json_type
-
-JsonObject = dict[str, Any]
-
 
 PatchFailed = OperationFailed
 """An operation fails, or its result is not of the kind. The message is Go's."""

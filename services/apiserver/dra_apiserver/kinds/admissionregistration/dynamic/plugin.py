@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.admission.chain import NOTHING_REGISTERED, Registered
 from dra_apiserver.api import Api
@@ -26,7 +27,6 @@ from dra_apiserver.rest.meta import generate_name
 from dra_apiserver.storage import Resource
 from dra_apiserver.target import Target
 
-JsonObject = dict[str, Any]
 T = TypeVar("T")
 
 _GROUP = "admissionregistration.k8s.io"

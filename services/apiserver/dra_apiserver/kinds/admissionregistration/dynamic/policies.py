@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from dra_shared.cel import types as t
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import StatusError
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
@@ -18,8 +18,6 @@ from dra_apiserver.kinds.admissionregistration.dynamic.params import (
     collect,
     kind_of_params,
 )
-
-JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,14 +7,14 @@ import uuid
 from dataclasses import dataclass
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_apiserver.errors import StatusError, internal, quote
 from dra_apiserver.kindkit.kind import split_api_version
 from dra_apiserver.kinds.admissionregistration.dynamic.attributes import Attributes, Place
 from dra_apiserver.kinds.admissionregistration.dynamic.reviewtypes import check_types
 from dra_apiserver.schema.decode import claimed_type
 from dra_apiserver.schema.reader import TypeMismatch
-
-JsonObject = dict[str, Any]
 
 _GROUP = "admission.k8s.io"
 _KNOWN = ("v1", "v1beta1")

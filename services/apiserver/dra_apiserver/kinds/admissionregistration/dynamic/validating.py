@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from dra_shared.cel import types as t
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import StatusError, go_json
 from dra_apiserver.kinds.admissionregistration.dynamic import policies
@@ -18,8 +19,6 @@ from dra_apiserver.kinds.admissionregistration.dynamic.expressions import (
     Activation,
     OutOfBudget,
 )
-
-JsonObject = dict[str, Any]
 
 _LONGEST_MESSAGE = 5 * 1024
 _LONGEST_ANNOTATION = 10 * 1024

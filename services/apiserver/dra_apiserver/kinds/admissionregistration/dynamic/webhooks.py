@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 from dra_shared.cel import types as t
+from dra_shared.jsontypes import JsonObject
 from dra_shared.log import logger
 
 from dra_apiserver.equality import copy_object
@@ -48,8 +48,6 @@ from dra_apiserver.kinds.admissionregistration.dynamic.reviews import (
 )
 from dra_apiserver.offload import wait_for
 from dra_apiserver.schema.jsontext import syntax_error
-
-JsonObject = dict[str, Any]
 
 # The keys of upstream's annotations for webhooks (plugin/webhook/mutating/dispatcher.go and its sibling).
 _FAILED_OPEN = "failed-open."

@@ -3,10 +3,11 @@
 from typing import Any
 
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.allocation import DeviceChooser
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, RecordedPlugin, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
 from dra_node_agent.kubelet.devicemanager.endpoint import Endpoint
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation, PodDevices
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
@@ -14,7 +15,7 @@ from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOption
 _POD, _CONTAINER = "pod", "c"
 
 
-async def devices_to_allocate(given: Json) -> Json:
+async def devices_to_allocate(given: JsonObject) -> JsonObject:
     """Which ids one container gets of one resource."""
     with worlds.directory() as directory:
         world = World(directory, lambda _pod, _container: given["affinityHint"])
@@ -43,7 +44,7 @@ async def devices_to_allocate(given: Json) -> Json:
         return found | {"allocatedAfter": sorted(state.allocated.get(resource, ())), "calls": plugin.calls}
 
 
-def _fill(world: World, given: Json, plugin: RecordedPlugin) -> None:
+def _fill(world: World, given: JsonObject, plugin: RecordedPlugin) -> None:
     state, resource = world.manager.state, given["resource"]
     state.set_devices(resource, worlds.devices(given["devices"]))
     if not given["registered"]:
@@ -70,7 +71,7 @@ def _fill(world: World, given: Json, plugin: RecordedPlugin) -> None:
     state.restore_allocated()
 
 
-async def run_container_options(given: Json) -> Json:
+async def run_container_options(given: JsonObject) -> JsonObject:
     """Several responses of one container merged."""
     pod_devices = PodDevices()
     for one in given["responses"]:
@@ -79,7 +80,7 @@ async def run_container_options(given: Json) -> Json:
     return {"options": worlds.options_json(pod_devices.run_container_options(_POD, _CONTAINER))}
 
 
-async def update_plugin_resources(given: Json) -> Json:
+async def update_plugin_resources(given: JsonObject) -> JsonObject:
     """The node's allocatable for one pod's admission."""
     with worlds.directory() as directory:
         world = World(directory)

@@ -5,6 +5,7 @@ from typing import Any
 
 import orjson
 from dra_driverkit.proto import deviceplugin_v1beta1_pb2 as pb
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import (
     CHECKPOINT_FILE,
@@ -16,12 +17,12 @@ from dra_node_agent.kubelet.devicemanager.checkpoint import (
     parse,
 )
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 from dra_node_agent.kubelet.devicemanager.types import Device
 
 
-async def write(given: Json) -> Json:
+async def write(given: JsonObject) -> JsonObject:
     """A checkpoint of a manager, and what the next life reads in it."""
     with worlds.directory() as directory:
         world = World(directory)
@@ -37,7 +38,7 @@ async def write(given: Json) -> Json:
         return found
 
 
-async def read(given: Json) -> Json:
+async def read(given: JsonObject) -> JsonObject:
     """What a manager reads in a file."""
     with worlds.directory() as directory:
         world = World(directory)
@@ -48,7 +49,7 @@ async def read(given: Json) -> Json:
         return await _read(world) | text_facts(content)
 
 
-async def _read(world: World) -> Json:
+async def _read(world: World) -> JsonObject:
     manager = world.manager = world.new_manager()
     read_error = get_error = None
     try:
@@ -73,7 +74,7 @@ async def _read(world: World) -> Json:
     }
 
 
-def _endpoints(manager: DeviceManager) -> Json:
+def _endpoints(manager: DeviceManager) -> JsonObject:
     return {
         resource: {"stopped": endpoint.stopped, "options": endpoint.options is not None}
         for resource, endpoint in manager.state.endpoints.items()
@@ -89,7 +90,7 @@ def _file(content: bytes) -> dict[str, Any]:
     }
 
 
-def text_facts(content: bytes) -> Json:
+def text_facts(content: bytes) -> JsonObject:
     """The checksum that a file should have, and what it is of; nothing for a file that can't be read."""
     try:
         data, _ = parse(content)
@@ -98,7 +99,7 @@ def text_facts(content: bytes) -> Json:
     return {"rightChecksum": checksum(data), "hashedText": hashed_text(data)}
 
 
-def decoded_entries(raw: list[Json] | None) -> list[Json] | None:
+def decoded_entries(raw: list[JsonObject] | None) -> list[JsonObject] | None:
     """The entries of a file with their responses decoded, as a map's order in a message says nothing."""
     if raw is None:
         return None

@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.conformance.checkpoints import decoded_entries, text_facts
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json
 
 _STOPPED = re.compile(r"endpoint .* has been stopped")
 _NUMBER = re.compile(r"\d+")
@@ -16,7 +16,7 @@ _IN_ORDER = frozenset(("steps", "containers", "hints", "pod"))
 _CAN_BE_MISSING = frozenset(("health", "error", "readError"))
 
 
-def agrees(ours: Json, recorded: Json) -> bool:
+def agrees(ours: JsonObject, recorded: JsonObject) -> bool:
     """Whether the answer to a case is the recorded one, or one of them."""
     actual = ours.get("actual")
     if not isinstance(actual, dict):
@@ -25,7 +25,7 @@ def agrees(ours: Json, recorded: Json) -> bool:
     return compare(actual, recorded)
 
 
-def _same(ours: Json, recorded: Json) -> bool:
+def _same(ours: JsonObject, recorded: JsonObject) -> bool:
     return bool(_canonical(ours) == _canonical(recorded))
 
 
@@ -50,7 +50,7 @@ def _text(value: Any) -> bytes:
 # Which devices
 
 
-def _devices_to_allocate(ours: Json, recorded: Json) -> bool:
+def _devices_to_allocate(ours: JsonObject, recorded: JsonObject) -> bool:
     exact = ("error", "nothingToDo", "filterByAffinity")
     if any(_canonical(ours.get(key)) != _canonical(recorded.get(key)) for key in exact):
         return False
@@ -61,21 +61,21 @@ def _devices_to_allocate(ours: Json, recorded: Json) -> bool:
     )
 
 
-def _is_possible(ours: list[str] | None, recorded: Json | None) -> bool:
+def _is_possible(ours: list[str] | None, recorded: JsonObject | None) -> bool:
     if ours is None or recorded is None:
         return ours is None and recorded is None
     chosen, always = set(ours), set(recorded["always"])
     return len(chosen) in recorded["counts"] and always <= chosen <= always | set(recorded["sometimes"])
 
 
-def _run_container_options(ours: Json, recorded: Json) -> bool:
+def _run_container_options(ours: JsonObject, recorded: JsonObject) -> bool:
     return ours["options"] in recorded["variants"]
 
 
 # Whole pods
 
 
-def _steps(ours: Json, recorded: Json) -> bool:
+def _steps(ours: JsonObject, recorded: JsonObject) -> bool:
     found = _canonical(ours["steps"], "steps")
     variants = [_canonical(variant, "steps") for variant in recorded["variants"]]
     if found in variants:
@@ -109,12 +109,12 @@ def _is_sound(steps: Any) -> bool:
 # Courses
 
 
-def _course(ours: Json, recorded: Json) -> bool:
+def _course(ours: JsonObject, recorded: JsonObject) -> bool:
     pairs = list(zip(ours["steps"], recorded["steps"], strict=False))
     return len(ours["steps"]) == len(recorded["steps"]) and all(_step_agrees(*pair) for pair in pairs)
 
 
-def _step_agrees(ours: Json, recorded: Json) -> bool:
+def _step_agrees(ours: JsonObject, recorded: JsonObject) -> bool:
     ours, recorded = dict(ours), dict(recorded)
     # A deadline is waited for; a busy machine explains any longer wait.
     if ours.pop("seconds", 0) < recorded.pop("seconds", 0):
@@ -133,18 +133,18 @@ def _step_agrees(ours: Json, recorded: Json) -> bool:
     return _same(ours, recorded)
 
 
-def _held_devices(raw: Json) -> Any:
+def _held_devices(raw: JsonObject) -> Any:
     return _canonical({container: devices for container, devices in raw.items() if devices is not None})
 
 
-def _status(raw: Json) -> Json:
+def _status(raw: JsonObject) -> JsonObject:
     return {**raw, "allocatedResourcesStatus": raw.get("allocatedResourcesStatus") or []}
 
 
 # Checkpoints
 
 
-def _checkpoint_write(ours: Json, recorded: Json) -> bool:
+def _checkpoint_write(ours: JsonObject, recorded: JsonObject) -> bool:
     facts = text_facts(recorded["file"].encode())
     if facts != {"rightChecksum": recorded["checksum"], "hashedText": recorded["hashedText"]}:
         return False
@@ -157,12 +157,12 @@ def _checkpoint_write(ours: Json, recorded: Json) -> bool:
     return same_data and _restored(ours["restored"], recorded["restored"])
 
 
-def _checkpoint_data(file: Json) -> Any:
+def _checkpoint_data(file: JsonObject) -> Any:
     data = file["Data"]
     return _canonical({**data, "PodDeviceEntries": decoded_entries(data["PodDeviceEntries"])})
 
 
-def _checkpoint_read(ours: Json, recorded: Json) -> bool:
+def _checkpoint_read(ours: JsonObject, recorded: JsonObject) -> bool:
     facts = ("rightChecksum", "hashedText")
     same_text = all(ours.get(key) == recorded[key] for key in facts if recorded.get(key) is not None)
     return same_text and _restored(ours, recorded)
@@ -172,7 +172,7 @@ def _checkpoint_read(ours: Json, recorded: Json) -> bool:
 _EXACT_ERRORS = (None, "checkpoint is corrupted", "checkpoint is not found")
 
 
-def _restored(ours: Json, recorded: Json) -> bool:
+def _restored(ours: JsonObject, recorded: JsonObject) -> bool:
     for key in ("readError", "getError"):
         mine, theirs = ours.get(key), recorded.get(key)
         if mine != theirs and (mine in _EXACT_ERRORS or theirs in _EXACT_ERRORS):
@@ -199,7 +199,7 @@ def _with_ids(entry: Any) -> Any:
     return {**entry, "response": response}
 
 
-_COMPARISONS: dict[str, Callable[[Json, Json], bool]] = {
+_COMPARISONS: dict[str, Callable[[JsonObject, JsonObject], bool]] = {
     "devicesToAllocate": _devices_to_allocate,
     "runContainerOptions": _run_container_options,
     "pods": _steps,

@@ -5,14 +5,15 @@ from dra_shared.api.container import ContainerStatus, ResourceHealth, ResourceSt
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodStatus
 from dra_shared.clock import FakeClock
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, RecordedPlugin, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager
 
 
-async def capacity(given: Json) -> Json:
+async def capacity(given: JsonObject) -> JsonObject:
     """Plugins and devices that come and go, on a fake clock."""
     with worlds.directory() as directory:
         course = _Capacity(directory)
@@ -21,7 +22,7 @@ async def capacity(given: Json) -> Json:
 
 
 class _Capacity(World):
-    async def step(self, step: Json, resources: list[str]) -> Json:
+    async def step(self, step: JsonObject, resources: list[str]) -> JsonObject:
         """What is there after one step."""
         found = await self._happen(step)
         manager = self.manager
@@ -35,7 +36,7 @@ class _Capacity(World):
             "shouldResetExtendedResourceCapacity": manager.should_reset_extended_resource_capacity(),
         }
 
-    async def _happen(self, step: Json) -> Json:
+    async def _happen(self, step: JsonObject) -> JsonObject:
         operation, resource = step["op"], step.get("resource", "")
         if operation == "getCapacity":
             return await capacity_json(self.manager)
@@ -55,16 +56,16 @@ class _Capacity(World):
             return {}
         return await plugin_step(self.manager, resource, step)
 
-    def _registered(self) -> Json | None:
+    def _registered(self) -> JsonObject | None:
         try:
             content = (self.directory / CHECKPOINT_FILE).read_bytes()
         except FileNotFoundError:
             return None
-        registered: Json = orjson.loads(content)["Data"]["RegisteredDevices"]
+        registered: JsonObject = orjson.loads(content)["Data"]["RegisteredDevices"]
         return registered
 
 
-async def plugin_step(manager: DeviceManager, resource: str, step: Json) -> Json:
+async def plugin_step(manager: DeviceManager, resource: str, step: JsonObject) -> JsonObject:
     """A plugin connects, disconnects or sends a list."""
     if step["op"] == "connect":
         await manager.plugin_connected(resource, RecordedPlugin(resource))
@@ -78,7 +79,7 @@ async def plugin_step(manager: DeviceManager, resource: str, step: Json) -> Json
     return {}
 
 
-async def capacity_json(manager: DeviceManager) -> Json:
+async def capacity_json(manager: DeviceManager) -> JsonObject:
     """The node's devices, and what the manager knows afterwards."""
     found = await manager.get_capacity()
     return {
@@ -93,7 +94,7 @@ async def capacity_json(manager: DeviceManager) -> Json:
     }
 
 
-async def pod_resources(given: Json) -> Json:
+async def pod_resources(given: JsonObject) -> JsonObject:
     """What monitoring and the pods' statuses show."""
     with worlds.directory() as directory:
         course = _PodResources(directory)
@@ -101,7 +102,7 @@ async def pod_resources(given: Json) -> Json:
 
 
 class _PodResources(World):
-    async def step(self, step: Json) -> Json:
+    async def step(self, step: JsonObject) -> JsonObject:
         """What is there after one step."""
         self.health_updates.clear()
         found = await self._happen(step)
@@ -118,7 +119,7 @@ class _PodResources(World):
             "healthUpdatesForPods": list(self.health_updates),
         }
 
-    async def _happen(self, step: Json) -> Json:
+    async def _happen(self, step: JsonObject) -> JsonObject:
         operation, manager = step["op"], self.manager
         if operation == "allocated":
             worlds.hold(manager, step)
@@ -132,7 +133,7 @@ class _PodResources(World):
             return self._status(step)
         return await plugin_step(manager, step["resource"], step)
 
-    def _status(self, step: Json) -> Json:
+    def _status(self, step: JsonObject) -> JsonObject:
         pod = Pod(metadata=ObjectMeta(name="p", uid=step["podUID"]))
         given = tuple(_status(raw) for raw in step["containerStatuses"])
         # An init container of the same name: the health of its devices is not reported.
@@ -146,7 +147,7 @@ class _PodResources(World):
         }
 
 
-def _status(raw: Json) -> ContainerStatus:
+def _status(raw: JsonObject) -> ContainerStatus:
     entries = tuple(
         ResourceStatus(
             name=entry["name"],
@@ -160,7 +161,7 @@ def _status(raw: Json) -> ContainerStatus:
     return ContainerStatus(name=raw["name"], allocated_resources_status=entries)
 
 
-def _status_json(status: ContainerStatus) -> Json:
+def _status_json(status: ContainerStatus) -> JsonObject:
     entries = [
         {
             "name": entry.name,

@@ -1,12 +1,14 @@
 """Topology hints of a pod and its containers."""
 
+from dra_shared.jsontypes import JsonObject
+
 from dra_node_agent.kubelet.devicemanager import topologyhints
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
 from dra_node_agent.kubelet.devicemanager.topologyhints import Hints
 
 
-async def topology_hints(given: Json) -> Json:
+async def topology_hints(given: JsonObject) -> JsonObject:
     """Hints of one world."""
     with worlds.directory() as directory:
         world = World(directory)
@@ -35,7 +37,7 @@ async def topology_hints(given: Json) -> Json:
         }
 
 
-def _json(hints: Hints) -> Json:
+def _json(hints: Hints) -> JsonObject:
     return {
         resource: None
         if found is None

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from dra_shared.api.container import Container
 from dra_shared.api.pod import Pod
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.checkpoint import CHECKPOINT_FILE, CheckpointError
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
 from dra_node_agent.kubelet.devicemanager.conformance.courses import capacity_json
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, RecordedPlugin, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import RecordedPlugin, World
 from dra_node_agent.kubelet.devicemanager.types import DeviceError, PluginOptions
 
 
-async def pods(given: Json) -> Json:
+async def pods(given: JsonObject) -> JsonObject:
     """Pods through Allocate, as admission does it."""
     with worlds.directory() as directory:
         world = World(directory, worlds.affinities(given["pods"]))
@@ -21,7 +22,7 @@ async def pods(given: Json) -> Json:
         return {"steps": [await course.step(step) for step in given["steps"]]}
 
 
-async def restart(given: Json) -> Json:
+async def restart(given: JsonObject) -> JsonObject:
     """The kubelet restarts in the middle of pods' lives."""
     with worlds.directory() as directory:
         world = World(directory, worlds.affinities(given["pods"]))
@@ -31,7 +32,7 @@ async def restart(given: Json) -> Json:
         return {"steps": [await course.step(step) for step in given["steps"]]}
 
 
-async def _connect(world: World, resource: Json) -> RecordedPlugin:
+async def _connect(world: World, resource: JsonObject) -> RecordedPlugin:
     plugin = RecordedPlugin(
         resource["name"],
         PluginOptions(
@@ -52,17 +53,17 @@ async def _connect(world: World, resource: Json) -> RecordedPlugin:
 class _Pods:
     """Pods that come, start and go."""
 
-    def __init__(self, world: World, raw: Sequence[Json], plugins: Sequence[RecordedPlugin]) -> None:
+    def __init__(self, world: World, raw: Sequence[JsonObject], plugins: Sequence[RecordedPlugin]) -> None:
         self.world = world
         self.pods = {one["uid"]: worlds.pod(one) for one in raw}
         self.plugins = plugins
 
-    async def step(self, step: Json) -> Json:
+    async def step(self, step: JsonObject) -> JsonObject:
         """What happened at one step."""
         found = await self.happen(step)
         return {**found, **worlds.state_json(self.world.manager)}
 
-    async def happen(self, step: Json) -> Json:
+    async def happen(self, step: JsonObject) -> JsonObject:
         """Do it."""
         operation = step["op"]
         if operation == "admit":
@@ -78,10 +79,10 @@ class _Pods:
             raise ValueError(f"unknown step {operation!r}")
         return {}
 
-    async def _admit(self, pod: Pod) -> list[Json]:
+    async def _admit(self, pod: Pod) -> list[JsonObject]:
         uid, manager = pod.metadata.uid, self.world.manager
         self.world.active[uid] = None
-        found: list[Json] = []
+        found: list[JsonObject] = []
         for container in _containers(pod):
             error = None
             try:
@@ -102,7 +103,7 @@ class _Pods:
                 break
         return found
 
-    async def _start(self, pod: Pod, container: Container) -> Json:
+    async def _start(self, pod: Pod, container: Container) -> JsonObject:
         manager, error, options = self.world.manager, None, None
         try:
             options = await manager.run_container_options(pod, container)
@@ -116,7 +117,7 @@ class _Pods:
             "getDevices": worlds.instances_json(manager.get_devices(pod.metadata.uid, container.name)),
         }
 
-    def _calls(self) -> list[Json]:
+    def _calls(self) -> list[JsonObject]:
         calls = [call for plugin in self.plugins for call in plugin.calls]
         for plugin in self.plugins:
             plugin.calls.clear()
@@ -126,7 +127,7 @@ class _Pods:
 class _Restarts(_Pods):
     """Pods of a kubelet that restarts, with one plugin."""
 
-    async def happen(self, step: Json) -> Json:
+    async def happen(self, step: JsonObject) -> JsonObject:
         operation, (plugin,) = step["op"], self.plugins
         if operation == "connect":
             await self.world.manager.plugin_connected(plugin.resource, plugin)
@@ -146,7 +147,7 @@ class _Restarts(_Pods):
             container.pop("getDevices", None)
         return found
 
-    def _restart(self, step: Json) -> Json:
+    def _restart(self, step: JsonObject) -> JsonObject:
         world = self.world
         if step["removeCheckpoint"]:
             (world.directory / CHECKPOINT_FILE).unlink(missing_ok=True)

@@ -10,11 +10,12 @@ from dra_shared.api.container import Container, ResourceRequirements
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.pod import Pod, PodSpec
 from dra_shared.clock import SystemClock
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.admission import Rejected, admit_allocated
 from dra_node_agent.kubelet.devicemanager.conformance import worlds
 from dra_node_agent.kubelet.devicemanager.conformance.courses import capacity_json
-from dra_node_agent.kubelet.devicemanager.conformance.worlds import Json, World
+from dra_node_agent.kubelet.devicemanager.conformance.worlds import World
 from dra_node_agent.kubelet.devicemanager.plugin.server import SOCKET, RegistrationServer
 from dra_node_agent.kubelet.devicemanager.plugin.stub import StubPlugin
 from dra_node_agent.kubelet.devicemanager.types import Device, DeviceError, DevicePlugin
@@ -59,7 +60,7 @@ class _Handler:
         self.received += 1
 
 
-async def register(given: Json) -> Json:
+async def register(given: JsonObject) -> JsonObject:
     """One registration over a real socket."""
     with worlds.directory() as parent:
         socket = parent / "device-plugins" / "p.sock"
@@ -80,11 +81,11 @@ async def register(given: Json) -> Json:
         return {"grpcErrorText": None}
 
 
-def _grpc_error(error: CallError) -> Json:
+def _grpc_error(error: CallError) -> JsonObject:
     return {"grpcCode": error.code, "message": str(error).removeprefix(f"{_CODE}{error.code}{_DESC}")}
 
 
-async def validate_plugin(given: Json) -> Json:
+async def validate_plugin(given: JsonObject) -> JsonObject:
     """A plugin that the plugin watcher has found."""
     with worlds.directory() as directory:
         server = RegistrationServer(str(directory / SOCKET), World(directory).manager, _HastyClock())
@@ -95,7 +96,7 @@ async def validate_plugin(given: Json) -> Json:
         return {"error": None}
 
 
-async def socket_path(given: Json) -> Json:
+async def socket_path(given: JsonObject) -> JsonObject:
     """The path of the socket for registration."""
     with worlds.directory() as directory:
         try:
@@ -105,7 +106,7 @@ async def socket_path(given: Json) -> Json:
         return {"error": None}
 
 
-async def admission(given: Json) -> Json:
+async def admission(given: JsonObject) -> JsonObject:
     """What becomes of a pod whose devices could not be allocated."""
 
     async def allocate(_pod: Pod, _container: Container) -> None:
@@ -119,7 +120,7 @@ async def admission(given: Json) -> Json:
     return {"admit": True, "reason": "", "message": ""}
 
 
-async def course(given: Json) -> Json:
+async def course(given: JsonObject) -> JsonObject:
     """Plugins that come and go, and a kubelet that restarts."""
     with worlds.directory() as parent:
         running = _Course(parent / "device-plugins")
@@ -149,7 +150,7 @@ class _Course:
         for plugin in self._plugins.values():
             await plugin.stop()
 
-    async def step(self, step: Json) -> Json:
+    async def step(self, step: JsonObject) -> JsonObject:
         """What is there when all that follows from a step has happened."""
         for plugin in self._plugins.values():
             plugin.calls.clear()
@@ -169,7 +170,7 @@ class _Course:
             },
         }
 
-    async def _happen(self, step: Json) -> Json:
+    async def _happen(self, step: JsonObject) -> JsonObject:
         operation = step["op"]
         if operation == "allocate":
             return await self._allocate(step)
@@ -189,7 +190,7 @@ class _Course:
             return await self._watcher(operation, name, resource)
         return await self._plugin(operation, self._plugins[name], step)
 
-    async def _plugin(self, operation: str, plugin: StubPlugin, step: Json) -> Json:
+    async def _plugin(self, operation: str, plugin: StubPlugin, step: JsonObject) -> JsonObject:
         if operation == "register":
             plugin.resource = step.get("resource", _RESOURCE)
             return await self._register(plugin)
@@ -205,16 +206,16 @@ class _Course:
             raise ValueError(f"unknown step {operation!r}")
         return {}
 
-    async def _register(self, plugin: StubPlugin) -> Json:
+    async def _register(self, plugin: StubPlugin) -> JsonObject:
         started = self._world.clock.monotonic()
-        found: Json = {}
+        found: JsonObject = {}
         try:
             await plugin.register(self._world.directory / SOCKET)
         except CallError as error:
             found["grpcError"] = _grpc_error(error)
         return found | {"seconds": int(self._world.clock.monotonic() - started)}
 
-    async def _watcher(self, operation: str, name: str, resource: str) -> Json:
+    async def _watcher(self, operation: str, name: str, resource: str) -> JsonObject:
         socket = str(self._world.directory / f"{name}.sock")
         if operation == "watcherDeregister":
             await self._server.deregister(resource, socket)
@@ -226,7 +227,7 @@ class _Course:
             return {"error": str(error)}
         return {"error": None}
 
-    async def _allocate(self, step: Json) -> Json:
+    async def _allocate(self, step: JsonObject) -> JsonObject:
         uid, resource = step["podUID"], step.get("resource", _RESOURCE)
         self._world.active[uid] = None
         limits = {resource: str(step["count"])}
@@ -240,7 +241,7 @@ class _Course:
         held = manager.state.pod_devices.pod_devices(uid, resource)
         return {"error": error, "devices": len(held)}
 
-    async def _restart(self) -> Json:
+    async def _restart(self) -> JsonObject:
         await self._server.stop()
         before = _names(self._world.directory)
         self._world.manager = self._world.new_manager()

@@ -18,6 +18,7 @@ from dra_shared.api.pod import (
     PodStatus,
 )
 from dra_shared.clock import Clock, FakeClock
+from dra_shared.jsontypes import JsonObject
 
 from dra_node_agent.kubelet.devicemanager.manager import DeviceManager, Instances, Surroundings
 from dra_node_agent.kubelet.devicemanager.poddevices import Allocation
@@ -28,21 +29,19 @@ from dra_node_agent.kubelet.devicemanager.types import (
     PluginOptions,
 )
 
-Json = dict[str, Any]
 
-
-def device(raw: Json) -> Device:
+def device(raw: JsonObject) -> Device:
     """A device of a case."""
     nodes = raw["numaNodes"]
     return Device(raw["id"], raw["health"], None if nodes is None else tuple(nodes))
 
 
-def devices(raw: Iterable[Json]) -> list[Device]:
+def devices(raw: Iterable[JsonObject]) -> list[Device]:
     """Devices of a case."""
     return [device(one) for one in raw]
 
 
-def pod(raw: Json) -> Pod:
+def pod(raw: JsonObject) -> Pod:
     """A pod of a case."""
     mappings = tuple(
         ContainerExtendedResourceRequest(container_name=one["name"], resource_name=resource, request_name="r")
@@ -63,7 +62,7 @@ def pod(raw: Json) -> Pod:
     )
 
 
-def _container(raw: Json) -> Container:
+def _container(raw: JsonObject) -> Container:
     limits = {resource: str(number) for resource, number in (raw.get("limits") or {}).items()}
     return Container(
         name=raw["name"],
@@ -72,7 +71,7 @@ def _container(raw: Json) -> Container:
     )
 
 
-def affinities(pods: Iterable[Json]) -> Callable[[str, str], Collection[int] | None]:
+def affinities(pods: Iterable[JsonObject]) -> Callable[[str, str], Collection[int] | None]:
     """The NUMA affinity of each container."""
     known = {
         (one["uid"], container["name"]): container.get("affinityHint")
@@ -82,7 +81,7 @@ def affinities(pods: Iterable[Json]) -> Callable[[str, str], Collection[int] | N
     return lambda pod_uid, container: known.get((pod_uid, container))
 
 
-def response(raw: Json | None) -> pb.ContainerAllocateResponse:
+def response(raw: JsonObject | None) -> pb.ContainerAllocateResponse:
     """The message of a plugin's answer for a container."""
     raw = raw or {}
     return pb.ContainerAllocateResponse(
@@ -106,7 +105,7 @@ def response(raw: Json | None) -> pb.ContainerAllocateResponse:
     )
 
 
-def response_json(message: pb.ContainerAllocateResponse) -> Json:
+def response_json(message: pb.ContainerAllocateResponse) -> JsonObject:
     """A plugin's answer for a container, as cases have it."""
     return {
         "envs": dict(message.envs),
@@ -127,7 +126,7 @@ def response_json(message: pb.ContainerAllocateResponse) -> Json:
     }
 
 
-def options_json(options: DeviceRunContainerOptions | None) -> Json | None:
+def options_json(options: DeviceRunContainerOptions | None) -> JsonObject | None:
     """What a container gets, as cases have it."""
     if options is None:
         return None
@@ -158,7 +157,7 @@ def options_json(options: DeviceRunContainerOptions | None) -> Json | None:
     }
 
 
-def instances_json(found: Instances | None) -> Json | None:
+def instances_json(found: Instances | None) -> JsonObject | None:
     """Devices by resource and id, as cases have them."""
     if found is None:
         return None
@@ -175,12 +174,12 @@ def instances_json(found: Instances | None) -> Json | None:
     }
 
 
-def sets_json(sets: Mapping[str, Collection[str]]) -> Json:
+def sets_json(sets: Mapping[str, Collection[str]]) -> JsonObject:
     """Ids by resource."""
     return {resource: sorted(ids) for resource, ids in sets.items()}
 
 
-def state_json(manager: DeviceManager) -> Json:
+def state_json(manager: DeviceManager) -> JsonObject:
     """Who holds what."""
     held = [
         {
@@ -195,7 +194,7 @@ def state_json(manager: DeviceManager) -> Json:
     return {"podDevices": held, "allocatedDevices": sets_json(manager.state.allocated)}
 
 
-def hold(manager: DeviceManager, raw: Json) -> None:
+def hold(manager: DeviceManager, raw: JsonObject) -> None:
     """A container holds devices; nothing is written."""
     by_node = raw.get("deviceIDsPerNUMANode")
     if by_node is None:
@@ -258,7 +257,7 @@ class RecordedPlugin:
     allocate_failure: str = ""
     pre_start_fails: bool = False
     known: Collection[str] = ()
-    calls: list[Json] = field(default_factory=list)
+    calls: list[JsonObject] = field(default_factory=list)
 
     async def get_options(self) -> PluginOptions:
         return self.options
@@ -291,13 +290,13 @@ class RecordedPlugin:
         if self.pre_start_fails:
             raise _failed(call, "FailedPrecondition", "not ready")
 
-    def _called(self, method: str, **request: Any) -> Json:
+    def _called(self, method: str, **request: Any) -> JsonObject:
         call = {"resource": self.resource, "method": method, **request}
         self.calls.append(call)
         return call
 
 
-def _failed(call: Json, code: str, message: str) -> DeviceError:
+def _failed(call: JsonObject, code: str, message: str) -> DeviceError:
     call["error"] = {"grpcCode": code, "message": message}
     return DeviceError(f"rpc error: code = {code} desc = {message}")
 
