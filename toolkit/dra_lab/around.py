@@ -13,7 +13,7 @@ from dra_shared.errors import UserError
 
 from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.forkserver import ForkServer, fork_servers
-from dra_lab.services import ClusterServices
+from dra_lab.starting import run_services
 
 # What shells give for a program that is not there, and for one that cannot be run.
 _NOT_FOUND, _NOT_RUN = 127, 126
@@ -36,13 +36,9 @@ def around(options: ClusterOptions, data: Path | None, command: Sequence[str]) -
 async def _around(
     cluster: Cluster, options: ClusterOptions, command: Sequence[str], forks: Sequence[ForkServer]
 ) -> int:
-    with cluster.locked():
-        try:
-            async with ClusterServices(cluster, options, _quiet, forks).running():
-                environment = {"KUBECONFIG": str(cluster.kubeconfig), "DRALAB_DATA": str(cluster.data)}
-                return await run(command, environment)
-        finally:
-            cluster.forget()
+    async with run_services(cluster, options, _quiet, forks):
+        environment = {"KUBECONFIG": str(cluster.kubeconfig), "DRALAB_DATA": str(cluster.data)}
+        return await run(command, environment)
 
 
 async def run(command: Sequence[str], environment: Mapping[str, str]) -> int:

@@ -5,8 +5,6 @@ import contextlib
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
@@ -22,6 +20,7 @@ from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.forkserver import ForkServer
 from dra_lab.lifetime import reason_to_stop, take_parent
 from dra_lab.services import ClusterServices, Reporter
+from dra_lab.starting import ready_record, start_up
 
 T = TypeVar("T")
 
@@ -130,14 +129,7 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
     with cluster.locked():
         log = cluster.logs / "up.log"
     attached = [argument for argument in arguments if argument not in ("--detach", "-d")]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "dra_cli.main", *attached],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
+    process = start_up(attached, log)
     progress, shown = Progress(_PROGRESS, nodes), time.monotonic()
     while True:
         if progress.wanted and time.monotonic() - shown > _show_every(nodes):
@@ -150,12 +142,11 @@ def detach(data: Path, arguments: list[str], nodes: int = 0) -> str:
                 words[-1].removeprefix("dralab: ") if words else f"up ended; see {log}",
                 max(process.returncode, 1),
             )
-        with contextlib.suppress(UserError):
-            # It reports what to do next just after the record says that it is ready.
-            if cluster.record().ready and (text := log.read_text().strip()):
-                progress.clear()
-                # How it went is shown already.
-                return "\n".join(line for line in text.splitlines() if not line.startswith(_PROGRESS))
+        # It reports what to do next just after the record says that it is ready.
+        if ready_record(cluster) is not None and (text := log.read_text().strip()):
+            progress.clear()
+            # How it went is shown already.
+            return "\n".join(line for line in text.splitlines() if not line.startswith(_PROGRESS))
         try:
             time.sleep(_POLL)
         except KeyboardInterrupt:

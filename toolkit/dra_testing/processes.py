@@ -2,7 +2,6 @@
 
 import asyncio
 import atexit
-import contextlib
 import itertools
 import os
 import subprocess
@@ -15,8 +14,8 @@ from typing import Self
 from dra_kube.cluster import Cluster, Record
 from dra_lab.forkserver import ADDRESS
 from dra_lab.lifetime import PARENT
+from dra_lab.starting import start_up, stop, up_words, wait_until_ready
 from dra_lab.warm import Warm
-from dra_shared.errors import UserError
 
 from dra_testing.options import Options
 
@@ -25,7 +24,6 @@ WARM: list[Warm] = []
 
 _started = itertools.count()
 _STOP_TIMEOUT = 30.0
-_POLL = 0.01
 
 
 class Processes:
@@ -53,15 +51,12 @@ class Processes:
         return {name: service.url for name, service in Cluster(self.data).record().services.items()}
 
     async def __aenter__(self) -> Self:
-        self._process = self._start()
+        words = ["up", *arguments(self.options), "--data", str(self.data)]
+        self._process = start_up(words, self._log, {**_warm(), PARENT: str(os.getpid())})
         try:
-            # It ends by itself where it does not become ready.
-            while not self._is_ready():
-                if self._process.poll() is not None:
-                    raise UserError(self._log.read_text(errors="replace").strip() or "dralab up ended")
-                await asyncio.sleep(_POLL)
+            self._record = await wait_until_ready(self._process, self.data, self._log)
         except BaseException:
-            await self._stop()
+            await stop(self._process, _STOP_TIMEOUT)
             raise
         return self
 
@@ -71,44 +66,12 @@ class Processes:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        await self._stop()
+        if self._process is not None:
+            await stop(self._process, _STOP_TIMEOUT)
 
     async def pause(self, seconds: float) -> None:
         """Let the services work for a moment."""
         await asyncio.sleep(seconds)
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        """The process. asyncio does not start it: under uvloop that is a fork, where gRPC's handlers may crash."""
-        with self._log.open("wb") as output:
-            return subprocess.Popen(
-                [sys.executable, "-m", "dralab", "up", *arguments(self.options), "--data", str(self.data)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env={**os.environ, **_warm(), PARENT: str(os.getpid())},
-                start_new_session=True,
-            )
-
-    def _is_ready(self) -> bool:
-        cluster = Cluster(self.data)
-        try:
-            self._record = cluster.record()
-        except UserError:
-            return False
-        return self._record.ready
-
-    async def _stop(self) -> None:
-        process = self._process
-        if process is None or process.poll() is not None:
-            return
-        process.terminate()
-        try:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                await asyncio.to_thread(process.wait, _STOP_TIMEOUT)
-        finally:
-            # Its services end with it: they watch a pipe that it holds.
-            process.kill()
-            process.wait()
 
 
 def _warm() -> Mapping[str, str]:
@@ -126,13 +89,10 @@ def _warm() -> Mapping[str, str]:
 
 def arguments(options: Options) -> list[str]:
     """The options as words for ``dralab up``."""
-    words = ["--relaxed", "--port", "0", "--nodes", str(options.nodes), "--gpus", options.gpus]
-    words += ["--kubernetes-version", options.version]
-    for driver in options.drivers or ("none",):
-        words += ["--driver", driver]
-    if options.gates:
-        words += [
-            "--feature-gates",
-            ",".join(f"{name}={str(on).lower()}" for name, on in options.gates.items()),
-        ]
-    return words
+    return up_words(
+        nodes=options.nodes,
+        gpus=options.gpus,
+        drivers=options.drivers or ("none",),
+        version=options.version,
+        gates=options.gates,
+    )

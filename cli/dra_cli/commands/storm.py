@@ -53,7 +53,7 @@ def run(chosen: argparse.Namespace) -> int:
 async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
     from dra_kube.cluster import Cluster
     from dra_lab.faults.storm import Storm
-    from dra_lab.services import ClusterServices
+    from dra_lab.starting import run_services
     from dra_shared.log import configure
 
     # Faults of processes are this command's own, and would be in its logs.
@@ -66,9 +66,7 @@ async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list
     with contextlib.ExitStack() as stack:
         folder = chosen.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-storm-")))
         cluster = Cluster(folder)
-        stack.enter_context(cluster.locked())
-        stack.callback(cluster.forget)
-        async with ClusterServices(cluster, asked, report).running():
+        async with run_services(cluster, asked, report):
             storm = Storm(cluster, chosen.device_class, report)
             broken = await storm.run(steps)
     return _verdict(broken, steps, chosen.seed, storm.refused)

@@ -27,7 +27,8 @@ from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.demo import node_files
 from dra_lab.demo.snapshot import Snapshot, warnings
 from dra_lab.demo.stage import Pause, stopped_by_signals, temporary
-from dra_lab.services import ClusterServices, Reporter
+from dra_lab.services import Reporter
+from dra_lab.starting import run_services
 
 # Seconds; a slow machine may need more, an impossible manifest less.
 _PHASE_TIMEOUT = float(os.environ.get("DRALAB_DEMO_PHASE_TIMEOUT", "60"))
@@ -52,20 +53,13 @@ async def tell(data: Path | None, filenames: list[str] | None, port: int, step: 
 
 async def _tell(cluster: Cluster, loaded: Sequence[dict[str, Any]], port: int, pause: Pause) -> None:
     began = time.monotonic()
-    with cluster.locked():
-        report = Reporter()
-        services = ClusterServices(cluster, ClusterOptions(port=port), report)
-        try:
-            report(f"Starting a control plane and 2 nodes of 8 simulated A100 GPUs in {cluster.data}")
-            async with services.running() as server:
-                report(f"Ready in {time.monotonic() - began:.1f} s at {server}")
-                async with cluster.client("dralab-demo") as client:
-                    await _Story(client, cluster, loaded, report, pause).run()
-            report(
-                "\nEvery process is stopped. That was the whole way; docs/architecture.md walks it in the code."
-            )
-        finally:
-            cluster.forget()
+    report = Reporter()
+    report(f"Starting a control plane and 2 nodes of 8 simulated A100 GPUs in {cluster.data}")
+    async with run_services(cluster, ClusterOptions(port=port), report) as server:
+        report(f"Ready in {time.monotonic() - began:.1f} s at {server}")
+        async with cluster.client("dralab-demo") as client:
+            await _Story(client, cluster, loaded, report, pause).run()
+    report("\nEvery process is stopped. That was the whole way; docs/architecture.md walks it in the code.")
 
 
 class _Story:

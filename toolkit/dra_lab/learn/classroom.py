@@ -14,6 +14,7 @@ from dra_lab.learn.exercise import Exercise
 from dra_lab.learn.lesson import Lesson
 from dra_lab.learn.notebook import Notebook
 from dra_lab.learn.world import NAMESPACE
+from dra_lab.starting import up_words
 
 
 class Classroom:
@@ -35,7 +36,8 @@ class Classroom:
         """
         self.stop()
         shutil.rmtree(self._notebook.data, ignore_errors=True)
-        run.detach(self._notebook.data, ["up", "--data", str(self._notebook.data), *_options(one)])
+        words = up_words(nodes=one.nodes, gpus=one.gpus, drivers=one.drivers)
+        run.detach(self._notebook.data, ["up", "--data", str(self._notebook.data), *words])
         self._notebook.cluster = one.number
 
     def stop(self) -> bool:
@@ -78,10 +80,3 @@ class Classroom:
         await exercise.submit(file.name, text)
         self._notebook.submitted(text)
         return True
-
-
-def _options(one: Lesson) -> list[str]:
-    words = ["--relaxed", "--port", "0", "--nodes", str(one.nodes), "--gpus", one.gpus]
-    for driver in one.drivers:
-        words += ["--driver", driver]
-    return words
