@@ -10,10 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+from dra_kube.cluster import Record
 from dra_lab.ports import Port
+from dra_lab.starting import start_up, stop, wait_until_ready
 from dra_shared.client.rest import Client
 
 _SECONDS = 600.0
+_STOP_TIMEOUT = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SCHEMA = "dralab_bench"
 
@@ -82,3 +85,14 @@ def database(url: str) -> Iterator[tuple[str, ...]]:
             yield ("--database", f"{url}{mark}options=-csearch_path%3D{_SCHEMA}")
         finally:
             connection.execute(f"DROP SCHEMA {_SCHEMA} CASCADE")
+
+
+@asynccontextmanager
+async def dralab_up(data: Path, *words: str) -> AsyncIterator[Record]:
+    """Run ``dralab up`` with these options in ``data``, from when it is ready until the context ends."""
+    log = data / "up.log"
+    process = start_up(["up", "--data", str(data), "--port", "0", *words], log)
+    try:
+        yield await wait_until_ready(process, data, log)
+    finally:
+        await stop(process, _STOP_TIMEOUT)

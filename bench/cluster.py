@@ -6,17 +6,18 @@ Every figure comes from real processes on the loopback address, in a directory o
 import argparse
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_kube.cluster import Cluster, Record
+from dra_kube.cluster import Record
 from dra_shared.api.codec import convert
 from dra_shared.api.resources import NAMESPACES, PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dra_shared.client.rest import Client
+
+from bench._processes import dralab_up
 
 _NAMESPACE = "bench"
 
@@ -47,37 +48,14 @@ async def _measure(runs: int, pods: int) -> dict[str, Any]:
     ready = []
     for run in range(runs):
         with tempfile.TemporaryDirectory() as folder:
-            seconds, record, process = await _start(Path(folder))
-            try:
-                ready.append(seconds)
+            began = time.perf_counter()
+            async with dralab_up(Path(folder)) as record:
+                ready.append(time.perf_counter() - began)
                 if run == runs - 1:
                     memory = _memory(record)
                     async with Client(record.server) as client:
                         latencies = await _pods(client, pods)
-            finally:
-                process.terminate()
-                await process.wait()
     return {"ready_s": ready, "memory_mib": memory, "pod_running_ms": latencies}
-
-
-async def _start(data: Path) -> tuple[float, Record, asyncio.subprocess.Process]:
-    began = time.perf_counter()
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "dra_cli.main",
-        "up",
-        "--data",
-        str(data),
-        "--port",
-        "0",
-        stdout=asyncio.subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    while line := await process.stdout.readline():
-        if line.startswith(b"ready"):
-            return time.perf_counter() - began, Cluster(data).record(), process
-    raise SystemExit("dralab up ended before it was ready")
 
 
 def _memory(record: Record) -> dict[str, float]:

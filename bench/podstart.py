@@ -8,26 +8,25 @@ request that creates the pod until a watcher gets the revision.
 import argparse
 import asyncio
 import statistics
-import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_kube.cluster import Cluster
 from dra_shared.api.codec import convert
 from dra_shared.api.pod import Pod
 from dra_shared.api.resource import ResourceClaim
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, Resource
 from dra_shared.client.rest import Client
 
+from bench._processes import dralab_up
+
 _NAMESPACE = "default"
 _WARM_UP = 2
-_DRIVERS = ("gpu.example.com:device-plugin@0", "gpu.example.com@1")
+_UP = ("--nodes", "2", "--driver", "gpu.example.com:device-plugin@0", "--driver", "gpu.example.com@1")
 _REQUEST = {"name": "gpu", "exactly": {"deviceClassName": "gpu.example.com"}}
 # Stage by stage, how many milliseconds after the pod was asked for.
 Stages = dict[str, float]
@@ -59,7 +58,7 @@ def _median(runs: list[Stages], name: str) -> float:
 async def _measure(count: int) -> dict[str, list[Stages]]:
     figures: dict[str, list[Stages]] = defaultdict(list)
     with tempfile.TemporaryDirectory() as folder:
-        async with _cluster(Path(folder)) as server, Client(server) as client:
+        async with dralab_up(Path(folder), *_UP) as record, Client(record.server) as client:
             template = {
                 "metadata": {"name": "gpu", "namespace": _NAMESPACE},
                 "spec": {"spec": {"devices": {"requests": [_REQUEST]}}},
@@ -71,23 +70,6 @@ async def _measure(count: int) -> dict[str, list[Stages]]:
                     if number >= _WARM_UP:
                         figures[kind].append(stages)
     return figures
-
-
-@asynccontextmanager
-async def _cluster(data: Path) -> AsyncIterator[str]:
-    command = [sys.executable, "-m", "dra_cli.main", "up", "--data", str(data), "--port", "0", "--nodes", "2"]
-    for driver in _DRIVERS:
-        command += ["--driver", driver]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            if line.startswith(b"ready"):
-                break
-        yield Cluster(data).record().server
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 _KINDS: dict[str, dict[str, Any]] = {

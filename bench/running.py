@@ -5,23 +5,19 @@ A whole simulated cluster with relaxed writes; each pod gets a GPU by a claim fr
 
 import argparse
 import asyncio
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import orjson
-from dra_kube.cluster import Cluster, Record
 from dra_shared.api.codec import convert
 from dra_shared.api.meta import Object, Struct
 from dra_shared.api.resources import PODS, RESOURCE_CLAIM_TEMPLATES, Resource
 from dra_shared.client.rest import Client, EventType
 from msgspec import field
 
-from bench._processes import Cost
+from bench._processes import Cost, dralab_up
 
 _NAMESPACE = "default"
 _PARALLEL = 32
@@ -65,7 +61,8 @@ def main(arguments: list[str] | None = None) -> None:
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as folder:
-        async with _cluster(Path(folder), options) as record:
+        words = ("--relaxed", "--nodes", options.nodes, "--apiservers", str(options.apiservers))
+        async with dralab_up(Path(folder), *words) as record:
             pids = {name: service.pid for name, service in record.services.items()}
             async with Client(record.server) as client:
                 template = {
@@ -79,24 +76,6 @@ async def _measure(options: argparse.Namespace) -> dict[str, Any]:
                 after = {name: Cost.of(pid) for name, pid in pids.items()}
     cpu = {name: (after[name].cpu - before[name].cpu) * 1000 / options.pods for name in pids}
     return {"seconds": seconds, "pods_per_second": options.pods / seconds, "cpu_ms": cpu}
-
-
-@asynccontextmanager
-async def _cluster(data: Path, options: argparse.Namespace) -> AsyncIterator[Record]:
-    command = [sys.executable, "-m", "dra_cli.main", "up", "--data", str(data), "--port", "0", "--relaxed"]
-    command += ["--nodes", options.nodes, "--apiservers", str(options.apiservers)]
-    process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        assert process.stdout is not None
-        while line := await process.stdout.readline():
-            if line.startswith(b"ready"):
-                break
-        else:
-            raise SystemExit("dralab up ended before it was ready")
-        yield Cluster(data).record()
-    finally:
-        process.terminate()
-        await process.wait()
 
 
 async def _start(client: Client, prefix: str, count: int) -> float:
