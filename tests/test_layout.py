@@ -1,5 +1,6 @@
 """Where tests are: pytest finds every one of them."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -7,6 +8,19 @@ _TESTS = Path(__file__).parent
 _TEST = re.compile(r"^(async )?def test_", re.MULTILINE)
 # What tests read or run, and pytest does not.
 _NOT_OURS = {"data", "__pycache__"}
+# Programs and tasks that act again and again. They wait for nothing.
+_ACTORS = {
+    "driver_conformance/mutants/life.py": "drivers that report health periodically",
+    "driver_conformance/reference.py": "a driver that publishes and reports health periodically",
+    "driver_conformance/test_suite.py": "an API server that deletes late",
+    "endurance/plugin.py": "a device plugin that registers at each new kubelet",
+    "endurance/run.py": "tasks that break things at random times",
+    "endurance/servers.py": "writers and watchers that try again",
+    "integration/apiserver/test_watch_guarantees.py": "a slow watcher, and lists while others write",
+    "integration/node_agent/test_kill.py": "kills at given moments",
+    "integration/test_readers.py": "a writer and a watcher that try again",
+    "support/waiting.py": "the one place that polls",
+}
 
 
 def _modules() -> list[Path]:
@@ -21,3 +35,36 @@ def test_every_test_is_in_a_module_that_pytest_collects() -> None:
         if not path.name.startswith("test_") and _TEST.search((_TESTS / path).read_text())
     ]
     assert lost == []
+
+
+def _loops_that_sleep(source: str) -> list[int]:
+    """Return the lines of the loops that sleep in each round."""
+    return [
+        loop.lineno
+        for loop in ast.walk(ast.parse(source))
+        if isinstance(loop, ast.While | ast.For | ast.AsyncFor)
+        and any(
+            isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] == "sleep"
+            for call in ast.walk(loop)
+        )
+    ]
+
+
+def test_only_the_module_for_waiting_polls() -> None:
+    """Other modules wait with ``tests.support.waiting``, or let turns of the loop pass with ``settle``."""
+    polling = {
+        f"tests/{path}:{line}"
+        for path in _modules()
+        if str(path) not in _ACTORS
+        for line in _loops_that_sleep((_TESTS / path).read_text())
+    }
+    assert polling == set()
+
+
+def test_every_module_that_may_sleep_in_a_loop_does() -> None:
+    assert [path for path in _ACTORS if not _loops_that_sleep((_TESTS / path).read_text())] == []
+
+
+def test_loop_that_sleeps_until_a_condition_holds_is_found() -> None:
+    polling = "async def wait():\n    while not ready():\n        await asyncio.sleep(0.1)\n"
+    assert _loops_that_sleep(polling) == [2]

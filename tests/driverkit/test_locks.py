@@ -5,6 +5,8 @@ import pytest
 from dra_driverkit.locks import FileLock, LockTimeout
 from dra_shared.clock import FakeClock, SystemClock
 
+from tests.support.waiting import until
+
 
 async def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
     clock = SystemClock()
@@ -25,9 +27,7 @@ async def test_waits_only_so_long(tmp_path: Path) -> None:
     lock = FileLock(tmp_path / "pu.lock", clock)
     async with lock.held():
         waiting = asyncio.create_task(_enter(FileLock(tmp_path / "pu.lock", clock)))
-        while not waiting.done():
-            await asyncio.sleep(0)
-            await clock.advance(0.1)
+        await until(waiting.done, clock=clock)
         with pytest.raises(LockTimeout, match="timeout acquiring lock"):
             await waiting
     await _enter(lock)

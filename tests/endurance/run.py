@@ -32,6 +32,7 @@ from dra_shared.client.rest import Client
 
 from tests.endurance.plugin import RESOURCE
 from tests.integration.lab import Lab, dralab, lab
+from tests.support.waiting import until
 
 _UP = (
     *("up", "--detach", "--port", "0", "--relaxed", "--nodes", "3", "--gpus", "4xA100-SXM4-40GB"),
@@ -247,12 +248,10 @@ class Endurance:
         await self.plugin.wait()
 
     async def _within(self, what: str, check: Callable[[], Awaitable[bool]]) -> None:
-        deadline = time.monotonic() + _LAST_WAIT
-        while not await check():
-            if time.monotonic() > deadline:
-                self.broken.append(f"not within {_LAST_WAIT:.0f} s: {what}")
-                return
-            await asyncio.sleep(0.5)
+        try:
+            await until(check, _LAST_WAIT, every=0.5)
+        except TimeoutError:
+            self.broken.append(f"not within {_LAST_WAIT:.0f} s: {what}")
 
 
 def _devices(request: dict[str, Any]) -> dict[str, Any]:

@@ -110,7 +110,7 @@ def _running(data: Path, folder: Path) -> Iterator[None]:
             log = stack.enter_context((folder / f"{number}.log").open("wb"))
             command = [str(Path(_PROGRAMS, words[0])), *words[1:], *options]
             process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-            stack.callback(process.wait, 20)
+            stack.callback(process.wait, 60)
             stack.callback(process.send_signal, signal.SIGTERM)
         yield
 

@@ -1,6 +1,5 @@
 """The whole scheduler on a stand-in for the API server, and what tests ask of the two."""
 
-import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator
@@ -9,7 +8,7 @@ from typing import Any
 from dra_scheduler.config import SchedulerConfig
 from dra_scheduler.scheduler import Scheduler
 from dra_scheduler.wiring import new_scheduler
-from dra_shared.clock import FakeClock
+from dra_shared.clock import FakeClock, settle
 
 from tests.support.fakeapi import FakeApi, Json
 from tests.support.waiting import eventually
@@ -32,8 +31,7 @@ async def quiet(api: FakeApi) -> None:
     writes = -1
     while writes != len(api.calls):
         writes = len(api.calls)
-        for _ in range(300):
-            await asyncio.sleep(0)
+        await settle(300)
 
 
 def node_of(api: FakeApi, name: str) -> str | None:

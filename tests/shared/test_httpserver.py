@@ -42,7 +42,7 @@ class Client:
 
     async def rest(self) -> bytes:
         try:
-            return await asyncio.wait_for(self.reader.read(), 10)
+            return await asyncio.wait_for(self.reader.read(), 60)
         except ConnectionError:
             return b""
 

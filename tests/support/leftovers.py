@@ -5,14 +5,16 @@ unit` sets it, because clusters are forks of a process that `dralab warm` starts
 time and by names of Python's tempfile. They are only looked at in CI, where no other run of the tests writes there.
 """
 
+import contextlib
 import os
 import re
-import time
 import uuid
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.support.waiting import blocking_until
 
 _VARIABLE = "DRALAB_TEST_RUN"
 # The process that checks. Runs that tests start leave it to that one.
@@ -48,10 +50,9 @@ class LeftoverCheck:
 
     def _processes(self) -> list[str]:
         """Return the processes of the run that are left once those that are ending have had time for it."""
-        deadline = time.monotonic() + _END_SECONDS
-        while (left := list(find_processes(_VARIABLE, self._run))) and time.monotonic() < deadline:
-            time.sleep(0.1)
-        return left
+        with contextlib.suppress(TimeoutError):
+            blocking_until(lambda: not list(find_processes(_VARIABLE, self._run)), _END_SECONDS)
+        return list(find_processes(_VARIABLE, self._run))
 
     def _new_files(self) -> list[str]:
         if self._files is None:

@@ -1,19 +1,27 @@
-"""Waiting for a condition.
+"""Functions that wait. No other module of the tests polls; ``tests/test_layout.py`` checks it.
 
-``until`` is for what another process, thread or socket does, ``blocking_until`` the same in a test without a loop, and
-``eventually`` for what other tasks of this loop do.
+``until_object`` waits for the state of an object, through a watch. The others wait for a condition: ``eventually``
+while other tasks of this loop run and no time passes, ``until`` while injected time passes or another process, thread
+or socket works. ``blocking_until`` does the same in a test without a loop. Limits in seconds only end tests that hang.
 """
 
 import asyncio
+import contextlib
 import inspect
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from dra_shared.api.meta import Object
+from dra_shared.api.resources import Resource
+from dra_shared.client.errors import Expired
+from dra_shared.client.rest import Client, EventType
 from dra_shared.clock import FakeClock
 
 T = TypeVar("T")
+Obj = TypeVar("Obj", bound=Object)
+_SECONDS = 60.0
 _TURNS = 5000
 
 
@@ -73,6 +81,43 @@ async def until(
 async def _result(condition: Callable[[], Any]) -> Any:
     result = condition()
     return await result if inspect.isawaitable(result) else result
+
+
+async def until_object(
+    client: Client,
+    resource: Resource[Obj],
+    name: str,
+    condition: Callable[[Obj | None], object],
+    namespace: str | None = None,
+) -> Obj | None:
+    """Return the first state of the object for which ``condition`` holds. The state is None without the object.
+
+    Fails with an AssertionError that has the last state.
+    """
+    selector = f"metadata.name={name}"
+    seen: Obj | None = None
+    try:
+        async with asyncio.timeout(_SECONDS):
+            while True:
+                listed = await client.list(resource, namespace, field_selector=selector)
+                seen = next(iter(listed.items), None)
+                if condition(seen):
+                    return seen
+                events = client.watch(
+                    resource,
+                    namespace,
+                    resource_version=listed.resource_version,
+                    field_selector=selector,
+                    bookmarks=False,
+                )
+                # A watch may end at any time. Then all begins again.
+                with contextlib.suppress(Expired):
+                    async for event in events:
+                        seen = None if event.type is EventType.DELETED else event.object
+                        if condition(seen):
+                            return seen
+    except TimeoutError:
+        raise AssertionError(f"{resource.kind} {name} remained in this state: {seen}") from None
 
 
 def blocking_until(condition: Callable[[], object], seconds: float = 60.0) -> None:

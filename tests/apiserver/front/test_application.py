@@ -42,7 +42,7 @@ async def test_other_requests_go_on_while_the_first_page_loads_its_modules(
 
     monkeypatch.setattr(importlib, "import_module", slow)
     pages = [asyncio.create_task(client.get("/console/")) for _ in range(2)]
-    assert await asyncio.to_thread(begun.wait, 30)
+    assert await asyncio.to_thread(begun.wait, 60)
     assert (await client.get("/api/v1/nodes")).status_code == 200
     may_end.set()
     assert [(await page).status_code for page in pages] == [200, 200]

@@ -36,6 +36,8 @@ from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.jsontypes import JsonObject
 from dra_shared.selectors import parse_label_selector
 
+from tests.support.waiting import until
+
 RESOURCE = ("", "configmaps")
 KEYS = [f"{namespace}/{name}" for namespace in ("one", "two") for name in "abcde"]
 STEPS = 250
@@ -337,20 +339,17 @@ class World:
         done, commits = len(engine.finished), store.commits
         store.failure = None
         engine.permits.release()
-        while len(engine.finished) == done:  # noqa: ASYNC110 - a thread of its own does it
-            await asyncio.sleep(0)
+        await until(lambda: len(engine.finished) != done, every=0)
         if engine.finished[-1] == "compact":
             self._compactions -= 1
             return
-        while store.commits == commits and store.failure is None:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0)
+        await until(lambda: store.commits != commits or store.failure is not None, every=0)
 
     async def _let_go(self) -> None:
         """End all pauses, and wait until everything is written."""
         self.pauses.release()
         self._engine.permits.release(10_000)
-        while self.store.queued:  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0)
+        await until(lambda: not self.store.queued, every=0)
         await settle()
 
     async def _restart(self) -> None:

@@ -342,7 +342,7 @@ async def test_the_window_moves_with_the_clock(tmp_path: Path) -> None:
         await store.write(PODS, "ns/a", put("a"))
         old = store.revision
         for _ in range(3):
-            await asyncio.sleep(0)
+            await settle(1)
             await clock.advance(10)
         await store.write(PODS, "ns/a", put("a", spec=1))
         assert store.compacted < old
@@ -361,8 +361,7 @@ async def test_a_cancelled_write_cancels_no_other_request(open_store: Callable[[
         writer = asyncio.create_task(store.write(PODS, "ns/a", put("a")))
         reader = asyncio.create_task(store.write(PODS, "ns/a", leave))
         # After the second turn the write is on its way, and done at the earliest in the third.
-        for _ in range(2):
-            await asyncio.sleep(0)
+        await settle(2)
         writer.cancel()
         seen = await reader
         assert seen is not None

@@ -16,6 +16,8 @@ from dra_apiserver.storage.sqlite import SqliteEngine
 from dra_lab.ports import Port
 from dra_shared.listening import ADDRESS_IN_USE
 
+from tests.support.waiting import until
+
 BASE = "/api/v1/namespaces/default/configmaps"
 ROUNDS = 4
 
@@ -39,13 +41,16 @@ async def start(data: Path, port: int) -> asyncio.subprocess.Process:
         "error",
     )
     async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
-        while True:
+
+        async def is_ready() -> bool:
             try:
-                if (await client.get("/readyz")).status_code == 200:
-                    return process
+                return (await client.get("/readyz")).status_code == 200
             except httpx.TransportError:
                 assert process.returncode is None
-            await asyncio.sleep(0.02)
+                return False
+
+        await until(is_ready, every=0.02)
+    return process
 
 
 class Writer:

@@ -7,7 +7,7 @@ from dra_shared.api.resources import PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from dra_shared.client.errors import NotFound
 from dra_shared.client.rest import Client, PatchType
 
-from tests.support.waiting import until
+from tests.support.waiting import until_object
 
 _SCRIPT = "nvidia-smi -L; trap 'exit 0' TERM; sleep 9999 & wait"
 
@@ -81,16 +81,14 @@ async def bound_pod(client: Client, name: str, node: str, device: str) -> Resour
 
 
 async def running(client: Client, name: str) -> Pod:
-    async def check() -> Pod | None:
-        pod = await find_pod(client, name)
-        return pod if pod is not None and pod.status.phase == "Running" else None
-
-    found: Pod = await until(check)
-    return found
+    """Wait until the pod is running, and return it."""
+    pod = await until_object(
+        client, PODS, name, lambda pod: pod is not None and pod.status.phase == "Running", "default"
+    )
+    assert pod is not None
+    return pod
 
 
 async def gone(client: Client, name: str) -> None:
-    async def check() -> bool:
-        return await find_pod(client, name) is None
-
-    await until(check)
+    """Wait until the pod is gone."""
+    await until_object(client, PODS, name, lambda pod: pod is None, "default")

@@ -4,6 +4,7 @@ import asyncio
 import io
 import tarfile
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from dra_node_agent.runtime.base import RuntimeFailure
@@ -12,6 +13,8 @@ from dra_node_agent.runtime.shell.files import Files
 from dra_node_agent.runtime.shell.interpreter import Shell
 from dra_node_agent.runtime.shell.programs import base_programs, reads_input
 from dra_node_agent.runtime.shell.world import Process, World
+
+from tests.support.waiting import until
 
 
 class _Container:
@@ -106,12 +109,14 @@ async def test_a_port_has_one_listener_and_none_once_that_has_ended() -> None:
 async def test_a_web_server_serves_its_directory_until_the_container_is_to_stop() -> None:
     container = _Container(a="<1>", b="2")
     running = asyncio.ensure_future(container.run("httpd -f -p 80 -h /data"))
-    while True:
+
+    async def connect() -> Any:
         try:
-            _, writer = await container.world.ports.connect(80)
-            break
+            return await container.world.ports.connect(80)
         except RuntimeFailure:
-            await asyncio.sleep(0)
+            return None
+
+    _, writer = await until(connect, every=0)
 
     async def get(target: str, method: str = "GET") -> bytes:
         reader, writer = await container.world.ports.connect(80)

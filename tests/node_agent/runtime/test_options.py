@@ -53,7 +53,7 @@ async def test_programs_print_what_gnus_print(script: str, output: str, code: in
 @pytest.mark.parametrize(("script", "output", "code"), _RECORDED["scripts"])
 async def test_scripts_do_what_bash_does(script: str, output: str, code: int) -> None:
     terminal = _Terminal(_RECORDED["files"], name="bash")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert (await terminal.run(script), "".join(terminal.out)) == (code, output)
 
 
@@ -61,7 +61,7 @@ async def test_scripts_do_what_bash_does(script: str, output: str, code: int) ->
 async def test_no_program_ignores_an_option_that_it_does_not_know(name: str) -> None:
     for option in ("--no-such-option", "-%"):
         terminal = _Terminal(_RECORDED["files"])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             code = await terminal.run(f"{name} {option} a.txt b.txt")
         assert terminal.err, f"{name} {option} is accepted without a word"
         assert code or "not simulated" in "".join(terminal.err)
@@ -178,7 +178,7 @@ async def test_tail_prints_what_is_added_to_a_file_that_it_follows() -> None:
 )
 async def test_greedy_awk_programs_fail(program: str, message: str) -> None:
     terminal = _Terminal()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await terminal.run(f"awk '{program}'") == 2
     assert message in "".join(terminal.err)
 
@@ -186,7 +186,7 @@ async def test_greedy_awk_programs_fail(program: str, message: str) -> None:
 @pytest.mark.parametrize("pattern", ["(a*)*b", "(a|a)*b", "a{1,9}{1,9}{1,9}b"])
 async def test_no_pattern_keeps_the_process_busy(pattern: str) -> None:
     terminal = _Terminal({"a": "a" * 50_000})
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         assert await terminal.run(f"grep -E '{pattern}' a") == 1
 
 

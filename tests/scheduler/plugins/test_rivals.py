@@ -1,10 +1,10 @@
 """Schedulers that decide at the same moment, on other pods or on the same ones."""
 
-import asyncio
 import copy
 from collections.abc import Callable
 
 import httpx
+from dra_shared.clock import settle
 
 from tests.scheduler.objects import claim_json, class_json, node_json, pod_json, slice_json
 from tests.scheduler.running import condition, events, node_of, quiet, running
@@ -23,8 +23,7 @@ class _RespellingApi(FakeApi):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         response = await super().handle_async_request(request)
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await settle(20)
         return response
 
 
