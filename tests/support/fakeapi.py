@@ -26,6 +26,7 @@ from dra_shared.client.rest import Client, PatchType
 from dra_shared.clock import Clock, FakeClock
 from dra_shared.fieldselectors import parse_field_selector
 from dra_shared.selectors import parse_label_selector
+from dra_shared.version import DEFAULT
 
 Json = dict[str, Any]
 Refusal = tuple[int, str, str]
@@ -212,6 +213,8 @@ class FakeApi(httpx.AsyncBaseTransport):
         return answer
 
     async def _answer(self, request: httpx.Request, content: bytes) -> httpx.Response:
+        if request.url.path == "/version":
+            return httpx.Response(200, json={"major": str(DEFAULT.major), "minor": str(DEFAULT.minor)})
         group, resource, namespace, name, subresource = _parse(request.url.path)
         body: Any = json.loads(content) if content else {}
         params = dict(request.url.params)

@@ -110,8 +110,8 @@ class NvidiaDriver:
         except (CheckpointError, DiscoveryError, OSError) as error:
             raise DriverConfigError(f"driver {DRIVER_NAME} on node {self._node}: {error}") from error
         self._taints.open(self._boot_id())
-        await self.server.start()
         self._split_slices = await has_split_slices(self._client)
+        await self.server.start()
         await self._publish()
         if self._monitor is not None:
             self._monitor.watch(self.state.per_gpu)

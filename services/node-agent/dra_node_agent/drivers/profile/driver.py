@@ -94,8 +94,8 @@ class ProfileDriver:
             self.state.open()
         except (PrepareError, OSError) as error:
             raise DriverConfigError(f"driver {self._profile.driver} on node {self._node}: {error}") from error
-        await self.server.start()
         split = await has_split_slices(self._client)
+        await self.server.start()
         self.server.publish(self._resources if split else join_counters(self._resources))
         if self._board is not None:
             await self._board.set([Health(pool, name, True) for pool, name in self._devices])
