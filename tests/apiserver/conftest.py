@@ -7,15 +7,20 @@ import httpx
 import pytest
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY, Database, engine
 
 from tests.support import postgres as servers
 from tests.support.postgres import Postgres
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Config:
+def config(tmp_path: Path) -> Iterator[Config]:
     """Return the server's configuration. A module that needs another one defines a fixture of this name."""
-    return Config(port=0, data=tmp_path, relaxed=True)
+    made = Config(port=0, data=tmp_path, database=IN_MEMORY)
+    # A database in memory lives as long as an engine on it: a test may start the server again.
+    kept = engine(Database(IN_MEMORY, made.directory))
+    yield made
+    kept.close()
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from typing import Self
 import structlog
 from dra_apiserver.config import Config
 from dra_apiserver.server import ApiServer
+from dra_apiserver.storage.catalog import IN_MEMORY
 from dra_controller.manager import ControllerConfig, ControllerManager
 from dra_kube.cluster import kubeconfig
 from dra_node_agent.agent import NodeAgent, NodeAgentConfig
@@ -109,7 +110,8 @@ class Services:
         config = Config(
             port=0,
             data=self.data,
-            relaxed=True,
+            # The cluster ends with this process, and so may its objects.
+            database=IN_MEMORY,
             runtime_config="api/all=true",
             features=features,
             metrics_server=True,
