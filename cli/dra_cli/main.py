@@ -20,8 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def reported(work: Callable[[], int], program: str) -> None:
     """Run ``work`` and exit with its code; every error is one line on standard error and an exit code."""
-    # httpx's own command line costs more to import than all the rest of it; None keeps it from being imported.
-    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]  # None is what import looks for
+    # httpx's own command line costs more to import than all the rest of it, and so does rich, which structlog imports
+    # where it is installed. None keeps them from being imported.
+    for name in ("httpx._main", "rich"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # None is what import looks for
     try:
         sys.exit(_code(work, program))
     except KeyboardInterrupt:

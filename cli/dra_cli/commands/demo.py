@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 from pathlib import Path
 
@@ -25,6 +26,11 @@ def options(parser: Parser) -> None:
 
 def run(chosen: argparse.Namespace) -> None:
     """Tell the story."""
-    from dra_lab.demo.story import tell
+    from dra_lab.forkserver import fork_servers
 
-    asyncio.run(tell(chosen.data, chosen.filename, chosen.port, chosen.step))
+    with contextlib.ExitStack() as stack:
+        # Before anything else is imported that they do not need, and while there is one thread.
+        forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
+        from dra_lab.demo.story import tell
+
+        asyncio.run(tell(chosen.data, chosen.filename, chosen.port, chosen.step, forks))

@@ -16,6 +16,7 @@ from dra_cli.commands import up
 if TYPE_CHECKING:
     from dra_lab.clusteroptions import ClusterOptions
     from dra_lab.faults.script import Step
+    from dra_lab.forkserver import ForkServer
 
 
 def options(parser: Parser) -> None:
@@ -47,10 +48,17 @@ def run(chosen: argparse.Namespace) -> int:
     if chosen.script:
         print("\n".join(map(str, steps)))
         return 0
-    return asyncio.run(_run(chosen, asked, steps))
+    from dra_lab.forkserver import fork_servers
+
+    with contextlib.ExitStack() as stack:
+        # While there is one thread.
+        forks = [stack.enter_context(contextlib.closing(server)) for server in fork_servers()]
+        return asyncio.run(_run(chosen, asked, steps, forks))
 
 
-async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]") -> int:
+async def _run(
+    chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list[Step]", forks: "list[ForkServer]"
+) -> int:
     from dra_kube.cluster import Cluster
     from dra_lab.faults.storm import Storm
     from dra_lab.starting import run_services
@@ -66,7 +74,7 @@ async def _run(chosen: argparse.Namespace, asked: "ClusterOptions", steps: "list
     with contextlib.ExitStack() as stack:
         folder = chosen.data or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dralab-storm-")))
         cluster = Cluster(folder)
-        async with run_services(cluster, asked, report):
+        async with run_services(cluster, asked, report, forks):
             storm = Storm(cluster, chosen.device_class, report)
             broken = await storm.run(steps)
     return _verdict(broken, steps, chosen.seed, storm.refused)

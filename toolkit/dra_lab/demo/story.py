@@ -27,6 +27,7 @@ from dra_lab.clusteroptions import ClusterOptions
 from dra_lab.demo import node_files
 from dra_lab.demo.snapshot import Snapshot, warnings
 from dra_lab.demo.stage import Pause, stopped_by_signals, temporary
+from dra_lab.forkserver import ForkServer
 from dra_lab.services import Reporter
 from dra_lab.starting import run_services
 
@@ -39,8 +40,10 @@ _PODS_OF = {"Deployment", "ReplicaSet", "StatefulSet", "Job"}
 Look = Callable[[Snapshot], list[str]]
 
 
-async def tell(data: Path | None, filenames: list[str] | None, port: int, step: bool) -> None:
-    """Run the demo in ``data``, or in a folder that is gone at the end.
+async def tell(
+    data: Path | None, filenames: list[str] | None, port: int, step: bool, forks: Sequence[ForkServer]
+) -> None:
+    """Run the demo in ``data``, or in a folder that is gone at the end; ``forks`` start its services.
 
     Raises:
         UserError: a phase stopped, and the folder stays; says which and why.
@@ -48,14 +51,20 @@ async def tell(data: Path | None, filenames: list[str] | None, port: int, step: 
     loaded = manifests.load(filenames or [str(checkout.folder("examples", "quickstart"))])
     pause = Pause(step)
     with stopped_by_signals(), nullcontext(data) if data else temporary() as folder:
-        await _tell(Cluster(folder), loaded, port, pause)
+        await _tell(Cluster(folder), loaded, port, pause, forks)
 
 
-async def _tell(cluster: Cluster, loaded: Sequence[dict[str, Any]], port: int, pause: Pause) -> None:
+async def _tell(
+    cluster: Cluster,
+    loaded: Sequence[dict[str, Any]],
+    port: int,
+    pause: Pause,
+    forks: Sequence[ForkServer],
+) -> None:
     began = time.monotonic()
     report = Reporter()
     report(f"Starting a control plane and 2 nodes of 8 simulated A100 GPUs in {cluster.data}")
-    async with run_services(cluster, ClusterOptions(port=port), report) as server:
+    async with run_services(cluster, ClusterOptions(port=port), report, forks) as server:
         report(f"Ready in {time.monotonic() - began:.1f} s at {server}")
         async with cluster.client("dralab-demo") as client:
             await _Story(client, cluster, loaded, report, pause).run()
