@@ -44,20 +44,29 @@ def up(tmp_path: Path) -> Iterator[Path]:
         dralab(tmp_path, "down")
 
 
+@pytest.fixture(scope="module")
+def shared_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A cluster for tests that leave it as it is."""
+    data = tmp_path_factory.mktemp("shared")
+    dralab(data, "up", "--detach", "--port", "0", "--nodes", "1")
+    yield data
+    dralab(data, "down")
+
+
 @asynccontextmanager
 async def _client(data: Path) -> AsyncIterator[Client]:
     async with Client(Cluster(data).record().server) as client:
         yield client
 
 
-def test_detached_up_is_ready_when_it_returns(up: Path) -> None:
-    status = dralab(up, "status")
+def test_detached_up_is_ready_when_it_returns(shared_cluster: Path) -> None:
+    status = dralab(shared_cluster, "status")
     assert status.stdout.count(" ready ") == 4
-    assert "Ready" in dralab(up, "get", "nodes").stdout
-    assert dralab(up, "get", "resourceslices", "-o", "name").stdout.count("resourceslice") >= 1
+    assert "Ready" in dralab(shared_cluster, "get", "nodes").stdout
+    assert dralab(shared_cluster, "get", "resourceslices", "-o", "name").stdout.count("resourceslice") >= 1
 
 
-def test_other_users_of_the_machine_can_read_nothing_of_it(up: Path) -> None:
+def test_other_users_of_the_machine_can_read_nothing_of_it(shared_cluster: Path) -> None:
     def readable(folder: Path) -> Iterator[Path]:
         for path in folder.iterdir():
             mode = path.lstat().st_mode
@@ -66,27 +75,29 @@ def test_other_users_of_the_machine_can_read_nothing_of_it(up: Path) -> None:
             elif not path.is_dir() and mode & (stat.S_IROTH | stat.S_IWOTH):
                 yield path
 
-    (database,) = up.rglob("dralab.sqlite3")
+    (database,) = shared_cluster.rglob("dralab.sqlite3")
     assert {stat.S_IMODE(path.stat().st_mode) for path in database.parent.glob("dralab.sqlite3*")} == {0o600}
     # What drivers mount into containers is the same everywhere.
-    assert [path for path in readable(up) if up / "driver-root" not in path.parents] == []
+    assert [
+        path for path in readable(shared_cluster) if shared_cluster / "driver-root" not in path.parents
+    ] == []
 
 
-def test_kubeconfig_names_a_file_that_reaches_the_server(up: Path) -> None:
-    path = Path(dralab(up, "kubeconfig").stdout.strip())
+def test_kubeconfig_names_a_file_that_reaches_the_server(shared_cluster: Path) -> None:
+    path = Path(dralab(shared_cluster, "kubeconfig").stdout.strip())
     server = yaml.safe_load(path.read_text())["clusters"][0]["cluster"]["server"]
-    assert server == Cluster(up).record().server
+    assert server == Cluster(shared_cluster).record().server
 
 
-def test_a_second_up_on_the_same_directory_is_refused(up: Path) -> None:
-    result = dralab(up, "up", "--port", "0", check=False)
+def test_a_second_up_on_the_same_directory_is_refused(shared_cluster: Path) -> None:
+    result = dralab(shared_cluster, "up", "--port", "0", check=False)
     assert result.returncode == 1
     assert result.stderr.startswith("dralab: a cluster is already running in")
     assert result.stderr.count("\n") == 1
 
 
-def test_a_taken_port_is_named(up: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    port = Cluster(up).record().server.rsplit(":", 1)[1]
+def test_a_taken_port_is_named(shared_cluster: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    port = Cluster(shared_cluster).record().server.rsplit(":", 1)[1]
     result = dralab(tmp_path_factory.mktemp("other"), "up", "--port", port, check=False)
     assert result.returncode == 1
     assert f"port {port} is in use" in result.stderr
@@ -156,17 +167,19 @@ def test_commands_without_a_cluster_say_how_to_get_one(tmp_path: Path) -> None:
         assert "dralab up" in result.stderr
 
 
-def test_apply_get_and_delete(up: Path, tmp_path: Path) -> None:
+def test_manifest_is_created_updated_and_deleted_by_commands(shared_cluster: Path, tmp_path: Path) -> None:
     manifest = tmp_path / "map.yaml"
     manifest.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\ndata: {level: '1'}\n")
-    assert "configmap/settings created" in dralab(up, "apply", "-f", str(manifest)).stdout
-    assert "configmap/settings unchanged" in dralab(up, "apply", "-f", str(manifest)).stdout
+    assert "configmap/settings created" in dralab(shared_cluster, "apply", "-f", str(manifest)).stdout
+    assert "configmap/settings unchanged" in dralab(shared_cluster, "apply", "-f", str(manifest)).stdout
     manifest.write_text(manifest.read_text().replace("'1'", "'2'"))
-    assert "configmap/settings configured" in dralab(up, "apply", "-f", str(manifest)).stdout
-    assert yaml.safe_load(dralab(up, "get", "cm", "settings", "-o", "yaml").stdout)["data"] == {"level": "2"}
-    assert "configmap/settings deleted" in dralab(up, "delete", "-f", str(manifest)).stdout
-    gone = dralab(up, "get", "configmap/settings", check=False)
+    assert "configmap/settings configured" in dralab(shared_cluster, "apply", "-f", str(manifest)).stdout
+    assert yaml.safe_load(dralab(shared_cluster, "get", "cm", "settings", "-o", "yaml").stdout)["data"] == {
+        "level": "2"
+    }
+    assert "configmap/settings deleted" in dralab(shared_cluster, "delete", "-f", str(manifest)).stdout
+    gone = dralab(shared_cluster, "get", "configmap/settings", check=False)
     assert gone.returncode == 1
     assert 'configmaps "settings" not found' in gone.stderr
-    unknown = dralab(up, "get", "gadgets", check=False)
+    unknown = dralab(shared_cluster, "get", "gadgets", check=False)
     assert 'the server doesn\'t have a resource type "gadgets"' in unknown.stderr

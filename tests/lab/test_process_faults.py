@@ -268,9 +268,8 @@ async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:
     assert [one["id"] for one in (await world.client.get("/faults")).json()["items"]] == numbers
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
+async def test_process_faults_with_wrong_fields_are_refused_by_server_and_shell(world: _World) -> None:
+    refused: list[tuple[dict[str, Any], str]] = [
         ({"fault": "kill", "service": "nope"}, "there is no service 'nope': choose scheduler"),
         ({"fault": "stop", "service": "nope", "seconds": 1}, "there is no service 'nope': choose scheduler"),
         ({"fault": "stop", "service": 7, "seconds": 1}, "Expected `str`, got `int` - at `$.service`"),
@@ -280,19 +279,16 @@ async def test_faults_of_all_sorts_have_one_count(world: _World) -> None:
             "unknown field `service`: two-schedulers ",
         ),
         ({"fault": "stop", "service": "scheduler"}, "seconds: stop needs them, above 0 and at most 3600"),
-    ],
-)
-async def test_a_service_that_there_is_not_is_refused_in_every_way(
-    world: _World, body: dict[str, Any], message: str
-) -> None:
-    answer = await world.client.post("/faults", json=body)
-    assert (answer.status_code, answer.json()["kind"]) == (400, "Status")
-    assert message in answer.json()["message"]
-    arguments = {name: value for name, value in body.items() if name != "fault"}
-    with pytest.raises(UserError) as refused:
-        await Striker(world.cluster).strike(body["fault"], arguments)
-    assert message in str(refused.value)
-    assert (await world.client.get("/faults")).json() == {"items": []}
+    ]
+    for body, message in refused:
+        answer = await world.client.post("/faults", json=body)
+        assert (answer.status_code, answer.json()["kind"]) == (400, "Status"), body
+        assert message in answer.json()["message"]
+        arguments = {name: value for name, value in body.items() if name != "fault"}
+        with pytest.raises(UserError) as error:
+            await Striker(world.cluster).strike(body["fault"], arguments)
+        assert message in str(error.value)
+        assert (await world.client.get("/faults")).json() == {"items": []}
 
 
 async def test_the_supervisor_answers_those_who_have_its_token(world: _World) -> None:

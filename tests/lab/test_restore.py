@@ -27,6 +27,7 @@ from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
 
 from tests.support.waiting import until
+from tests.support.warm import warm_forks
 from tests.worlds.objects import Json, claim, cluster, pod
 
 
@@ -157,8 +158,9 @@ async def test_a_cluster_goes_on_from_a_dump(dump: str, tmp_path: Path) -> None:
     options = ClusterOptions(
         port=0, nodes=0, fleet=pools, restored=objects, relaxed=True, without=("scheduler",)
     )
-    with made.locked():
-        async with ClusterServices(made, options, Reporter()).running(), made.client("test") as client:
+    with made.locked(), warm_forks() as forks:
+        services = ClusterServices(made, options, Reporter(), forks)
+        async with services.running(), made.client("test") as client:
 
             async def runs() -> bool:
                 pod = await client.get(PODS, "holder", "team")

@@ -11,6 +11,8 @@ from dra_lab.ports import Port, PortTaken
 from dra_lab.services import ClusterServices, Reporter
 from dra_shared.listening import listening_socket
 
+from tests.support.warm import warm_forks
+
 _CLIENTS = ("controller", "scheduler", "node-agent")
 
 
@@ -33,8 +35,9 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
 
 async def test_a_service_that_cannot_have_its_port_gets_another(tmp_path: Path, taken: list[int]) -> None:
     cluster = Cluster(tmp_path)
-    services = ClusterServices(cluster, ClusterOptions(port=0, without=_CLIENTS[1:]), Reporter())
-    with cluster.locked():
+    options = ClusterOptions(port=0, without=_CLIENTS[1:])
+    with cluster.locked(), warm_forks() as forks:
+        services = ClusterServices(cluster, options, Reporter(), forks)
         async with services.running() as server, httpx.AsyncClient() as client:
             record = cluster.record()
             assert len(taken) == 2
@@ -47,8 +50,9 @@ async def test_a_service_that_cannot_have_its_port_gets_another(tmp_path: Path, 
 
 async def test_a_port_that_the_user_chose_is_not_exchanged(tmp_path: Path, taken: list[int]) -> None:
     cluster = Cluster(tmp_path)
-    with Port() as held, cluster.locked():
-        services = ClusterServices(cluster, ClusterOptions(port=held.number, without=_CLIENTS), Reporter())
+    with Port() as held, cluster.locked(), warm_forks() as forks:
+        options = ClusterOptions(port=held.number, without=_CLIENTS)
+        services = ClusterServices(cluster, options, Reporter(), forks)
         with pytest.raises(PortTaken, match=f"port {held.number} is in use; choose another"):
             async with services.running():
                 pass

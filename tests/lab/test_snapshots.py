@@ -21,6 +21,8 @@ from dra_shared.client.errors import ApiError
 from dra_shared.errors import UserError
 from dra_worlds.fleet import Pool, Pools
 
+from tests.support.warm import warm_forks
+
 ABOUT = {"kubernetes": "1.36", "revision": "7", "time": "2026-01-02T03:04:05Z"}
 
 
@@ -161,8 +163,8 @@ async def test_a_cluster_starts_from_a_snapshot(tmp_path: Path) -> None:
     options = ClusterOptions(
         nodes=0, port=0, relaxed=True, snapshot=file, without=("scheduler", "node-agent")
     )
-    with other.locked():
-        async with ClusterServices(other, options, lambda _: None).running() as url:
+    with other.locked(), warm_forks() as forks:
+        async with ClusterServices(other, options, lambda _: None, forks).running() as url:
             async with httpx.AsyncClient(base_url=url) as client:
                 found = (await client.get("/api/v1/namespaces/default/secrets/s")).json()
             assert found["data"] == {"x": "MQ=="}

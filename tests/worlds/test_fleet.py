@@ -17,6 +17,8 @@ from dra_shared.errors import UserError
 from dra_worlds.fleet import SCHEMA, Group, Pool, Pools, group, pool, pools_of, read, with_sockets
 from dralab.testing import Cluster
 
+from tests.support.warm import warm_forks
+
 _SCHEMA: dict[str, Any] = json.loads(SCHEMA.read_text())
 
 
@@ -169,8 +171,8 @@ def test_draining_follows_kubectls_rules(dra_cluster: Cluster, capsys: pytest.Ca
 async def test_nodes_come_and_go_while_the_cluster_runs(tmp_path: Path) -> None:
     home, there = Home(tmp_path), ChosenCluster(data=tmp_path)
     options = ClusterOptions(nodes=1, port=0, relaxed=True, drivers=("none",))
-    with home.locked():
-        async with ClusterServices(home, options, print).running():
+    with home.locked(), warm_forks() as forks:
+        async with ClusterServices(home, options, print, forks).running():
             await nodes.add(
                 there, {"name": "more", "count": 2, "drivers": ["none"], "labels": {"new": "yes"}}, 100
             )

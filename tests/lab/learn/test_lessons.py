@@ -13,6 +13,7 @@ from dra_shared.errors import UserError
 from dralab.testing import AsyncCluster
 
 from tests.lab.learn.answers import WRONG, Wrong
+from tests.support.sampling import sample
 
 _GONE = ("The rule is gone", "The pod neighbour is gone")
 
@@ -22,7 +23,7 @@ def _name(one: Lesson) -> str:
 
 
 @pytest.mark.system
-@pytest.mark.parametrize("one", lessons(), ids=_name)
+@pytest.mark.parametrize("one", sample(lessons(), 3), ids=_name)
 async def test_a_lesson_is_solved_by_its_solution_alone(one: Lesson) -> None:
     async with AsyncCluster(nodes=one.nodes, gpus=one.gpus, drivers=tuple(one.drivers)) as cluster:
         exercise = Exercise(one, cluster.client, lambda pod: cluster.explain(f"pod/{pod}"))
