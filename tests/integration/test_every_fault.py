@@ -11,6 +11,7 @@ from dra_cli import commandline
 from dra_shared.faults.catalog import KINDS
 from dralab.testing import Cluster
 
+from tests.support.sampling import sample
 from tests.support.waiting import blocking_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.system]
@@ -71,7 +72,7 @@ def _from_python(cluster: Cluster, name: str, arguments: dict[str, Any]) -> None
     cluster.calm()
 
 
-@pytest.mark.parametrize("name", KINDS)
+@pytest.mark.parametrize("name", sample(list(KINDS), 12))
 def test_a_fault_begins_and_is_undone_in_each_way(cluster: Cluster, name: str) -> None:
     devices = _devices(cluster)
     ways: tuple[Callable[[Cluster, str, dict[str, Any]], None], ...] = (_by_command, _over_http, _from_python)
