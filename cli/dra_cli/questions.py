@@ -13,7 +13,9 @@ from dra_scheduler.plan.packing.answer import Packing
 from dra_scheduler.plan.planner import Planner
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Replay
+from dra_shared.api.resources import NODES
 from dra_shared.errors import UserError
+from dra_shared.selectors import SelectorError, parse_label_selector
 from dra_worlds.reading import from_source, manifests
 from dra_worlds.running import Running
 from dra_worlds.sources import Source
@@ -46,11 +48,38 @@ def fit(asked: Planner, chosen: argparse.Namespace) -> Fit:
 
 
 def moves(asked: Planner, chosen: argparse.Namespace) -> Moves:
-    """Answer ``plan drain``, ``remove``, ``upgrade`` or ``taint``."""
+    """Answer ``plan drain``, ``remove``, ``upgrade`` or ``taint``.
+
+    Raises:
+        UserError: no node is named, or the selector is malformed or selects none.
+    """
     if chosen.question == "taint":
         return taint(asked, chosen.target, chosen.taint)
     ask = {"drain": asked.drain, "remove": asked.remove, "upgrade": asked.upgrade}
-    return ask[chosen.question](chosen.nodes_named)
+    return ask[chosen.question](_find_nodes(asked, chosen))
+
+
+def _find_nodes(asked: Planner, chosen: argparse.Namespace) -> list[str]:
+    """Return the nodes that are named or selected. As with kubectl drain, not both."""
+    named: list[str] = chosen.nodes_named
+    if not chosen.selector:
+        if not named and chosen.question != "upgrade":
+            raise UserError(f"name the nodes to {chosen.question}, or select them with --selector", 2)
+        return named
+    if named:
+        raise UserError("cannot specify both a node name and a --selector option", 2)
+    try:
+        selector = parse_label_selector(chosen.selector)
+    except SelectorError as error:
+        raise UserError(f"--selector: {error}", 2) from error
+    found = [
+        node.metadata.name
+        for node in asked.objects.of(NODES).values()
+        if selector.matches(node.metadata.labels)
+    ]
+    if not found:
+        raise UserError(f"no node has the labels {chosen.selector}")
+    return found
 
 
 def change(asked: Planner, source: Source, chosen: argparse.Namespace) -> Comparison:

@@ -121,6 +121,16 @@ def test_the_fleet_changes_as_devices_are_taken(page: Page, server: _Server) -> 
     expect(page.get_by_role("heading", name=f"Pod {server.namespace}/train")).to_be_visible()
 
 
+def test_ages_grow_while_nothing_changes(page: Page, server: _Server) -> None:
+    server.claim("train", "true")
+    page.clock.install()
+    _open(page, server, "#/pods")
+    age = page.locator("table.rows tbody tr").filter(has_text="train").locator("td").nth(3)
+    expect(age).to_have_text(re.compile(r"^\d+ m?s$"))
+    page.clock.fast_forward("02:30:00")
+    expect(age).to_have_text(re.compile(r"^2 h 3\d min$"))
+
+
 def test_the_keyboard_alone_reaches_every_device(page: Page, server: _Server) -> None:
     _open(page, server)
     picture = page.locator("canvas")

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 from dra_kube.cluster import Cluster
-from dra_lab import run
+from dra_lab import status
 from dra_shared.api.core import ConfigMap
 from dra_shared.api.meta import ObjectMeta
 from dra_shared.api.resources import CONFIG_MAPS
@@ -94,7 +94,7 @@ async def _watch(client: Client, seen: list[tuple[str, str]], version: str) -> N
 
 async def test_each_server_may_be_killed(data: Path, capsys: pytest.CaptureFixture[str]) -> None:
     cluster = Cluster(data)
-    await run.status(data)
+    await status.show(data)
     assert "\napiserver-2 ready " in capsys.readouterr().out
     reader = cluster.record().services["apiserver-2"].url
     acknowledged: dict[str, str] = {}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from dra_kube.cluster import Cluster
-from dra_lab import lifetime, run
+from dra_lab import lifetime, run, status
 from dra_lab.lifetime import PARENT, reason_to_stop, take_parent
 from dra_shared.errors import UserError
 
@@ -52,11 +52,11 @@ async def test_status_and_down_find_a_cluster_without_its_directory(
     with cluster.locked():
         assert cluster.holder() == os.getpid()
         with pytest.raises(UserError, match=rf"\(pid {os.getpid()}\) is not ready"):
-            await run.status(cluster.data)
+            await status.show(cluster.data)
         shutil.rmtree(cluster.data)
         assert cluster.holder() == os.getpid()
         with pytest.raises(UserError, match=rf"\(pid {os.getpid()}\) has lost its directory and stops"):
-            await run.status(cluster.data)
+            await status.show(cluster.data)
         monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
         monkeypatch.setattr(run, "_STOP_TIMEOUT", 0)
         with pytest.raises(UserError, match=f"process {os.getpid()} does not stop"):

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from dra_cli.commandline import run
 from dra_shared.errors import UserError
 
@@ -173,3 +174,37 @@ def test_text_and_picture(dump: str, capsys: pytest.CaptureFixture[str]) -> None
     assert '<span class="d left" title="gpu.example.com/node-0/gpu-0">' in html
     assert "src=" not in html
     assert "href=" not in html
+
+
+def test_nodes_to_drain_are_selected_by_labels(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    named = _ask(capsys, "drain", "node-0", "--from", dump)
+    objects = json.loads(Path(dump).read_text())
+    for item in objects["items"]:
+        if item["kind"] == "Node" and item["metadata"]["name"] == "node-0":
+            item["metadata"]["labels"] = {**item["metadata"].get("labels", {}), "pool": "old"}
+    _written(Path(dump), objects["items"])
+    assert _ask(capsys, "drain", "-l", "pool=old", "--from", dump) == named
+    assert _ask(capsys, "remove", "--selector", "pool in (old)", "--from", dump)[1]["moves"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "name the nodes to drain, or select them with --selector"),
+        (["node-0", "-l", "a=b"], "cannot specify both a node name and a --selector option"),
+        (["-l", "pool=none"], "no node has the labels pool=none"),
+        (["-l", "a in"], "--selector: "),
+    ],
+)
+def test_nodes_that_are_neither_named_nor_found_are_an_error(
+    dump: str, words: list[str], message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        run("plan", ["drain", *words, "--from", dump])
+
+
+def test_free_is_printed_as_yaml_too(dump: str, capsys: pytest.CaptureFixture[str]) -> None:
+    run("free", ["--from", dump, "-o", "json"])
+    expected = json.loads(capsys.readouterr().out)
+    run("free", ["--from", dump, "-o", "yaml"])
+    assert yaml.safe_load(capsys.readouterr().out) == expected

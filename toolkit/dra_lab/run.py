@@ -1,4 +1,4 @@
-"""``up``, ``down`` and ``status``: a cluster's processes."""
+"""``up`` and ``down``: a cluster's processes."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,6 @@ import os
 import shlex
 import signal
 import time
-from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from dra_lab.forkserver import ForkServer
 from dra_lab.lifetime import reason_to_stop, take_parent
 from dra_lab.services import ClusterServices, Reporter
 from dra_lab.starting import ready_record, start_up
+from dra_lab.status import count_nodes
 
 T = TypeVar("T")
 
@@ -93,16 +93,8 @@ def _show_every(nodes: int) -> float:
 
 
 async def _ready_nodes(cluster: Cluster) -> int:
-    states = await _node_states(cluster)
+    states = await count_nodes(cluster)
     return sum(number for state, number in states.items() if state.split(",")[0] == "Ready")
-
-
-async def _node_states(cluster: Cluster) -> Counter[str]:
-    """How many nodes there are by their state, as a table shows it: thousands of whole nodes are many megabytes."""
-    table = "application/json;as=Table;v=v1;g=meta.k8s.io"
-    async with cluster.client("dralab") as client:
-        response = await client.raw("GET", "/api/v1/nodes", params={"includeObject": "None"}, accept=table)
-    return Counter(row["cells"][1] for row in response.json().get("rows") or ())
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
@@ -171,51 +163,3 @@ def down(data: Path) -> None:
         if time.monotonic() > deadline:
             raise UserError(f"process {pid} does not stop; see {cluster.logs}")
         time.sleep(_POLL)
-
-
-async def _counted(cluster: Cluster) -> str:
-    """How many nodes there are, by their state: ``4998 ready, 2 notready``."""
-    states = await _node_states(cluster)
-    return ", ".join(f"{number} {state.lower()}" for state, number in states.most_common()) or "none"
-
-
-async def status(data: Path) -> None:
-    """Print what runs and whether it is ready.
-
-    Raises:
-        UserError: no cluster runs there, or a service is not ready.
-    """
-    cluster = Cluster(data)
-    try:
-        record = cluster.record()
-    except UserError as error:
-        if pid := cluster.holder():
-            why = "is not ready" if cluster.running() else "has lost its directory and stops"
-            raise UserError(f"the cluster in {cluster.data} (pid {pid}) {why}") from error
-        raise
-    print(f"{record.server}  (pid {record.pid}, data {cluster.data})")
-    failing = []
-    widest = max(map(len, record.services), default=0)
-    for name, service in record.services.items():
-        # The API servers know the administrator; the others have a token of their own.
-        reached = (
-            cluster.client("dralab", service.url)
-            if name.startswith("apiserver")
-            else cluster.service_client(name, "dralab")
-        )
-        async with reached as client:
-            try:
-                response = await client.raw("GET", "/readyz", params={"verbose": ""})
-                ready = response.status_code == 200
-                why = "" if ready else response.text.replace("\n", "; ")
-            except (httpx.HTTPError, OSError) as error:
-                ready, why = False, str(error)
-        restarts = f", {service.restarts} restarts" if service.restarts else ""
-        state = "ready" if ready else "not ready"
-        print(f"{name:{widest}} {state:9}  {service.url}  pid {service.pid}{restarts}  {why}".rstrip())
-        if not ready:
-            failing.append(name)
-    if "apiserver" not in failing:
-        print(f"{'nodes':{widest}} {await _counted(cluster)}")
-    if failing:
-        raise UserError(f"not ready: {', '.join(failing)}")

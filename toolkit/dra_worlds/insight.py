@@ -67,8 +67,8 @@ async def explain(
     if pod and source is None:
         async with cluster.client() as client:
             found = await surroundings(client, namespace, pod)
-    if output == "json":
-        print(orjson.dumps(answer | found).decode())
+    if output:
+        print(_format(orjson.dumps(answer | found).decode(), output))
         return
     print("\n".join([text.rstrip(), *lines(found)]))
 
@@ -82,10 +82,10 @@ async def free(cluster: ChosenCluster, output: str, source: str | None = None) -
     _check(output)
     asked = await _asked(cluster, source)
     if isinstance(asked, Snapshot):
-        print((await asked.free(output)).rstrip())
-        return
-    params = {} if output == "json" else {"format": "text"}
-    print((await _ask(asked, "/free", params)).rstrip())
+        text = await asked.free("json" if output else "")
+    else:
+        text = await _ask(asked, "/free", {} if output else {"format": "text"})
+    print(_format(text, output).rstrip())
 
 
 async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
@@ -101,8 +101,18 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
 
 
 def _check(output: str) -> None:
-    if output not in ("", "json"):
-        raise UserError(f"unknown output {output!r}: choose json, or leave it out", 2)
+    if output not in ("", "json", "yaml"):
+        raise UserError(f"unknown output {output!r}: choose json or yaml, or leave it out", 2)
+
+
+def _format(text: str, output: str) -> str:
+    """Return JSON as YAML if that is the output; any other text as it is."""
+    if output != "yaml":
+        return text
+    import yaml
+
+    dumped: str = yaml.safe_dump(orjson.loads(text), sort_keys=False, allow_unicode=True)
+    return dumped
 
 
 async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapshot:

@@ -21,7 +21,7 @@ def options(parser: Parser) -> None:
     )
     parser.add_argument("--namespace", "-n", help="namespace (default: default)")
     parser.add_argument("--nodes", type=int, default=20, help="how many nodes to show (20)")
-    parser.add_argument("--output", "-o", default="", help="json instead of a tree")
+    parser.add_argument("--output", "-o", default="", help="json or yaml instead of a tree")
     parser.add_argument(
         "--from", dest="source", metavar="SOURCE", help="a dump of a cluster; see docs/plan.md"
     )

@@ -44,9 +44,11 @@ def options(parser: Parser) -> None:
     drain = question("drain", "where the pods of nodes go when they are drained, and who is stuck", _moves)
     remove = question("remove", "where the pods of nodes go when the nodes are gone at once", _moves)
     for each in (drain, remove):
-        each.add_argument("nodes_named", nargs="+", metavar="NODE")
+        each.add_argument("nodes_named", nargs="*", metavar="NODE")
     upgrade = question("upgrade", "nodes are drained one by one and come back: in which order", _moves)
     upgrade.add_argument("nodes_named", nargs="*", metavar="NODE", help="all nodes unless some are named")
+    for each in (drain, remove, upgrade):
+        each.add_argument("--selector", "-l", default="", help="nodes with these labels, in place of names")
     taint = question("taint", "which pods leave a tainted node or device", _moves)
     taint.add_argument("target", help="node/NAME or device/DRIVER/POOL/DEVICE")
     taint.add_argument("taint", help="KEY[=VALUE]:EFFECT")

@@ -1,15 +1,15 @@
 // The claims page, and one claim: its phases, devices and pods.
 
 import { computed, signal } from "@preact/signals";
+import { Age } from "./age.js";
 import { useChanges } from "./answers.js";
 import { claimPath, claims, devices, podPath, pods } from "./cluster.js";
 import { Explanation } from "./explanation.js";
 import { natural } from "./fleet.js";
 import { html } from "./html.js";
 import { Link } from "./links.js";
-import { instant, past } from "./moments.js";
+import { past } from "./moments.js";
 import { claimPhases, firstUser, Timeline } from "./timeline.js";
-import { since } from "./times.js";
 
 const MOST = 500;
 const filter = signal("");
@@ -35,7 +35,7 @@ export function Claims() {
       ${sorted.value.slice(0, MOST).map((claim) => html`<tr key=${claim.key}><td><${Link} to=${`claims/${claim.key}`}>${claim.key}<//></td>
         <td><span class=${`chip ${claim.allocated ? "used" : "waiting"}`}>${state(claim)}</span></td>
         <td>${claim.results.map((one) => `${one.pool}/${one.device}`).join(", ")}</td>
-        <td>${claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `)}</td><td>${since(claim.created, instant())}</td></tr>`)}
+        <td>${claim.pods.map((name) => html`<${Link} to=${`pods/${claim.namespace}/${name}`}>${name}<//> `)}</td><td><${Age} of=${claim.created} /></td></tr>`)}
     </tbody></table>
     ${!claims.value.length && html`<p class="empty">There is no claim yet.</p>`}
   </section>`;

@@ -2,6 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { actionsOnPod } from "./actions.js";
+import { Age } from "./age.js";
 import { useAnswer, useChanges } from "./answers.js";
 import { claims, podPath, pods, world } from "./cluster.js";
 import { Explanation } from "./explanation.js";
@@ -11,10 +12,9 @@ import { InjectedDevices, useInjected } from "./injected.js";
 import { Link } from "./links.js";
 import { Logs } from "./logs.js";
 import { Terminal } from "./terminal.js";
-import { instant, past } from "./moments.js";
+import { past } from "./moments.js";
 import { WhatIf } from "./preview.js";
 import { podPhases, Timeline } from "./timeline.js";
-import { since } from "./times.js";
 
 const MOST = 500;
 // The scheduler is asked about so many pods that wait, where it has no more than so many nodes to look at.
@@ -62,7 +62,7 @@ export function Pods() {
       <p>${pods.value.filter((pod) => pod.phase === "Pending").length} wait, ${pods.value.length} in all</p></div>
     <table class="rows"><thead><tr><th>Pod</th><th>Status</th><th>Node</th><th>Age</th><th>Why it waits</th></tr></thead><tbody>
       ${shown.map((pod, index) => html`<tr key=${pod.key}><td><${Link} to=${`pods/${pod.key}`}>${pod.key}<//></td>
-        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td>${since(pod.created, instant())}</td><td class="why">${reason(pod)}${index < helped && unscheduled(pod) && html`<${Help} pod=${pod} />`}</td></tr>`)}
+        <td><span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></td><td>${pod.node && html`<${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>`}</td><td><${Age} of=${pod.created} /></td><td class="why">${reason(pod)}${index < helped && unscheduled(pod) && html`<${Help} pod=${pod} />`}</td></tr>`)}
     </tbody></table>
     ${!pods.value.length && html`<p class="empty">There is no pod yet.</p>`}
     ${sorted.value.length > MOST && html`<p>${sorted.value.length - MOST} more: a filter narrows them.</p>`}
@@ -75,7 +75,7 @@ export function PodPage({ name }) {
   const mine = claims.value.filter((claim) => claim.namespace === pod.namespace && pod.claims.includes(claim.name));
   return html`<section aria-label=${`Pod ${name}`}>
     <h1>Pod ${name} <span class=${`chip phase-${pod.phase}`}>${status(pod)}</span></h1>
-    <p>${pod.node ? html`on node <${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, ${since(pod.created, instant())} old</p>
+    <p>${pod.node ? html`on node <${Link} to=${`fleet/${pod.node}`}>${pod.node}<//>` : "on no node yet"}, <${Age} of=${pod.created} /> old</p>
     ${past.value ? html`<p>${reason(pod)}</p><p class="note">The tree is of what is now. In a terminal: <code>dralab explain pod/${pod.name} -n ${pod.namespace} --at ${past.value.revision}</code></p>` : html`<${Explanation} of=${`pod/${name}`} version=${`${pod.phase} ${pod.node} ${pod.conditions.PodScheduled?.message}`} />`}
     ${mine.length > 0 && html`<h2>Claims</h2><ul>${mine.map((claim) => html`<li><${Link} to=${`claims/${claim.key}`}>${claim.name}<//>${": "}
       ${claim.results.length ? claim.results.map((one) => one.device).join(", ") : "not allocated"}</li>`)}</ul>`}
