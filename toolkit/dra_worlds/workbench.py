@@ -12,8 +12,8 @@ from dra_shared.errors import UserError
 _MOST = 100_000
 
 
-async def cel(cluster: ChosenCluster, expression: str, output: str, source: str | None) -> int:
-    """Print the report; gives 1 where no device matches.
+async def cel(cluster: ChosenCluster, expression: str, output: str, source: str | None) -> tuple[str, bool]:
+    """Return the report, and whether a device matches.
 
     Raises:
         UserError: the expression does not compile, or the cluster can't be read.
@@ -27,8 +27,8 @@ async def cel(cluster: ChosenCluster, expression: str, output: str, source: str 
     report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:
         raise UserError(problems(expression, report))
-    print(orjson.dumps(asdict(report)).decode() if output == "json" else text(report))
-    return 0 if report.matches else 1
+    shown = orjson.dumps(asdict(report)).decode() if output == "json" else text(report)
+    return shown, bool(report.matches)
 
 
 def problems(expression: str, report: Report) -> str:

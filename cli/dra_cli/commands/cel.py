@@ -21,4 +21,7 @@ def run(chosen: argparse.Namespace) -> int:
     """Print what the expression makes of the devices; gives 1 where none matches."""
     from dra_worlds import workbench
 
-    return asyncio.run(workbench.cel(chosen_cluster(chosen), chosen.expression, chosen.output, chosen.source))
+    report = workbench.cel(chosen_cluster(chosen), chosen.expression, chosen.output, chosen.source)
+    text, matches = asyncio.run(report)
+    print(text)
+    return 0 if matches else 1

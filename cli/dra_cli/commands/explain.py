@@ -41,4 +41,5 @@ def run(chosen: argparse.Namespace) -> None:
 
         with cluster.reader() as reader:
             target = f"pod/{waiting_pod_of(reader, namespace, target)}"
-    asyncio.run(insight.explain(cluster, target, namespace, chosen.nodes, chosen.output, chosen.source))
+    explain = insight.explain(cluster, target, namespace, chosen.nodes, chosen.output, chosen.source)
+    print(asyncio.run(explain))

@@ -21,4 +21,4 @@ def run(chosen: argparse.Namespace) -> None:
     """Print what is free."""
     from dra_worlds import insight
 
-    asyncio.run(insight.free(chosen_cluster(chosen), chosen.output, chosen.source))
+    print(asyncio.run(insight.free(chosen_cluster(chosen), chosen.output, chosen.source)))

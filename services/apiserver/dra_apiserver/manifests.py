@@ -8,6 +8,7 @@ import orjson
 from dra_shared.api import resources
 from dra_shared.features import FeatureGates
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.refusals import REFUSED
 
 from dra_apiserver.conversion import convert, to_storage
@@ -18,10 +19,10 @@ from dra_apiserver.kindkit.strategy import Context, Listing, Lookup
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema import DecodeError, decode, default
 
-Json = dict[str, Any]
 
-
-def convert_with_defaults(registry: Registry, known: Kind, version: str, obj: Json, wanted: str) -> Json:
+def convert_with_defaults(
+    registry: Registry, known: Kind, version: str, obj: JsonObject, wanted: str
+) -> JsonObject:
     """Return ``obj`` with defaults, in version ``wanted`` if the kind has that version.
 
     Raises:
@@ -40,7 +41,7 @@ def convert_with_defaults(registry: Registry, known: Kind, version: str, obj: Js
     return obj
 
 
-def complete_object(registry: Registry, obj: Json) -> Json:
+def complete_object(registry: Registry, obj: JsonObject) -> JsonObject:
     """Return the object with defaults, including those of the pods of its template.
 
     Objects of unknown kinds stay as they are.
@@ -58,7 +59,12 @@ def complete_object(registry: Registry, obj: Json) -> Json:
     pods = registry.known_kind("", "v1", "Pod")
     if template is not None and pods is not None:
         # Some defaults only apply to pods and not to templates, such as requests from limits.
-        pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": template["spec"]}
+        pod: JsonObject = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "pod"},
+            "spec": template["spec"],
+        }
         template["spec"] = convert_with_defaults(registry, pods, "v1", pod, "v1")["spec"]
     return made
 
@@ -78,7 +84,9 @@ class Around(NamedTuple):
     disabled_plugins: frozenset[str] = frozenset()
 
 
-def admit_all(registry: Registry, objects: Iterable[Json], around: Around, gates: FeatureGates) -> list[Json]:
+def admit_all(
+    registry: Registry, objects: Iterable[JsonObject], around: Around, gates: FeatureGates
+) -> list[JsonObject]:
     """Return the objects of a request, completed and admitted. Plugins find each of the other objects.
 
     Raises:
@@ -94,7 +102,7 @@ def admit_all(registry: Registry, objects: Iterable[Json], around: Around, gates
     return [admit_object(registry, obj, within, gates) for obj in made]
 
 
-def _items(objects: Iterable[Json]) -> Iterator[Json]:
+def _items(objects: Iterable[JsonObject]) -> Iterator[JsonObject]:
     """Yield the objects, and the items of lists.
 
     Raises:
@@ -110,9 +118,9 @@ def _items(objects: Iterable[Json]) -> Iterator[Json]:
             yield obj
 
 
-def _with_given(registry: Registry, objects: Iterable[Json], around: Around) -> Around:
+def _with_given(registry: Registry, objects: Iterable[JsonObject], around: Around) -> Around:
     """Return the same with these objects in place of those with the same names."""
-    given: dict[tuple[str, str], dict[str, Json]] = {}
+    given: dict[tuple[str, str], dict[str, JsonObject]] = {}
     for obj in objects:
         group, _, version = str(obj.get("apiVersion", "")).rpartition("/")
         kind, meta = registry.known_kind(group, version, str(obj.get("kind"))), obj.get("metadata") or {}
@@ -120,7 +128,7 @@ def _with_given(registry: Registry, objects: Iterable[Json], around: Around) -> 
             space = (meta.get("namespace") or "default") if kind.namespaced else ""
             given.setdefault((group, kind.plural), {})[f"{space}/{meta.get('name')}"] = obj
 
-    def lookup(group: str, plural: str, namespace: str, name: str) -> Json | None:
+    def lookup(group: str, plural: str, namespace: str, name: str) -> JsonObject | None:
         found = given.get((group, plural), {}).get(f"{namespace}/{name}")
         return found if found is not None else around.lookup(group, plural, namespace, name)
 
@@ -137,12 +145,12 @@ def _with_given(registry: Registry, objects: Iterable[Json], around: Around) -> 
     return around._replace(lookup=lookup, listing=listing)
 
 
-def _key(obj: Json) -> str:
+def _key(obj: JsonObject) -> str:
     meta = obj.get("metadata") or {}
     return f"{meta.get('namespace') or ''}/{meta.get('name')}"
 
 
-def admit_object(registry: Registry, obj: Json, around: Around, gates: FeatureGates) -> Json:
+def admit_object(registry: Registry, obj: JsonObject, around: Around, gates: FeatureGates) -> JsonObject:
     """Return a completed object with the additions of admission plugins to its pod, or to the pods of its template.
 
     A rejected pod is annotated with the message. Quotas are skipped because they depend on the pods that are
@@ -183,7 +191,7 @@ def admit_object(registry: Registry, obj: Json, around: Around, gates: FeatureGa
     return obj
 
 
-def _new_pod(holder: Json, meta: Json, namespace: str) -> Json:
+def _new_pod(holder: JsonObject, meta: JsonObject, namespace: str) -> JsonObject:
     """Return the pod as in a request, without fields that an API server has set."""
     spec = {name: value for name, value in holder["spec"].items() if name != "nodeName"}
     if meta.get("uid") and holder.get("metadata") is meta:
@@ -196,7 +204,7 @@ def _new_pod(holder: Json, meta: Json, namespace: str) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": own, "spec": spec}
 
 
-def _admit(pod: Json, ctx: Context, plugins: Sequence[Plugin]) -> None:
+def _admit(pod: JsonObject, ctx: Context, plugins: Sequence[Plugin]) -> None:
     """Run the plugins.
 
     Raises:
@@ -223,7 +231,7 @@ def _read_versions() -> Mapping[tuple[str, str], str]:
     return {(each.group, each.kind): each.version for each in found}
 
 
-def _template(spec: Any) -> Json | None:
+def _template(spec: Any) -> JsonObject | None:
     """Return the pod template of a workload, below that of the Job for a CronJob."""
     if not isinstance(spec, dict):
         return None

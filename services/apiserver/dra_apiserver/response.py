@@ -6,11 +6,11 @@ In the client's version; as objects, Tables or metadata only; in JSON, YAML, pro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import orjson
 from dra_shared.clock import Clock
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver import cbor, protobuf
 from dra_apiserver.conversion import convert
@@ -20,8 +20,6 @@ from dra_apiserver.negotiation import Accepted, to_yaml
 from dra_apiserver.schema.packages import internal_package, package_name
 from dra_apiserver.storage import Record
 from dra_apiserver.storage.records import canonical
-
-JsonObject = dict[str, Any]
 
 # The number of objects that are encoded together.
 _PART = 200

@@ -1,64 +1,12 @@
 """Format values for table cells."""
 
-import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 NONE = "<none>"
 UNKNOWN = "<unknown>"
 UNSET = "<unset>"
 _MOST_LISTED = 3
-
-
-def human_duration(seconds: float) -> str:
-    """Format a duration with about two significant units: ``5s``, ``3m20s``, ``7d``, like ages in ``kubectl``."""
-    whole = int(seconds)
-    if whole < -1:
-        return "<invalid>"
-    if whole < 0:
-        return "0s"
-    minutes, hours = whole // 60, whole // 3600
-    days, years = hours // 24, hours // 24 // 365
-    if whole < 120:
-        return f"{whole}s"
-    if minutes < 10:
-        return _two(minutes, "m", whole % 60, "s")
-    if minutes < 180:
-        return f"{minutes}m"
-    if hours < 8:
-        return _two(hours, "h", minutes % 60, "m")
-    if hours < 48:
-        return f"{hours}h"
-    if hours < 192:
-        return _two(days, "d", hours % 24, "h")
-    if days < 730:
-        return f"{days}d"
-    if days < 2920:
-        return _two(years, "y", days % 365, "d")
-    return f"{years}y"
-
-
-def _two(large: int, large_unit: str, small: int, small_unit: str) -> str:
-    return f"{large}{large_unit}{small}{small_unit}" if small else f"{large}{large_unit}"
-
-
-def moment(text: Any) -> datetime | None:
-    """Parse a time of an object. Return None if it is missing or invalid."""
-    if not isinstance(text, str) or not text:
-        return None
-    text = re.sub(r"(\.\d{6})\d+", r"\1", text.replace("Z", "+00:00"))
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-def since(text: Any, now: datetime) -> str:
-    """Format the age of a time."""
-    start = moment(text)
-    return UNKNOWN if start is None else human_duration((now - start).total_seconds())
 
 
 def labels_text(labels: Mapping[str, Any] | None) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common.gates import GatedFields, drop_disabled
 from dra_apiserver.common.objectmeta import (
@@ -16,7 +17,6 @@ from dra_apiserver.errors import FieldError
 from dra_apiserver.kindkit.strategy import Context
 from dra_apiserver.schema import equal, object_type
 
-JsonObject = dict[str, Any]
 # In characters: the length to which a long warning is shortened, and twice the limit of a response's headers.
 _CUT, _HELD = 256, 8192
 

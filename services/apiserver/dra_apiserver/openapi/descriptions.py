@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 from dra_shared.api.schema import descriptions_document
-
-Json = dict[str, Any]
+from dra_shared.jsontypes import JsonObject
 
 _PACKAGE = "io.k8s.api.resource."
 # Types of older versions whose members are described at another type.
@@ -30,7 +28,7 @@ def texts() -> Mapping[str, Mapping[str, str]]:
     return loaded
 
 
-def add_descriptions(name: str, schema: Json) -> Json:
+def add_descriptions(name: str, schema: JsonObject) -> JsonObject:
     """Return the schema of the type `name` with its descriptions, if it has any."""
     if not name.startswith(_PACKAGE):
         return schema
@@ -41,7 +39,7 @@ def add_descriptions(name: str, schema: Json) -> Json:
     about = own.get("type") or other.get("type")
     if about:
         made["description"] = about
-    members: Json = {}
+    members: JsonObject = {}
     for key, member in (schema.get("properties") or {}).items():
         text = own.get(key) or other.get(key) or _COMMON.get(key)
         members[key] = {"description": text, **member} if text else member

@@ -6,6 +6,7 @@ from typing import Any
 
 import orjson
 from dra_shared.jsontext import dumps
+from dra_shared.jsontypes import JsonObject
 from dra_shared.version import Version, release
 
 from dra_apiserver.discovery import git_version
@@ -14,8 +15,6 @@ from dra_apiserver.openapi.descriptions import add_descriptions
 from dra_apiserver.openapi.paths import META, REF, base_path, kind_paths, schema_name
 from dra_apiserver.registry import Registry
 from dra_apiserver.schema.packages import definitions, filter_present
-
-Json = dict[str, Any]
 
 _ALWAYS = (
     f"{META}.DeleteOptions",
@@ -44,7 +43,7 @@ class OpenApi:
             self._generation = self._registry.generation
         return self._made
 
-    def _info(self) -> Json:
+    def _info(self) -> JsonObject:
         return {"title": "Kubernetes", "version": git_version(self._registry.kubernetes)}
 
     def _group_versions(self) -> Iterable[tuple[str, str]]:
@@ -105,7 +104,7 @@ class OpenApi:
     def _group_version(self, path: str) -> tuple[str, str] | None:
         return next((gv for gv in self._group_versions() if base_path(*gv)[1:] == path), None)
 
-    def _document(self, group: str, version: str) -> Json:
+    def _document(self, group: str, version: str) -> JsonObject:
         kinds = self._registry.kinds_in(group, version)
         paths = dict(item for info in kinds for item in kind_paths(info, version))
         if self._with_cbor:
@@ -118,8 +117,8 @@ class OpenApi:
         """Return ``/openapi/v2``: everything in one Swagger document."""
         kept = self._current_cache()
         if "v2" not in kept:
-            paths: Json = {}
-            schemas: Json = {}
+            paths: JsonObject = {}
+            schemas: JsonObject = {}
             for group, version in self._group_versions():
                 document = self._document(group, version)
                 paths |= document["paths"]
@@ -144,9 +143,9 @@ class OpenApi:
         return kept["v2 protobuf"]
 
 
-def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernetes: Version) -> Json:
+def _schemas(kinds: list[Kind], version: str, paths: Mapping[str, Any], kubernetes: Version) -> JsonObject:
     """Return every schema that the paths of these kinds refer to, directly or indirectly."""
-    made: Json = {}
+    made: JsonObject = {}
     for info in kinds:
         if version in info.types.schemas:
             made |= _custom_schemas(info, version)
@@ -179,7 +178,7 @@ def _present(name: str, raw: Mapping[str, Any], kubernetes: Version) -> Mapping[
     return made
 
 
-def _custom_schemas(info: Kind, version: str) -> Json:
+def _custom_schemas(info: Kind, version: str) -> JsonObject:
     name = schema_name(info, version)
     gvk = {"group": info.group, "kind": info.kind, "version": version}
     text = {"type": "string"}
@@ -245,15 +244,15 @@ def _swagger_schema(value: Any) -> Any:
     return {key: _swagger_schema(one) for key, one in value.items() if key != "nullable"}
 
 
-def _apply_in_cbor(path: Json) -> None:
+def _apply_in_cbor(path: JsonObject) -> None:
     """Add CBOR to the media types of a path's apply, if it has a patch."""
     content = path.get("patch", {}).get("requestBody", {}).get("content")
     if content is not None:
         content["application/apply-patch+cbor"] = content["application/apply-patch+yaml"]
 
 
-def _swagger_path(item: Json) -> Json:
-    made: Json = {}
+def _swagger_path(item: JsonObject) -> JsonObject:
+    made: JsonObject = {}
     for method, operation in item.items():
         if method == "parameters":
             made[method] = [_swagger_parameter(one) for one in operation]
@@ -282,10 +281,10 @@ def _swagger_path(item: Json) -> Json:
     return made
 
 
-def _first_schema(answer: Json) -> Any:
+def _first_schema(answer: JsonObject) -> Any:
     return next(iter(answer["content"].values()))["schema"]
 
 
-def _swagger_parameter(parameter: Json) -> Json:
-    schema: Json = parameter["schema"]
+def _swagger_parameter(parameter: JsonObject) -> JsonObject:
+    schema: JsonObject = parameter["schema"]
     return {key: one for key, one in parameter.items() if key != "schema"} | schema

@@ -1,13 +1,12 @@
 """The paths of OpenAPI documents, in version 3 form."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.kindkit.kind import Kind
 from dra_apiserver.kindkit.serving import Subresource
 from dra_apiserver.schema.packages import package_name
-
-Json = dict[str, Any]
 
 REF = "#/components/schemas/"
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
@@ -72,13 +71,13 @@ def schema_name(info: Kind, version: str) -> str:
     return f"{'.'.join(reversed(info.group.split('.')))}.{version}.{info.kind}"
 
 
-def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, Json]]:
+def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, JsonObject]]:
     """Yield the paths of one kind and its subresources."""
     base = base_path(info.group, version)
     name = schema_name(info, version)
     scoped = f"{base}/namespaces/{{namespace}}/{info.plural}" if info.namespaced else f"{base}/{info.plural}"
     gvk = {"group": info.group, "kind": info.kind, "version": version}
-    collection: Json = {}
+    collection: JsonObject = {}
     if "list" in info.verbs:
         collection["get"] = _operation("list", gvk, f"{name}List")
     if "create" in info.verbs:
@@ -99,7 +98,7 @@ def kind_paths(info: Kind, version: str) -> Iterator[tuple[str, Json]]:
         yield f"{scoped}/{{name}}/{sub.name}", _sub_path(info, version, sub)
 
 
-def _single(verb: str, gvk: Json, name: str) -> Json:
+def _single(verb: str, gvk: JsonObject, name: str) -> JsonObject:
     method = _METHODS[verb]
     if method == "delete":
         return _operation("delete", gvk, f"{META}.Status", f"{META}.DeleteOptions")
@@ -108,13 +107,13 @@ def _single(verb: str, gvk: Json, name: str) -> Json:
     return _operation(method, gvk, name, name if method == "put" else None)
 
 
-def _sub_path(info: Kind, version: str, sub: Subresource) -> Json:
+def _sub_path(info: Kind, version: str, sub: Subresource) -> JsonObject:
     sub_version = version if sub.group == info.group else sub.version
     gvk = {"group": sub.group, "kind": sub.kind, "version": sub_version}
     name = definition_of(sub.group, sub_version, sub.kind)
     if sub.kind == info.kind:
         name = schema_name(info, version)
-    made: Json = {}
+    made: JsonObject = {}
     for verb in sorted(sub.verbs):
         method = _METHODS[verb]
         if sub.kind.endswith("Options"):
@@ -129,11 +128,11 @@ def _sub_path(info: Kind, version: str, sub: Subresource) -> Json:
     return made | {"parameters": _path_parameters(info, named=True)}
 
 
-def _operation(action: str, gvk: Json, answer: str | None, body: str | None = None) -> Json:
-    content: Json = {"text/plain": {"schema": {"type": "string"}}}
+def _operation(action: str, gvk: JsonObject, answer: str | None, body: str | None = None) -> JsonObject:
+    content: JsonObject = {"text/plain": {"schema": {"type": "string"}}}
     if answer is not None:
         content = {_JSON: {"schema": {"$ref": REF + answer}}}
-    made: Json = {
+    made: JsonObject = {
         "x-kubernetes-action": action,
         "x-kubernetes-group-version-kind": gvk,
         "parameters": [_query(name) for name in sorted(_PARAMETERS[action])],
@@ -147,12 +146,12 @@ def _operation(action: str, gvk: Json, answer: str | None, body: str | None = No
     return made
 
 
-def _query(name: str) -> Json:
+def _query(name: str) -> JsonObject:
     kind = "boolean" if name in _BOOLEAN else "integer" if name in _INTEGER else "string"
     return {"name": name, "in": "query", "schema": {"type": kind, "uniqueItems": True}}
 
 
-def _path_parameters(info: Kind, *, named: bool) -> list[Json]:
+def _path_parameters(info: Kind, *, named: bool) -> list[JsonObject]:
     names = (["name"] if named else []) + (["namespace"] if info.namespaced else [])
     return [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string", "uniqueItems": True}}

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import orjson
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import bad_request
 from dra_apiserver.http import Request
 from dra_apiserver.target import Target
-
-JsonObject = dict[str, Any]
 
 # apiserver/pkg/storage/names: no vowels, so that names contain no words.
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"

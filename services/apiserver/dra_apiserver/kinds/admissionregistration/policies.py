@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from dra_shared.cel import types as t
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_1035_label, dns_subdomain, path_segment_name
 
 from dra_apiserver.common import names
@@ -25,7 +25,6 @@ from dra_apiserver.kinds.admissionregistration.rules import (
 )
 from dra_apiserver.schema import same_members
 
-JsonObject = dict[str, Any]
 # The compared members have the same types in mutating policies.
 _POLICY_SPEC = "io.k8s.api.admissionregistration.v1.ValidatingAdmissionPolicySpec"
 

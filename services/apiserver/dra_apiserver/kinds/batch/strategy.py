@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from dra_shared.jsontypes import JsonObject
 from dra_shared.names import dns_label
 
 from dra_apiserver.common.generic import GenericStrategy
@@ -18,8 +19,6 @@ from dra_apiserver.kinds.batch.jobpolicies import JOB_POLICIES
 from dra_apiserver.kinds.batch.jobspec import check_job_spec
 from dra_apiserver.kinds.pods import gates
 from dra_apiserver.schema import same_members
-
-JsonObject = dict[str, Any]
 
 # Leaves room for the time at the end of a job's name.
 _CRON_JOB_NAME_LENGTH = 52

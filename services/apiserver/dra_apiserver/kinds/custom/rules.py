@@ -9,13 +9,13 @@ from typing import Any
 from dra_shared.cel import CompileError, EvaluationError
 from dra_shared.cel import types as t
 from dra_shared.cel.rules import Rule, compile_rule
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.errors import OMIT_VALUE, ErrorType, FieldError
 from dra_apiserver.kinds.custom.celtypes import Structs, add_root_fields, declare, value_of
 from dra_apiserver.kinds.custom.correlation import ABSENT, correlate
 
 Schema = Mapping[str, Any]
-Json = dict[str, Any]
 
 _CALL_COST = 1_000_000
 _OBJECT_COST = 10_000_000
@@ -35,7 +35,7 @@ _OUT_OF_BUDGET = (
 class Compiled:
     """A rule compiled from its `source`, or its error."""
 
-    source: Json
+    source: JsonObject
     rule: Rule | None = None
     message: Rule | None = None
     problem: str = ""
@@ -89,7 +89,7 @@ def compile_own(schema: Schema, *, root: bool = False) -> list[Compiled]:
     return [_compile(one, kind, structs) for one in schema.get("x-kubernetes-validations") or ()]
 
 
-def _compile(source: Json, kind: t.Type, structs: Structs) -> Compiled:
+def _compile(source: JsonObject, kind: t.Type, structs: Structs) -> Compiled:
     made = Compiled(source)
     both = {"self": kind, "oldSelf": t.optional_of(kind) if source.get("optionalOldSelf") else kind}
     try:
@@ -149,7 +149,7 @@ def has_rules(schema: Schema) -> bool:
     return not _get_compiled(schema).empty
 
 
-def check_rules(schema: Schema, obj: Json, old: Json | None) -> list[FieldError]:
+def check_rules(schema: Schema, obj: JsonObject, old: JsonObject | None) -> list[FieldError]:
     """Return the errors of the rules that ``obj`` violates. `old` is the replaced object."""
     rules = _get_compiled(schema)
     if rules.empty:
@@ -243,17 +243,17 @@ def _optional(value: Any) -> Any:
     return NONE if value is None else OptionalValue(value)
 
 
-def _default_message(source: Json) -> str:
+def _default_message(source: JsonObject) -> str:
     if source.get("message"):
         return str(source["message"]).strip()
     return f"failed rule: {str(source.get('rule', '')).strip()}"
 
 
-def _shown_rule(source: Json) -> str:
+def _shown_rule(source: JsonObject) -> str:
     return str(source.get("message") or source.get("rule", "")).strip()
 
 
-def _failure(text: str, source: Json) -> str:
+def _failure(text: str, source: JsonObject) -> str:
     if text == _OUT_OF_BUDGET:
         return text
     if text.startswith(_OVERLOAD):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from dra_shared.jsontypes import JsonObject
 
 from dra_apiserver.common import names
 from dra_apiserver.errors import (
@@ -16,7 +17,6 @@ from dra_apiserver.errors import (
 )
 from dra_apiserver.kinds.pods.volumesources import check_source
 
-JsonObject = dict[str, Any]
 # The types of volumes in the order in which upstream checks them, and the member that each requires.
 _TYPES: dict[str, str] = {
     "emptyDir": "", "hostPath": "path", "gitRepo": "repository", "gcePersistentDisk": "pdName",
