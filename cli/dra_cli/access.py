@@ -5,6 +5,7 @@ processes take ``--data`` alone (:func:`data_option`).
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from dra_kube.access import ChosenCluster, choose_cluster, default_data
@@ -49,3 +50,8 @@ def chosen_cluster(chosen: argparse.Namespace) -> ChosenCluster:
     return choose_cluster(
         chosen.data, chosen.kubeconfig, chosen.context, chosen.server, getattr(chosen, "at", "")
     )
+
+
+def warn_uncertain(problem: str) -> None:
+    """Print a problem that makes an answer uncertain on standard error."""
+    print(f"dralab: uncertain: {problem}", file=sys.stderr)

@@ -1,8 +1,7 @@
 """Manifests of the older DRA APIs as today's, with a line for each field."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 import yaml
@@ -34,25 +33,28 @@ def mapping(classes: Sequence[str], wanted: bool) -> Mapping[str, str] | None:
     return found if found or wanted else None
 
 
-def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | None) -> None:
-    """Print today's objects, and what became of the old fields on standard error.
+class Converted(NamedTuple):
+    """Manifests of today as text, a line for each old field, and how many fields have no successor."""
+
+    text: str
+    notes: list[str]
+    lost: int
+
+
+def convert(files: Sequence[str], output: str, extended: Mapping[str, str] | None) -> Converted:
+    """Return today's objects, and what became of the old fields.
 
     Raises:
-        UserError: a manifest can't be read, or (after the output) something had no successor.
+        UserError: a manifest can't be read.
     """
     if output not in ("yaml", "json"):
         raise UserError(f"unknown output {output!r}: choose yaml or json", 2)
     loaded = manifests.load(list(files))
     conversion = classic.convert([dict(one) for one in loaded], extended)
-    for repeated in _repeated(loaded):
-        print(f"# {repeated}", file=sys.stderr)
     places = _Places(loaded)
-    for note in conversion.notes:
-        print(f"# {places.of(note)}{note}", file=sys.stderr)
-    print(_json(conversion.objects) if output == "json" else _yaml(conversion.objects), flush=True)
-    if missing := find_lost(conversion.notes):
-        many = f"{len(missing)} of the fields have" if len(missing) > 1 else "1 of the fields has"
-        raise UserError(f"{many} no successor, see above", INCOMPLETE)
+    notes = [*_repeated(loaded), *(f"{places.of(note)}{note}" for note in conversion.notes)]
+    text = _json(conversion.objects) if output == "json" else _yaml(conversion.objects)
+    return Converted(text, notes, len(find_lost(conversion.notes)))
 
 
 def _repeated(loaded: Sequence[manifests.Manifest]) -> Iterator[str]:

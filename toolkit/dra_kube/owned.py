@@ -1,6 +1,5 @@
 """A pod by the name of what made it: ``deploy/x`` is one of the Deployment's pods."""
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,14 +58,14 @@ def _name_of_first(pods: Sequence[dict[str, Any]], later: Callable[[dict[str, An
     return str(first["metadata"]["name"])
 
 
-def container_of(reader: Reader, namespace: str, pod: str) -> str:
+def container_of(reader: Reader, namespace: str, pod: str, note: Callable[[str], None]) -> str:
     """The container that kubectl takes where none is named: the annotated one, or the first; says so on stderr."""
     obj = reader.json(f"/api/v1/namespaces/{namespace}/pods/{pod}")
     names = [container["name"] for container in obj["spec"]["containers"]]
     annotations = obj["metadata"].get("annotations") or {}
     chosen: str = annotations.get("kubectl.kubernetes.io/default-container") or names[0]
     if len(names) > 1:
-        print(f'Defaulted container "{chosen}" out of: {", ".join(names)}', file=sys.stderr)
+        note(f'Defaulted container "{chosen}" out of: {", ".join(names)}')
     return chosen
 
 

@@ -65,7 +65,7 @@ class Progress:
     def print(self, line: str) -> None:
         """Print a line of the command's own output."""
         self.clear()
-        print(line, flush=True)
+        print(line, flush=True)  # noqa: T201  # A command that shows progress prints through it.
 
     def note(self, line: str) -> None:
         """Print a line about the work, where the progress is shown too."""

@@ -1,5 +1,6 @@
 """``explain`` and ``free``: asked of a cluster's own scheduler, or of ours on what any other cluster or a dump has."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from dra_shared.errors import UserError
 from dra_worlds.snapshot import Snapshot
 from dra_worlds.surroundings import lines, surroundings
 
+Warn = Callable[[str], None]
 _KINDS = {
     "pod": "pod",
     "pods": "pod",
@@ -28,6 +30,10 @@ _KINDS = {
 _NODES = 20
 
 
+def ignore(_: str) -> None:
+    """Do nothing with a warning."""
+
+
 @dataclass(frozen=True)
 class Service:
     """The scheduler of a cluster of ours."""
@@ -42,8 +48,12 @@ async def explain(
     nodes: int,
     output: str,
     source: str | None = None,
-) -> None:
-    """Print the explanation of ``pod/NAME``, ``claim/NAME`` or ``class/NAME``.
+    *,
+    warn: Warn = ignore,
+) -> str:
+    """Return the explanation of ``pod/NAME``, ``claim/NAME`` or ``class/NAME``.
+
+    ``warn`` is called with each problem that makes the answer uncertain.
 
     Raises:
         UserError: the target is none of them, or does not exist.
@@ -54,7 +64,7 @@ async def explain(
         kind, name = "pod", target
     if kind not in _KINDS:
         raise UserError(f"cannot explain {target!r}: choose pod/NAME, claim/NAME or class/NAME", 2)
-    asked = await _asked(cluster, source)
+    asked = await _asked(cluster, source, warn)
     if isinstance(asked, Snapshot):
         answer, text = asked.explain(_KINDS[kind], namespace, name, nodes)
     else:
@@ -68,24 +78,23 @@ async def explain(
         async with cluster.client() as client:
             found = await surroundings(client, namespace, pod)
     if output:
-        print(_format(orjson.dumps(answer | found).decode(), output))
-        return
-    print("\n".join([text.rstrip(), *lines(found)]))
+        return _format(orjson.dumps(answer | found).decode(), output)
+    return "\n".join([text.rstrip(), *lines(found)])
 
 
-async def free(cluster: ChosenCluster, output: str, source: str | None = None) -> None:
-    """Print what is free and what is used.
+async def free(cluster: ChosenCluster, output: str, source: str | None = None, *, warn: Warn = ignore) -> str:
+    """Return what is free and what is used; see :func:`explain`.
 
     Raises:
         UserError: no cluster runs there.
     """
     _check(output)
-    asked = await _asked(cluster, source)
+    asked = await _asked(cluster, source, warn)
     if isinstance(asked, Snapshot):
         text = await asked.free("json" if output else "")
     else:
         text = await _ask(asked, "/free", {} if output else {"format": "text"})
-    print(_format(text, output).rstrip())
+    return _format(text, output).rstrip()
 
 
 async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
@@ -94,7 +103,7 @@ async def pod_text(cluster: ChosenCluster, namespace: str, pod: str) -> str:
     Raises:
         UserError: it does not exist, or no cluster runs there.
     """
-    asked = await _asked(cluster, None)
+    asked = await _asked(cluster, None, ignore)
     if isinstance(asked, Snapshot):
         return asked.explain("pod", namespace, pod, _NODES)[1].rstrip()
     return (await _ask(asked, f"/explain/pod/{namespace}/{pod}", {"format": "text"})).rstrip()
@@ -115,15 +124,15 @@ def _format(text: str, output: str) -> str:
     return dumped
 
 
-async def _asked(cluster: ChosenCluster, source: str | None) -> Service | Snapshot:
+async def _asked(cluster: ChosenCluster, source: str | None, warn: Warn) -> Service | Snapshot:
     """The cluster's own scheduler if it is ours, else ours on what the cluster or the dump has."""
     if source is not None:
-        return await Snapshot.read(source, cluster)
+        return await _snapshot(source, cluster, warn)
     if cluster.data is not None and not cluster.at:
         home = Cluster(cluster.data)
         if "scheduler" in home.record().services:
             return Service(home)
-    return await Snapshot.read(None, cluster)
+    return await _snapshot(None, cluster, warn)
 
 
 async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
@@ -135,3 +144,10 @@ async def _ask(service: Service, path: str, params: dict[str, str]) -> str:
     if response.status_code != 200:
         raise UserError(response.text.strip() or f"the scheduler answers {response.status_code}")
     return response.text
+
+
+async def _snapshot(source: str | None, cluster: ChosenCluster, warn: Warn) -> Snapshot:
+    snapshot = await Snapshot.read(source, cluster)
+    for problem in snapshot.uncertain:
+        warn(problem)
+    return snapshot

@@ -1,8 +1,7 @@
 """A cluster as it is now, or as a dump has it, and our scheduler's view of it: nothing is scheduled or written."""
 
 import functools
-import sys
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -47,8 +46,8 @@ class Snapshot:
         return Planner(self.objects, Engine(self._engine.setup), problems=self.problems)
 
     @classmethod
-    async def read(cls, source: str | None, cluster: ChosenCluster, named: Container[str] = ()) -> "Snapshot":
-        """The objects of a dump, or of a running cluster; what is missing is named on standard error, unless it was.
+    async def read(cls, source: str | None, cluster: ChosenCluster) -> "Snapshot":
+        """Read the objects of a dump, or of a running cluster. What is missing is in ``uncertain``.
 
         Raises:
             UserError: they cannot be read.
@@ -66,9 +65,6 @@ class Snapshot:
             running = of_objects(objects, problems)
         made = cls(objects, running, problems)
         made.uncertain = made.planner().uncertain()
-        for problem in made.uncertain:
-            if problem not in named:
-                print(f"dralab: uncertain: {problem}", file=sys.stderr)
         return made
 
     def explain(self, kind: str, namespace: str, name: str, nodes: int) -> tuple[dict[str, Any], str]:

@@ -1,5 +1,6 @@
 """``cel``: what an expression makes of the devices of a cluster or a dump."""
 
+from collections.abc import Callable
 from dataclasses import asdict
 
 import orjson
@@ -12,8 +13,12 @@ from dra_shared.errors import UserError
 _MOST = 100_000
 
 
-async def cel(cluster: ChosenCluster, expression: str, output: str, source: str | None) -> tuple[str, bool]:
+async def cel(
+    cluster: ChosenCluster, expression: str, output: str, source: str | None, warn: Callable[[str], None]
+) -> tuple[str, bool]:
     """Return the report, and whether a device matches.
+
+    ``warn`` is called with each problem that makes the answer uncertain.
 
     Raises:
         UserError: the expression does not compile, or the cluster can't be read.
@@ -23,6 +28,8 @@ async def cel(cluster: ChosenCluster, expression: str, output: str, source: str 
     from dra_worlds.snapshot import Snapshot
 
     snapshot = await Snapshot.read(source, cluster)
+    for problem in snapshot.uncertain:
+        warn(problem)
     devices = candidates(snapshot.objects.of(RESOURCE_SLICES).values())
     report = evaluate(expression, devices, snapshot.config.gates, _MOST)
     if report.problems:

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from dra_cli.access import chosen_cluster, cluster_options
+from dra_cli.access import chosen_cluster, cluster_options, warn_uncertain
 from dra_cli.commandline import Parser
 
 
@@ -21,7 +21,8 @@ def run(chosen: argparse.Namespace) -> int:
     """Print what the expression makes of the devices; gives 1 where none matches."""
     from dra_worlds import workbench
 
-    report = workbench.cel(chosen_cluster(chosen), chosen.expression, chosen.output, chosen.source)
+    cluster = chosen_cluster(chosen)
+    report = workbench.cel(cluster, chosen.expression, chosen.output, chosen.source, warn_uncertain)
     text, matches = asyncio.run(report)
     print(text)
     return 0 if matches else 1

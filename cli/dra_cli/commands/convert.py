@@ -1,6 +1,7 @@
 """``dralab convert``."""
 
 import argparse
+import sys
 
 from dra_cli.commandline import Parser
 
@@ -26,8 +27,19 @@ def options(parser: Parser) -> None:
 
 
 def run(chosen: argparse.Namespace) -> None:
-    """Print the manifests as today's, and on standard error what became of each field."""
+    """Print the manifests as today's, and on standard error what became of each field.
+
+    Raises:
+        UserError: a manifest can't be read, or (after the output) something had no successor.
+    """
     from dra_kube import conversion
+    from dra_shared.errors import UserError
 
     classes = conversion.mapping(chosen.classes or [], chosen.extended_resources)
-    conversion.convert(chosen.files, chosen.output, classes)
+    found = conversion.convert(chosen.files, chosen.output, classes)
+    for note in found.notes:
+        print(f"# {note}", file=sys.stderr)
+    print(found.text, flush=True)
+    if found.lost:
+        many = f"{found.lost} of the fields have" if found.lost > 1 else "1 of the fields has"
+        raise UserError(f"{many} no successor, see above", conversion.INCOMPLETE)

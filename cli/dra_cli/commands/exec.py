@@ -1,6 +1,7 @@
 """``dralab exec``."""
 
 import argparse
+import sys
 
 from dra_shared.errors import UserError
 
@@ -33,6 +34,10 @@ def run(chosen: argparse.Namespace) -> int:
         namespace = chosen.namespace or "default"
         pod = pod_of(reader, namespace, chosen.pod)
         params = [("command", word) for word in chosen.rest]
-        params.append(("container", chosen.container or container_of(reader, namespace, pod)))
+        params.append(("container", chosen.container or container_of(reader, namespace, pod, _note)))
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
         return execute(reader, path, params, stdin=chosen.stdin, tty=chosen.tty)
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr)

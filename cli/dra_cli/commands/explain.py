@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from dra_cli.access import chosen_cluster, cluster_options, moment_option
+from dra_cli.access import chosen_cluster, cluster_options, moment_option, warn_uncertain
 from dra_cli.commandline import Parser
 
 # Kinds that select pods, by the names that kubectl takes for them.
@@ -41,5 +41,7 @@ def run(chosen: argparse.Namespace) -> None:
 
         with cluster.reader() as reader:
             target = f"pod/{waiting_pod_of(reader, namespace, target)}"
-    explain = insight.explain(cluster, target, namespace, chosen.nodes, chosen.output, chosen.source)
+    explain = insight.explain(
+        cluster, target, namespace, chosen.nodes, chosen.output, chosen.source, warn=warn_uncertain
+    )
     print(asyncio.run(explain))

@@ -3,7 +3,7 @@
 import argparse
 import asyncio
 
-from dra_cli.access import chosen_cluster, cluster_options, moment_option
+from dra_cli.access import chosen_cluster, cluster_options, moment_option, warn_uncertain
 from dra_cli.commandline import Parser
 
 
@@ -21,4 +21,5 @@ def run(chosen: argparse.Namespace) -> None:
     """Print what is free."""
     from dra_worlds import insight
 
-    print(asyncio.run(insight.free(chosen_cluster(chosen), chosen.output, chosen.source)))
+    free = insight.free(chosen_cluster(chosen), chosen.output, chosen.source, warn=warn_uncertain)
+    print(asyncio.run(free))

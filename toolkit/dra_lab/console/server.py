@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import socket
+import sys
 import time
 import webbrowser
 from collections.abc import Mapping
@@ -48,7 +49,10 @@ class _View:
         async with self._lock:
             if self._snapshot is None or time.monotonic() - self._read_at > fresh:
                 named = self._snapshot.uncertain if self._snapshot is not None else ()
-                self._snapshot = await Snapshot.read(None, self._cluster, named)
+                self._snapshot = await Snapshot.read(None, self._cluster)
+                for problem in self._snapshot.uncertain:
+                    if problem not in named:
+                        print(f"dralab: uncertain: {problem}", file=sys.stderr)
                 self._read_at = time.monotonic()
             return self._snapshot
 
