@@ -9,6 +9,7 @@ from dra_driverkit.cdi import ContainerEdits, DeviceNode, Hook, Mount, NetDevice
 from dra_driverkit.claims import ClaimHandler as Handler
 from dra_driverkit.claims import ClaimRef, DeviceMetadata, PreparedDevice
 from dra_driverkit.devices import attribute, capacity, node_pool, pool
+from dra_driverkit.devicestatus import report_device_status
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import CheckpointError, DriverConfigError, PrepareError
 from dra_driverkit.health import Health, HealthBoard
@@ -23,8 +24,10 @@ from dra_driverkit.resources import DriverResources, Pool, PoolError, PoolSlice
 from dra_driverkit.server import DriverServer
 from dra_driverkit.statefile import StateFile
 from dra_driverkit.store import ClaimStore, Ready, own_results
+from dra_shared.api.meta import Condition
 from dra_shared.api.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from dra_shared.api.resource import (
+    AllocatedDeviceStatus,
     CapacityRequestPolicy,
     CapacityRequestPolicyRange,
     Counter,
@@ -44,6 +47,7 @@ from dra_shared.clock import Clock, SystemClock
 __all__ = [
     "METADATA_V1ALPHA1",
     "METADATA_V1BETA1",
+    "AllocatedDeviceStatus",
     "CapacityRequestPolicy",
     "CapacityRequestPolicyRange",
     "CheckpointError",
@@ -51,6 +55,7 @@ __all__ = [
     "ClaimStore",
     "Client",
     "Clock",
+    "Condition",
     "Config",
     "Configs",
     "ContainerEdits",
@@ -99,5 +104,6 @@ __all__ = [
     "node_pool",
     "own_results",
     "pool",
+    "report_device_status",
     "run",
 ]

@@ -19,7 +19,7 @@ from dra_shared.client.rest import Client
         ([], True),
     ],
 )
-async def test_servers_before_1_35_want_counters_beside_devices(body: object, split: bool) -> None:
+async def test_servers_before_1_35_want_counters_in_the_slices_of_devices(body: object, split: bool) -> None:
     transport = httpx.MockTransport(lambda request: httpx.Response(200, json=body))
     async with Client("http://server", transport=transport) as client:
         assert await has_split_slices(client) is split

@@ -31,7 +31,7 @@ class Record:
         self.data = data
 
     def object(self) -> JsonObject:
-        """Return the object, decoded anew, so that the caller may change it."""
+        """Return a new copy of the object, which the caller may change."""
         decoded: JsonObject = orjson.loads(self.data)
         return decoded
 

@@ -74,6 +74,25 @@ async def test_reports_the_configured_health(root: Path, api: FakeApi) -> None:
     assert (status["device"], status["data"]["model"]) == ("gpu-3", {"string": "LATEST-GPU-MODEL"})
 
 
+async def test_network_driver_reports_conditions_and_the_interface(root: Path, api: FakeApi) -> None:
+    profile = load_profile("dra.net")
+    wanted = claim("uid-1", "pci-0000-03-00-0", driver="dra.net")
+    api.put(RESOURCE_CLAIMS, msgspec.to_builtins(wanted))
+    directories = Directories.below("dra.net", root / "k", root / "cdi")
+    async with (
+        api.client() as client,
+        ProfileDriver(profile, "node-0", directories, client, SystemClock()) as driver,
+    ):
+        await driver.prepare(wanted)
+    (status,) = api.of("resourceclaims")[0]["status"]["devices"]
+
+    assert [(c["type"], c["status"], c["reason"]) for c in status["conditions"]] == [
+        ("Ready", "True", "NetworkDeviceReady"),
+        ("NetworkReady", "True", "NetworkReady"),
+    ]
+    assert status["networkData"] == {"interfaceName": "rdma0", "hardwareAddress": "60:5e:65:14:0f:10"}
+
+
 @pytest.mark.parametrize(("kubernetes", "documents"), [(V1_36, 1), (V1_37, 2)])
 async def test_containers_can_read_of_their_devices(
     root: Path, api: FakeApi, kubernetes: Version, documents: int

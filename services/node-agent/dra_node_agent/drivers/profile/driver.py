@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-import msgspec
 from dra_driverkit.claims import ClaimRef, PreparedDevice
+from dra_driverkit.devicestatus import report_device_status
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import DriverConfigError, PrepareError
 from dra_driverkit.health import Health, HealthBoard
@@ -14,9 +14,8 @@ from dra_driverkit.server import DriverServer
 from dra_driverkit.serverversion import has_split_slices, join_counters
 from dra_driverkit.sliceheads import SliceHeads
 from dra_driverkit.transport import Sockets
-from dra_shared.api.resource import AllocatedDeviceStatus, ResourceClaim
-from dra_shared.api.resources import RESOURCE_CLAIMS
-from dra_shared.client.errors import ApiError, Conflict
+from dra_shared.api.resource import ResourceClaim
+from dra_shared.client.errors import ApiError
 from dra_shared.client.rest import Client
 from dra_shared.clock import Clock
 from dra_shared.log import logger
@@ -28,8 +27,6 @@ from dra_node_agent.drivers.profile.metadata import metadata_writer
 from dra_node_agent.drivers.profile.model import Profile
 from dra_node_agent.drivers.profile.state import ProfileState
 from dra_node_agent.drivers.profile.versions import of_version
-
-_STATUS_ATTEMPTS = 5
 
 _log = logger(__name__)
 
@@ -57,6 +54,7 @@ class ProfileDriver:
         self._profile = profile = of_version(profile, kubernetes)
         self._node = node_name
         self._client = client
+        self._clock = clock
         self._resources = resources(profile, node_name)
         everywhere = {**self._resources.pools, **cluster_resources(profile).pools}
         self._devices = {
@@ -126,7 +124,8 @@ class ProfileDriver:
             devices = self.state.prepare(claim)
         except (PrepareError, OSError) as error:
             raise PrepareError(f"error preparing devices for claim {claim.metadata.uid}: {error}") from error
-        if self._profile.device_status:
+        profile = self._profile
+        if profile.device_status or profile.device_conditions or profile.network_data:
             await self._report_status(claim)
         _log.info("prepared", driver=self._profile.driver, claim=where, devices=[d.device for d in devices])
         return devices
@@ -146,43 +145,9 @@ class ProfileDriver:
 
     async def _report_status(self, claim: ResourceClaim) -> None:
         """Copy what users may want to know of the devices into the claim; only logged if that fails."""
-        name, namespace = claim.metadata.name, claim.metadata.namespace
-        for _ in range(_STATUS_ATTEMPTS):
-            try:
-                await self._client.update(RESOURCE_CLAIMS, self._with_status(claim), subresource="status")
-                return
-            except Conflict:
-                claim = await self._client.get(RESOURCE_CLAIMS, name, namespace)
-            except (ApiError, OSError, TimeoutError) as error:
-                _log.error("cannot report device status", claim=f"{namespace}/{name}", error=str(error))
-                return
-
-    def _with_status(self, claim: ResourceClaim) -> ResourceClaim:
-        allocation = claim.status.allocation
-        own = (
-            [r for r in allocation.devices.results if r.driver == self._profile.driver] if allocation else []
-        )
-        statuses = list(claim.status.devices)
-        for result in own:
-            attributes = self._devices[result.pool, result.device].attributes
-            data = {
-                n: msgspec.to_builtins(attributes[n]) for n in self._profile.device_status if n in attributes
-            }
-            key = (result.driver, result.pool, result.device, result.share_id)
-            place = next(
-                (i for i, s in enumerate(statuses) if (s.driver, s.pool, s.device, s.share_id) == key), None
-            )
-            if place is None:
-                statuses.append(
-                    AllocatedDeviceStatus(
-                        driver=result.driver,
-                        pool=result.pool,
-                        device=result.device,
-                        share_id=result.share_id,
-                        data=data,
-                    )
-                )
-            else:
-                statuses[place] = msgspec.structs.replace(statuses[place], data=data)
-        status = msgspec.structs.replace(claim.status, devices=tuple(statuses))
-        return msgspec.structs.replace(claim, status=status)
+        try:
+            statuses = self.state.device_statuses(claim)
+            await report_device_status(self._client, self._clock, claim, statuses)
+        except (ApiError, PrepareError, OSError, TimeoutError) as error:
+            where = f"{claim.metadata.namespace}/{claim.metadata.name}"
+            _log.error("cannot report device status", claim=where, error=str(error))

@@ -42,9 +42,19 @@ def device_metadata(profile: Profile, device: Device, values: Mapping[str, Any])
         for name, value in device.attributes.items()
         if template.attributes is None or name in template.attributes
     }
-    network = fill_entries((template.network_data,) if template.network_data else (), values)
+    return DeviceMetadata(attributes, network_data(profile.driver, template.network_data, values))
+
+
+def network_data(
+    driver: str, template: Mapping[str, Any] | None, values: Mapping[str, Any]
+) -> NetworkDeviceData | None:
+    """Return the network data of a device, or None if the profile has none.
+
+    Raises:
+        PrepareError: the profile's network data have another form than the API's.
+    """
+    network = fill_entries((dict(template),) if template else (), values)
     try:
-        data = msgspec.convert(network[0], NetworkDeviceData) if network else None
+        return msgspec.convert(network[0], NetworkDeviceData) if network else None
     except msgspec.ValidationError as error:
-        raise PrepareError(f"profile {profile.driver}: not network data: {error}") from error
-    return DeviceMetadata(attributes, data)
+        raise PrepareError(f"profile {driver}: not network data: {error}") from error

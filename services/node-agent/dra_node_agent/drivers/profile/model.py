@@ -147,6 +147,14 @@ class MetadataTemplate(_Data, kw_only=True):
     network_data: dict[str, Any] | None = None
 
 
+class ConditionTemplate(_Data, kw_only=True):
+    """A condition that prepared devices have in their claim's ``status.devices``. It is true."""
+
+    type: str
+    reason: str
+    message: str = ""
+
+
 class NamedClass(_Data, kw_only=True):
     """A DeviceClass that comes with the driver."""
 
@@ -186,6 +194,9 @@ class Profile(_Data, kw_only=True):
         common_edits: what a container gets once, whichever of the driver's devices it has.
         device_edits: what it gets for each.
         device_status: attributes that are copied into the claim's ``status.devices`` when it is prepared.
+        device_conditions: conditions of prepared devices in ``status.devices``.
+        network_data: the network interface of a prepared device in ``status.devices``, in the API's form; placeholders
+            count as in edits.
         device_metadata: write metadata files.
         serve_health: report all devices as healthy to the kubelet.
         device_plugin: be a device plugin for the node's own pool instead of a DRA driver.
@@ -208,6 +219,8 @@ class Profile(_Data, kw_only=True):
     common_edits: Edits = Edits()
     device_edits: Edits = Edits()
     device_status: tuple[str, ...] = ()
+    device_conditions: tuple[ConditionTemplate, ...] = ()
+    network_data: dict[str, Any] | None = None
     device_metadata: MetadataTemplate | None = None
     serve_health: bool = False
     binding_conditions: BindingConditions | None = None

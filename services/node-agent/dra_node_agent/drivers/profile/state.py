@@ -3,18 +3,25 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from dra_driverkit.cdi import ContainerEdits
 from dra_driverkit.claims import ClaimRef, PreparedDevice
 from dra_driverkit.directories import Directories
 from dra_driverkit.errors import PrepareError
 from dra_driverkit.opaque import chosen, configs_for
 from dra_driverkit.store import ClaimStore, Ready, own_results
-from dra_shared.api.resource import Device, DeviceRequestAllocationResult, ResourceClaim
+from dra_shared.api.meta import Condition
+from dra_shared.api.resource import (
+    AllocatedDeviceStatus,
+    Device,
+    DeviceRequestAllocationResult,
+    ResourceClaim,
+)
 from dra_shared.quantity import Quantity
 
 from dra_node_agent.drivers.profile.configs import decode_config, default_config
 from dra_node_agent.drivers.profile.edits import container_edits, device_values
-from dra_node_agent.drivers.profile.metadata import device_metadata
+from dra_node_agent.drivers.profile.metadata import device_metadata, network_data
 from dra_node_agent.drivers.profile.model import Edits, Profile
 
 
@@ -64,6 +71,39 @@ class ProfileState:
     def unprepare(self, claim: ClaimRef) -> None:
         """Take the devices back; raises as :meth:`ClaimStore.unprepare`."""
         self._store.unprepare(claim)
+
+    def device_statuses(self, claim: ResourceClaim) -> list[AllocatedDeviceStatus]:
+        """Return what the profile reports of the claim's devices: attributes, conditions and network data.
+
+        Raises:
+            PrepareError: the profile's network data have another form than the API's.
+        """
+        profile = self._profile
+        statuses = []
+        for result in own_results(claim, profile.driver):
+            attributes = self._devices[result.pool, result.device].attributes
+            data = {
+                name: msgspec.to_builtins(attributes[name])
+                for name in profile.device_status
+                if name in attributes
+            }
+            values = self._values(claim, result, {}, admin=bool(result.admin_access))
+            conditions = tuple(
+                Condition(type=one.type, status="True", reason=one.reason, message=one.message)
+                for one in profile.device_conditions
+            )
+            statuses.append(
+                AllocatedDeviceStatus(
+                    driver=result.driver,
+                    pool=result.pool,
+                    device=result.device,
+                    share_id=result.share_id,
+                    conditions=conditions,
+                    data=data if profile.device_status else None,
+                    network_data=network_data(profile.driver, profile.network_data, values),
+                )
+            )
+        return statuses
 
     def _ready(self, claim: ResourceClaim) -> Iterator[Ready]:
         assert claim.status.allocation is not None
