@@ -61,7 +61,7 @@ def test_network_data_stay_if_only_a_condition_is_reported() -> None:
     assert merged.network_data == network
 
 
-def _allocated() -> dict[str, Any]:
+def _claim_with_device() -> dict[str, Any]:
     result = {"request": "r", "driver": "net.example.com", "pool": "node-0", "device": "nic-0"}
     return {
         "metadata": {"name": "c", "namespace": "default"},
@@ -71,7 +71,7 @@ def _allocated() -> dict[str, Any]:
 
 async def test_report_is_repeated_if_the_claim_has_changed() -> None:
     api = FakeApi()
-    api.put(RESOURCE_CLAIMS, _allocated())
+    api.put(RESOURCE_CLAIMS, _claim_with_device())
     async with api.client() as client:
         stale = await client.get(RESOURCE_CLAIMS, "c", "default")
         await client.update(
@@ -90,7 +90,7 @@ async def test_report_is_repeated_if_the_claim_has_changed() -> None:
 
 async def test_report_fails_if_the_claim_changes_each_time() -> None:
     api = FakeApi()
-    api.put(RESOURCE_CLAIMS, _allocated())
+    api.put(RESOURCE_CLAIMS, _claim_with_device())
     api.refuse = lambda call: (409, "Conflict", "changed") if call.subresource == "status" else None
     async with api.client() as client:
         claim = await client.get(RESOURCE_CLAIMS, "c", "default")

@@ -9,8 +9,8 @@ import sys
 for _name in ("httpx._main", "rich"):
     sys.modules.setdefault(_name, None)  # type: ignore[arg-type]  # None is what import looks for
 
-from dra_shared.client.leader import LeadershipLost  # noqa: E402
-from dra_shared.service import CannotRun, HealthServer, run  # noqa: E402
+from dra_shared.client.leader import LeadershipLost  # noqa: E402  # after the modules that it must not import
+from dra_shared.service import CannotRun, HealthServer, run  # noqa: E402  # the same
 
 
 def main() -> int:

@@ -90,8 +90,7 @@ async def test_pod_runs_until_it_is_deleted() -> None:
 
         assert reasons(await bench.events("Pod")) == ["Pulling", "Pulled", "Created", "Started", "Killing"]
         await until(lambda: not bench.runtime.containers())
-        deleted = [path for method, path in bench.api.requests if method == "DELETE" and "pods" in path]
-        assert deleted == [PODS.path("ns", "pod")]
+        assert [p for m, p in bench.api.requests if m == "DELETE" and "pods" in p] == [PODS.path("ns", "pod")]
         assert not list((bench.folder / "runtime").iterdir())
 
 
@@ -102,10 +101,10 @@ async def test_job_pod_succeeds() -> None:
         await until(lambda: bench.phase() == "Running")
         await bench.clock.advance(5)
         await until(lambda: bench.phase() == "Succeeded")
-        terminated = _state(bench).state.terminated
-        assert (terminated.exit_code, terminated.reason) == (0, "Completed")
-        assert _condition(bench, "Ready") == ("False", "PodCompleted")
-        assert _condition(bench, "Initialized") == ("True", "PodCompleted")
+        ended = _state(bench).state.terminated
+        assert (ended.exit_code, ended.reason) == (0, "Completed")
+        conditions = [_condition(bench, kind) for kind in ("Ready", "Initialized")]
+        assert conditions == [("False", "PodCompleted"), ("True", "PodCompleted")]
         assert await bench.log() == "done\n", "the log stays as long as the pod"
         bench.delete("pod", grace=0)
         await until(lambda: bench.pod() is None)
@@ -588,10 +587,9 @@ async def test_what_was_deleted_while_the_kubelet_was_away_is_cleaned_up() -> No
 
 async def test_status_is_sent_again_when_the_server_fails() -> None:
     async with Bench() as bench:
+        failure = (500, "InternalError", "made to fail")
         bench.api.refuse = lambda call: (
-            (500, "InternalError", "made to fail")
-            if (call.verb, call.subresource) == ("patch", "status")
-            else None
+            failure if (call.verb, call.subresource) == ("patch", "status") else None
         )
         bench.create(pod())
         await until(lambda: bench.runtime.containers())

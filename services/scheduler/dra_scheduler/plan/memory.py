@@ -365,7 +365,7 @@ class MemoryClient(Client):
         )
         if new == stored:
             # A write that changes nothing makes no revision.
-            return new  # type: ignore[no-any-return]
+            return new  # type: ignore[no-any-return]  # The type of object is known at run time only.
         # A kubelet removes the pod itself once its grace period is over.
         if (
             old.deletion_timestamp is not None
