@@ -1,6 +1,6 @@
 """What ``get -o`` prints besides tables: yaml, json, name, and what a user's own template says.
 
-Upstream: cli-runtime/pkg/genericclioptions/jsonpath_flags.go, cli-runtime/pkg/printers/jsonpath.go and
+Upstream: cli-runtime/pkg/genericclioptions/jsonpath_flags.go, cli-runtime/pkg/printers/jsonpath.go, template.go and
 kubectl/pkg/cmd/get/customcolumn.go.
 """
 
@@ -41,6 +41,8 @@ def show(output: str, *, headers: bool = True, managed_fields: bool = False) -> 
         return printer if managed_fields else _without_managed_fields(printer)
     if kind in ("jsonpath", "jsonpath-as-json", "jsonpath-file"):
         return _jsonpath(kind, template)
+    if kind in ("go-template", "go-template-file"):
+        return _go_template(kind, template)
     if kind in ("custom-columns", "custom-columns-file"):
         columns = _columns(template) if kind == "custom-columns" else _columns_of_file(template)
         return _custom_columns(columns, headers)
@@ -110,6 +112,26 @@ def _jsonpath(kind: str, given: str) -> Show:
             raise UserError(f"error executing jsonpath {json.dumps(text)}: {error}") from error
 
     return shown
+
+
+def _go_template(kind: str, given: str) -> Show:
+    from dra_kube.gotemplate import GoTemplate, TemplateError
+
+    if not given:
+        raise UserError(_NO_TEMPLATE, 2)
+    text = _read(given, "error reading --template") if kind == "go-template-file" else given
+    try:
+        template = GoTemplate(text)
+    except TemplateError as error:
+        raise UserError(f"error parsing template {text}, {error}", 2) from error
+
+    def render(objects: Sequence[Named], single: bool) -> str:
+        try:
+            return template.text(_document(objects, single))
+        except TemplateError as error:
+            raise UserError(f"error executing template {json.dumps(text)}: {error}") from error
+
+    return render
 
 
 Column = tuple[str, Template]

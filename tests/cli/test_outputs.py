@@ -28,6 +28,7 @@ def _text(output: str, *, headers: bool = True) -> str:
             "custom-columns=NAME:.metadata.name,N:.spec.n,X:{.metadata.labels.x}",
             "NAME   N     X\na      2     1\nb      10    <none>\n",
         ),
+        ('go-template={{range .items}}{{.metadata.name}}:{{.spec.n}}{{"\\n"}}{{end}}', "a:2\nb:10\n"),
         ("custom-columns=ALL:.metadata", "ALL\nmap[labels:map[x:1] name:a]\nmap[name:b]\n"),
     ],
 )
@@ -116,4 +117,4 @@ def test_a_template_that_the_objects_do_not_permit_is_an_error() -> None:
 
 
 def test_other_outputs_are_none_of_these() -> None:
-    assert [show(output) for output in ("", "table", "yaml=x", "go-template={{.}}")] == [None] * 4
+    assert [show(output) for output in ("", "table", "yaml=x", "templates={{.}}")] == [None] * 4

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
 
     from dra_cli.outputs import Named, Show
 
-_TEMPLATES = ("jsonpath", "jsonpath-as-json", "jsonpath-file", "custom-columns", "custom-columns-file")
+_TEMPLATES = (
+    "jsonpath",
+    "jsonpath-as-json",
+    "jsonpath-file",
+    "go-template",
+    "go-template-file",
+    "custom-columns",
+    "custom-columns-file",
+)
 _OUTPUTS = ("wide", "yaml", "json", "name", *(f"{name}=…" for name in _TEMPLATES))
 _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 # Kinds of which a cluster has numbered ones.
