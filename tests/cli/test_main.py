@@ -32,7 +32,8 @@ from dra_cli.main import main
         ("up --images none.yaml", "dralab: cannot read none.yaml: No such file or directory\n"),
         ("up --scheduler-config /", "dralab: cannot read /: it is a folder\n"),
         ("up --listen 192.0.2.1", "dralab: argument --listen: '192.0.2.1' is no address of this machine: "),
-        ("free -o yaml", "dralab: unknown output 'yaml': choose json, or leave it out\n"),
+        ("free -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
+        ("status -o table", "dralab: unknown output 'table': choose json or yaml, or leave it out\n"),
     ],
 )
 def test_misuse_is_one_line(

@@ -483,7 +483,7 @@ def test_a_cluster_of_kubernetes_1_32_is_shown(page: Page, server: _Server) -> N
     panel = page.get_by_role("complementary", name="Device")
     expect(panel).to_contain_text("NVIDIA A100-SXM4-40GB")
     panel.get_by_role("button", name=re.compile("^Lose device ")).click()
-    expect(panel.locator(".preview")).to_contain_text("1 of 1 pods would be placed, 1 now")
+    expect(panel.locator(".preview")).to_contain_text("1 of 1 pod would be placed, 1 now")
     page.get_by_role("link", name=f"claim {server.namespace}/train").click()
     expect(page.locator(".timeline li.done")).to_have_count(6)
 

@@ -1,14 +1,9 @@
 """Tables in a terminal and in a pipe."""
 
 import pytest
-from dra_kube.tables import Table, count, natural
+from dra_kube.tables import Table, natural
 
 _RED, _GREEN, _PLAIN = "\033[31m", "\033[32m", "\033[0m"
-
-
-@pytest.mark.parametrize(("number", "text"), [(0, "0 slices"), (1, "1 slice"), (2, "2 slices")])
-def test_one_is_counted_in_the_singular(number: int, text: str) -> None:
-    assert count(number, "slice") == text
 
 
 @pytest.mark.parametrize(

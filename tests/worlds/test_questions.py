@@ -165,7 +165,7 @@ def test_text_and_picture(dump: str, capsys: pytest.CaptureFixture[str]) -> None
     run("plan", ["drain", "node-0", "--from", dump])
     lines = capsys.readouterr().out.splitlines()
     assert lines[:2] == [
-        "1 pod move, 2 stuck",
+        "1 pod moves, 2 stuck",
         "  default/a from node-0 to other: gpu.example.com/other/gpu-0",
     ]
     run("plan", ["drain", "node-0", "--from", dump, "-o", "html"])

@@ -22,11 +22,6 @@ _COLOURED = {
 }
 
 
-def count(number: int, noun: str) -> str:
-    """Return a number with its noun, in the plural unless it is one: ``1 slice``, ``2 slices``."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
 def coloured() -> bool:
     """Whether to use colours: on a terminal, unless NO_COLOR is set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import httpx
 from dra_kube.cluster import Cluster, Record, ServiceRecord
-from dra_kube.tables import count
 from dra_shared.api.resources import NODES, RESOURCE_SLICES
 from dra_shared.errors import UserError
+from dra_shared.plurals import count
 from dra_worlds.fleet import Pools
 
 from dra_lab import snapshots

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 import orjson
-from dra_kube.tables import count as _count
 from dra_scheduler.explain.text import render
 from dra_scheduler.plan.answers import complete
 from dra_scheduler.plan.change import Comparison
@@ -15,6 +14,7 @@ from dra_scheduler.plan.packing.answer import NodeRoom, Packing, Room
 from dra_scheduler.plan.purchase.answer import Purchase
 from dra_scheduler.plan.replaying.answer import Replay
 from dra_shared.errors import UserError
+from dra_shared.plurals import count as _count
 
 _MOST_PODS = 20
 
@@ -72,7 +72,9 @@ def _places(pods: Iterable[PodPlace]) -> Iterable[str]:
 
 def moves_text(answer: Moves) -> str:
     """The answer of ``plan drain`` and its kin."""
-    lines = [f"{_count(answer.moved, 'pod')} move, {answer.stuck} stuck"]
+    lines = [
+        f"{_count(answer.moved, 'pod')} {'moves' if answer.moved == 1 else 'move'}, {answer.stuck} stuck"
+    ]
     if not answer.complete:
         lines.append("interrupted: this is as far as it came")
     if answer.order:
@@ -153,7 +155,7 @@ def _room(room: Room) -> Iterable[str]:
     if not room.found:
         yield f"no moves were found that make room; fewer than {room.at_least} are not enough: {room.message}"
         return
-    yield f"{_count(len(room.moves), 'move')} make room, and fewer do not:"
+    yield f"{_count(len(room.moves), 'move')} {'makes' if len(room.moves) == 1 else 'make'} room, and fewer do not:"
     for move in room.moves:
         yield f"  {move.pod} from {move.before} to {move.after}"
     yield from (f"  then {place}" for place in _places(room.placed))

@@ -38,8 +38,8 @@ def run(chosen: argparse.Namespace) -> None:
     Raises:
         UserError: no name is given, there is no such snapshot, or it cannot be restored here.
     """
-    from dra_kube.tables import count
     from dra_lab.snapshots import Snapshots
+    from dra_shared.plurals import count
 
     _check_options(chosen)
     snapshots = Snapshots(chosen.data)

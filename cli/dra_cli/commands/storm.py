@@ -81,7 +81,7 @@ async def _run(
 
 
 def _verdict(broken: list[str], steps: "list[Step]", seed: int, refused: int) -> int:
-    from dra_kube.tables import count
+    from dra_shared.plurals import count
 
     pods = sum(step.action == "create" for step in steps)
     faults = sum(step.action not in ("create", "delete") for step in steps)

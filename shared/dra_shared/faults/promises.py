@@ -13,6 +13,7 @@ from dra_shared.faults.catalog import KINDS
 from dra_shared.faults.invariants import devices_twice
 from dra_shared.faults.story import Sample, Story
 from dra_shared.numerals import integer, is_digits
+from dra_shared.plurals import count
 
 Device = tuple[str, str, str]
 
@@ -142,9 +143,9 @@ def _claims_twice(sample: Sample) -> Iterable[str]:
         for owner, claim in owners
         if owner is not None and owner.kind == "Pod"
     )
-    for (pod, _, name), count in made.items():
-        if name and count > 1:
-            yield f"{count} claims {name} were made for pod {pod}"
+    for (pod, _, name), number in made.items():
+        if name and number > 1:
+            yield f"{number} claims {name} were made for pod {pod}"
 
 
 def _moved_pods(story: Story) -> Iterable[str]:
@@ -171,7 +172,8 @@ def _nothing_lost(story: Story) -> Iterable[str]:
 def _slices_back(story: Story) -> Iterable[str]:
     before, after = _published_devices(story.before, story.node), _published_devices(story.after, story.node)
     if missing := before - after:
-        yield f"{len(missing)} devices of {story.node} are not published again, such as {min(missing)[2]}"
+        devices = f"{count(len(missing), 'device')} of {story.node} {'is' if len(missing) == 1 else 'are'}"
+        yield f"{devices} not published again, such as {min(missing)[2]}"
 
 
 def _tainted_and_free(story: Story) -> Iterable[str]:

@@ -66,7 +66,7 @@ async def test_a_pod_whose_gang_is_not_complete() -> None:
     report = await _report("p", wait_for="", about="p")
     assert report.state == "pending: gated"
     assert report.message == "waiting for minCount pods from a gang to appear in scheduling queue"
-    assert "  group default/g: 1 pods, 0 with nodes, at least 2 together or none\n" in render(report)
+    assert "  group default/g: 1 pod, 0 with nodes, at least 2 together or none\n" in render(report)
 
 
 _CLAIM = claim_json("one")

@@ -135,7 +135,7 @@ def test_a_device_that_fails_is_tainted_and_avoided_until_it_works_again() -> No
 def test_slices_that_do_not_come_back() -> None:
     before = sample(slices_of("gpu-0", "gpu-1"))
     assert _broken("driver-crash", before, [], sample(slices_of("gpu-0"))) == [
-        "1 devices of node-0 are not published again, such as gpu-1"
+        "1 device of node-0 is not published again, such as gpu-1"
     ]
 
 

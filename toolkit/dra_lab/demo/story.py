@@ -16,11 +16,11 @@ import httpx
 from dra_kube import manifests, objects
 from dra_kube.cluster import Cluster
 from dra_kube.discovery import Discovery
-from dra_kube.tables import count
 from dra_shared.api.pod import Pod
 from dra_shared.client.errors import ApiError, from_response
 from dra_shared.client.rest import Client
 from dra_shared.errors import UserError
+from dra_shared.plurals import count
 
 from dra_lab import checkout
 from dra_lab.clusteroptions import ClusterOptions

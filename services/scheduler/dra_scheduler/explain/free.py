@@ -10,6 +10,7 @@ from dra_shared.api.meta import Struct
 from dra_shared.api.node import Node
 from dra_shared.api.poolstatus import PartitionTypeStatus, ShareableSummaryStatus
 from dra_shared.api.resource import ResourceSlice
+from dra_shared.plurals import count
 from dra_shared.poolviews import PoolUse, ViewError, partition_summary, shareable_summary
 from dra_shared.quantity import Quantity
 from msgspec import field
@@ -335,7 +336,7 @@ def _problem(manager: DRAManager, pieces: list[ResourceSlice], node: str, nodes:
     if twice:
         return twice
     if len(pieces) != wanted and not _is_per_node(pieces, wanted):
-        return f"incomplete: {len(pieces)} of {wanted} slices of generation {spec.pool.generation}"
+        return f"incomplete: {len(pieces)} of {count(wanted, 'slice')} of generation {spec.pool.generation}"
     if node and node not in nodes:
         return f"node {node} does not exist"
     return manager.snapshot.invalid_reason((spec.driver, spec.pool.name)) or ""

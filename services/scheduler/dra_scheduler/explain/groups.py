@@ -1,6 +1,7 @@
 """The pod group's part of an explanation."""
 
 from dra_shared.api.pod import Pod
+from dra_shared.plurals import count
 
 from dra_scheduler.dra.podgroups import PodGroups, group_key
 from dra_scheduler.explain.report import Change, GroupReport, MemberReport, NodeReport
@@ -63,7 +64,7 @@ def waiting_for(group: GroupReport, whole: str = "") -> Change | None:
         return Change(node="", kind="gang", text=text)
     if group.placed >= group.min_count:
         return None
-    text = f"until at least {group.min_count} pods of {group.group} can have nodes together"
+    text = f"until at least {count(group.min_count, 'pod')} of {group.group} can have nodes together"
     return Change(node="", kind="gang", text=text)
 
 

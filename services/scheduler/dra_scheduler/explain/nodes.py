@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from dra_shared.api.resource import AllocationResult
 from dra_shared.claims import controller_of
+from dra_shared.plurals import count
 
 from dra_scheduler.allocator import DeviceID, Trace
 from dra_scheduler.allocator.reasons import CapacityShort, InUse, Picked, Reason
@@ -30,7 +31,7 @@ class NodeReporter:
         for pool in trace.pools:
             problem = pool.invalid
             if pool.incomplete:
-                slices = f"{pool.slices_known} of {pool.slices_wanted} slices"
+                slices = f"{pool.slices_known} of {count(pool.slices_wanted, 'slice')}"
                 problem = f"incomplete: {slices} of generation {pool.generation}"
             pools.append(
                 PoolReport(

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from dra_shared.api.node import Node
 from dra_shared.api.resource import ResourceSlice
+from dra_shared.plurals import count
 
 from dra_scheduler.allocator import PoolDevice
 from dra_scheduler.dra.manager import DRAManager
@@ -27,8 +28,9 @@ def out_of_reach(manager: DRAManager, examined: Sequence[NodeReport], nodes: Ite
             pools = list(dict.fromkeys(_pools(manager, devices, names)))
             more = f" and {len(pools) - _MOST_POOLS} more" if len(pools) > _MOST_POOLS else ""
             where = "; ".join(pools[:_MOST_POOLS])
-            count = f"{len(devices)} device" + ("" if len(devices) == 1 else "s")
-            found.append(f"class {name}: no node can reach its {count}: {where}{more}")
+            found.append(
+                f"class {name}: no node can reach its {count(len(devices), 'device')}: {where}{more}"
+            )
     return found
 
 

@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from dra_shared.plurals import count
+
 from dra_scheduler.explain.report import (
     ClaimReport,
     ClassReport,
@@ -69,18 +71,18 @@ def _indent_breaks(line: str) -> str:
 
 def render_class(report: ClassReport) -> str:
     """Render the devices that a class selects."""
-    lines = [f"class {report.device_class}: selects {report.selected} of {_count(report.devices)}"]
+    lines = [f"class {report.device_class}: selects {report.selected} of {count(report.devices, 'device')}"]
     for index, selector in enumerate(report.selectors):
         expression = " ".join(selector.expression.split())
-        lines.append(f"  selector #{index}, true for {_count(selector.selected)}: {expression}")
-        lines += [f"    {_count(number)}: {error}" for error, number in selector.errors.items()]
+        lines.append(f"  selector #{index}, true for {count(selector.selected, 'device')}: {expression}")
+        lines += [f"    {count(number, 'device')}: {error}" for error, number in selector.errors.items()]
         lines += [f"    {text}" for text in selector.shortfalls]
     return "\n".join(lines) + "\n"
 
 
 def _group(group: GroupReport) -> Iterator[str]:
     wanted = f", at least {group.min_count} together or none" if group.min_count else ""
-    yield f"  group {group.group}: {len(group.members) + 1} pods, {group.placed} with nodes{wanted}"
+    yield f"  group {group.group}: {count(len(group.members) + 1, 'pod')}, {group.placed} with nodes{wanted}"
     waiting = [member for member in group.members if not member.node]
     for member in waiting[:_MOST_NAMES]:
         yield f"    {member.pod}: {member.state}" + (f", {member.message}" if member.message else "")
@@ -88,7 +90,7 @@ def _group(group: GroupReport) -> Iterator[str]:
         yield f"    and {len(waiting) - _MOST_NAMES} more that wait"
     if group.together:
         placed = sum(bool(place.node) for place in group.together)
-        yield f"    tried together now: {placed} of {len(group.together)} pods that wait would get nodes"
+        yield f"    tried together now: {placed} of {count(len(group.together), 'pod')} that wait would get nodes"
         shown = sorted(group.together, key=lambda place: bool(place.node))[:_MOST_PLACES]
         yield from (f"      {_place(place)}" for place in group.together if place in shown)
         if len(group.together) > len(shown):
@@ -167,7 +169,7 @@ def _node(node: NodeReport, others: Sequence[str], fits: str) -> Iterable[str]:
         yield from (f"    {text}" for text in node.saw.get(plugin, ()))
     for pool in node.pools:
         suffix = f" ({pool.problem})" if pool.problem else ""
-        yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {_count(pool.devices)}{suffix}"
+        yield f"  pool {pool.driver}/{pool.pool} generation {pool.generation}: {count(pool.devices, 'device')}{suffix}"
         if pool.warning:
             yield f"    {pool.warning}"
     yield from (f"  driver {driver} publishes no devices for this node" for driver in node.silent_drivers)
@@ -208,7 +210,7 @@ def _request(request: RequestReport, why: str) -> Iterable[str]:
         parts = [gist + _values(_verb(devices[0], gist), values_of(devices, gist)) for gist in group]
         # A selector is evaluated only once for all tries.
         once = any(part.kind == "selectorRejected" for part in devices[0].details)
-        yield f"  {_count(len(devices))}: {('; ' if once else _OTHERWISE).join(parts)}"
+        yield f"  {count(len(devices), 'device')}: {('; ' if once else _OTHERWISE).join(parts)}"
         yield f"    {names_text(_short([device.device for device in devices]))}"
 
 
@@ -246,15 +248,11 @@ def of_other_class(device: DeviceReport) -> bool:
     return any(part.device_class for part in device.details)
 
 
-def _count(number: int) -> str:
-    return f"{number} device" + ("" if number == 1 else "s")
-
-
 def _values(saw: str, values: Sequence[str]) -> str:
     if not values:
         return ""
     shown = "; ".join(values[:_MOST_VALUES])
-    more = f"; and {len(values) - _MOST_VALUES} others" if len(values) > _MOST_VALUES else ""
+    more = f"; and {count(len(values) - _MOST_VALUES, 'other')}" if len(values) > _MOST_VALUES else ""
     return f" ({saw}{shown}{more})"
 
 

@@ -15,6 +15,7 @@ from dra_shared.api.resource import (
     ResourceClaim,
     ResourceSlice,
 )
+from dra_shared.plurals import count
 
 from dra_scheduler.allocator import AllocatedState, AllocationError, Allocator, Trace
 from dra_scheduler.allocator.amounts import display
@@ -131,8 +132,8 @@ class WhatIf:
             if pool.incomplete:
                 yield self._with_complete_pool(base, trace.node, pool)
         for request in trace.requests:
-            for count in range(request.count - 1, 0, -1):
-                yield _fewer(base, request, count)
+            for number in range(request.count - 1, 0, -1):
+                yield _fewer(base, request, number)
         # A class that selects some device of the cluster needs no change.
         names = dict.fromkeys(request.device_class for request in trace.requests)
         bad = {name for name in names if not self._manager.allocator.devices_of(name)}
@@ -144,8 +145,8 @@ class WhatIf:
             slices = tuple(_as_complete(piece, pool) for piece in seen)
             return World(base.claims, base.state, base.classes, slices)
 
-        missing = f"{pool.slices_wanted - pool.slices_known} of {pool.slices_wanted}"
-        text = f"if pool {pool.driver}/{pool.pool} did not wait for {missing} slices of generation {pool.generation}"
+        missing = f"{pool.slices_wanted - pool.slices_known} of {count(pool.slices_wanted, 'slice')}"
+        text = f"if pool {pool.driver}/{pool.pool} did not wait for {missing} of generation {pool.generation}"
         return "pool", text, world
 
 

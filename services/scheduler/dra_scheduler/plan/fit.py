@@ -9,6 +9,7 @@ from dra_shared.api.meta import Object, Struct
 from dra_shared.api.pod import Pod
 from dra_shared.api.resources import POD_GROUPS, PODS, Resource
 from dra_shared.api.scheduling import PodGroup
+from dra_shared.plurals import count
 
 from dra_scheduler.explain.report import PodReport
 from dra_scheduler.plan.copies import copy_pods
@@ -59,7 +60,11 @@ class Fit(Struct):
 
     def _repr_html_(self) -> str:
         rows = [(pod.pod, pod.node or pod.message, ", ".join(pod.devices)) for pod in self.pods]
-        fits = f"{self.fits} of {self.wanted} pods fit" if self.wanted else f"{self.fits} pods fit"
+        fits = (
+            f"{self.fits} of {count(self.wanted, 'pod')} fit"
+            if self.wanted
+            else f"{count(self.fits, 'pod')} fit"
+        )
         return table(fits, ("pod", "node", "devices"), rows)
 
     @property

@@ -26,6 +26,7 @@ from dra_shared.api.resources import (
     STORAGE_CLASSES,
     Resource,
 )
+from dra_shared.plurals import count
 from dra_shared.version import Version
 
 from dra_scheduler.plan.holdings import find_overdrawn, held_twice
@@ -194,7 +195,7 @@ def _pools(objects: Objects) -> Iterator[str]:
             there = there + 1 if pool.generation == newest else 1
             found[key] = pool.generation, there, pool.resource_slice_count
     incomplete = [
-        f"{driver}/{name} ({there} of {wanted} slices)"
+        f"{driver}/{name} ({there} of {count(wanted, 'slice')})"
         for (driver, name), (_, there, wanted) in found.items()
         if there < wanted
     ]

@@ -22,6 +22,8 @@ const VIEWS = {
 // Where the server has lessons.
 const LEARN = { title: "Learn", view: () => html`<${Learn} />` };
 
+const count = (number, noun) => `${number} ${noun}${number === 1 ? "" : "s"}`;
+
 function App() {
   const [first, ...rest] = place.value.split("/");
   const views = settings.value.learn ? { learn: LEARN, ...VIEWS } : VIEWS;
@@ -32,7 +34,7 @@ function App() {
   return html`<a class="skip" href="#main">Skip to the content</a>
     <header class="top"><b>dralab</b>
       <nav aria-label="Views">${Object.entries(views).map(([name, { title }]) => html`<a href=${address(name)} aria-current=${name === chosen ? "page" : undefined}>${title}${name === "pods" && waiting > 0 ? html` <span class="count">${waiting}</span>` : ""}</a>`)}</nav>
-      <p role="status">${loading.value ? "loading…" : `${world.value.nodes.length} nodes, ${devices} devices`}</p></header>
+      <p role="status">${loading.value ? "loading…" : `${count(world.value.nodes.length, "node")}, ${count(devices, "device")}`}</p></header>
     <${TimeBar} />
     ${!past.value && trouble.value.map((text) => html`<p class="trouble" role="alert">${text}</p>`)}
     <main id="main" tabindex="-1">${views[chosen].view(rest.join("/"))}</main>`;

@@ -51,7 +51,7 @@ function Preview({ preview: { action, answer, problem }, act }) {
 /** Who would be placed then: all pods with claims, and those that wait, are placed again. */
 function Comparison({ action, answer, act }) {
   const place = ({ node, message }) => node || html`<span class="bad">${message}</span>`;
-  return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} ${action.others ?? "pods"} would be placed, <b>${answer.before}</b> ${action.changes ? "now" : "without them"}.</p>
+  return html`<div class="preview"><p><b>${answer.after}</b> of ${answer.pods} ${action.others ?? (answer.pods === 1 ? "pod" : "pods")} would be placed, <b>${answer.before}</b> ${action.changes ? "now" : "without them"}.</p>
     ${answer.changed?.length > 0 && html`<table><thead><tr><th>Pod</th>${(action.changes ? ["Now", "Then"] : ["Without", "With"]).map((name) => html`<th>${name}</th>`)}</tr></thead><tbody>
       ${answer.changed.map((one) => html`<tr><td><${Link} to=${`pods/${one.pod}`}>${one.pod}<//></td><td>${place(one.before)}</td><td>${place(one.after)}</td></tr>`)}</tbody></table>`}
     ${action.note && html`<p class="note">${action.note}</p>`}
