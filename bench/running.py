@@ -44,7 +44,6 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--nodes", default="100:8xH100-SXM5-80GB", help="nodes and their GPUs")
     parser.add_argument("--pods", type=int, default=600, help="pods that are measured")
     parser.add_argument("--warm-up", type=int, default=100, help="pods that start before them")
-    parser.add_argument("--apiservers", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     figures = asyncio.run(_measure(options))
@@ -61,7 +60,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 async def _measure(options: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as folder:
-        words = ("--relaxed", "--nodes", options.nodes, "--apiservers", str(options.apiservers))
+        words = ("--relaxed", "--nodes", options.nodes)
         async with dralab_up(Path(folder), *words) as record:
             pids = {name: service.pid for name, service in record.services.items()}
             async with Client(record.server) as client:

@@ -7,7 +7,6 @@ placed before the clock starts, then ``--pods``. With ``--workload steady-state`
 import argparse
 import asyncio
 import contextlib
-import itertools
 import json
 import os
 import resource
@@ -61,9 +60,9 @@ _WITHOUT = ("--disable-admission-plugins", "ServiceAccount,TaintNodesByCondition
 
 @contextlib.asynccontextmanager
 async def processes(
-    directory: Path, apiservers: int = 1
-) -> AsyncIterator[tuple[list[str], dict[str, subprocess.Popen[bytes]]]]:
-    """The services, ready; the API servers' URLs and the processes by name. Each service reads from a reader."""
+    directory: Path,
+) -> AsyncIterator[tuple[str, dict[str, subprocess.Popen[bytes]]]]:
+    """Start the services. Yield the API server's URL and the processes by name once all are ready."""
     running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(name: str, module: str, *arguments: str) -> None:
@@ -75,28 +74,18 @@ async def processes(
     ports = contextlib.ExitStack()
     try:
         health = ports.enter_context(Port())
-        servers = [ports.enter_context(Port()) for _ in range(apiservers)]
-        first, *readers = [server.url for server in servers]
-        for number, server in enumerate(servers, 1):
-            more = ["--reader"] if number > 1 else ["--serve-readers"] if readers else []
-            start(
-                f"apiserver-{number}" if number > 1 else "apiserver",
-                "dra_apiserver.main",
-                *("--port", str(server.number), "--data", str(directory)),
-                *_WITHOUT,
-                *more,
-            )
-        for server in servers:
-            async with Client(server.url) as client:
-                await _until_ready(client)
-        reading = itertools.cycle([["--read-server", url] for url in readers] or [[]])
+        server = ports.enter_context(Port())
+        own = ["--port", str(server.number), "--data", str(directory)]
+        start("apiserver", "dra_apiserver.main", *own, *_WITHOUT)
+        async with Client(server.url) as client:
+            await _until_ready(client)
         own = ["--controllers", _CONTROLLERS]
-        start("controller", "dra_controller.main", "--server", first, *own, *next(reading))
+        start("controller", "dra_controller.main", "--server", server.url, *own)
         own = ["--health-port", str(health.number)]
-        start("scheduler", "dra_scheduler.main", "--server", first, *own, *next(reading))
+        start("scheduler", "dra_scheduler.main", "--server", server.url, *own)
         async with Client(health.url) as client:
             await _until_ready(client)
-        yield [first, *readers], running
+        yield server.url, running
     finally:
         for process in running.values():
             process.terminate()
@@ -251,8 +240,8 @@ async def measure(options: argparse.Namespace) -> Json:
     workload = WORKLOADS[options.workload]
     with tempfile.TemporaryDirectory(prefix="dralab-bench-") as directory:
         async with (
-            processes(Path(directory), options.apiservers) as (servers, running),
-            Client(servers[0], read_url=servers[-1] if servers[1:] else "") as client,
+            processes(Path(directory)) as (server, running),
+            Client(server) as client,
         ):
             cluster = Cluster(client, workload)
             await cluster.fill(options.nodes, options.devices_per_node)
@@ -274,7 +263,6 @@ async def measure(options: argparse.Namespace) -> Json:
             return {
                 "benchmark": "scheduling",
                 "workload": options.workload,
-                "apiservers": options.apiservers,
                 "nodes": options.nodes,
                 "devicesPerNode": options.devices_per_node,
                 "initPods": options.init_pods,
@@ -316,9 +304,6 @@ def parser() -> argparse.ArgumentParser:
     for size in _Size._fields:
         options.add_argument(f"--{size.replace('_', '-')}", type=int, help="by default the workload's own")
     options.add_argument("--workload", choices=sorted(WORKLOADS), default="template")
-    options.add_argument(
-        "--apiservers", type=int, default=1, help="one, and readers: the services read from them"
-    )
     options.add_argument("--json", action="store_true", help="one JSON object instead of a sentence")
     options.add_argument("--logs", action="store_true", help="show the end of the services' logs")
     return options

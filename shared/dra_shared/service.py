@@ -98,7 +98,7 @@ class Options(argparse.ArgumentParser):
         self.option(
             "--read-server",
             default="",
-            help="URL of a reader of the API server: lists and watches go there while it answers",
+            help="URL of another API server of its database: lists and watches go there while it answers",
         )
         self.option("--token", default=None, help="bearer token for the API server")
         self.option(

@@ -4,7 +4,6 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +25,11 @@ _MAPS = "/api/v1/namespaces/default/configmaps"
 Pair = tuple[httpx.AsyncClient, httpx.AsyncClient]
 
 
-@pytest.fixture(params=["postgresql", "reader"])
-async def pair(
-    request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
-) -> AsyncIterator[Pair]:
+@pytest.fixture
+async def pair(tmp_path: Path, postgres: Callable[[], str]) -> AsyncIterator[Pair]:
     """Return clients of two servers that start at the same time, with one directory for the key that signs tokens."""
-    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC")
-    if request.param == "reader":
-        configs = [replace(config, serve_readers=True), replace(config, reader=True)]
-    else:
-        configs = [replace(config, database=postgres())] * 2
+    config = Config(port=0, data=tmp_path, relaxed=True, authorization_mode="RBAC", database=postgres())
+    configs = [config] * 2
     async with AsyncExitStack() as stack:
         servers = await asyncio.gather(
             *(stack.enter_async_context(ApiServer(each)) for each in configs), return_exceptions=False

@@ -52,18 +52,20 @@ def test_a_cluster_without_nodes_has_no_node_agent(tmp_path: Path) -> None:
     assert _specs(tmp_path, ClusterOptions(port=0, nodes=0)).names == ["apiserver", "controller", "scheduler"]
 
 
-def test_services_read_from_the_readers_in_turn(tmp_path: Path) -> None:
-    options = ClusterOptions(port=0, nodes=1, apiservers=3)
+def test_several_api_servers_need_a_postgresql(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--apiservers needs a PostgreSQL"):
+        _specs(tmp_path, ClusterOptions(port=0, nodes=0, apiservers=2))
+
+
+def test_services_read_from_the_other_servers_in_turn(tmp_path: Path) -> None:
+    options = ClusterOptions(port=0, nodes=1, apiservers=3, database="postgresql://db/dralab")
     made = _specs(tmp_path, options)
     with contextlib.ExitStack() as stack:
         specs = {
             spec.name: (spec.port.url, list(spec.arguments)) for spec in made.all(stack, "http://127.0.0.1:1")
         }
     assert list(specs)[:3] == ["apiserver", "apiserver-2", "apiserver-3"]
-    assert "--serve-readers" in specs["apiserver"][1]
-    (one, flags), (other, more) = specs["apiserver-2"], specs["apiserver-3"]
-    assert "--reader" in flags
-    assert "--reader" in more
+    (one, _), (other, _) = specs["apiserver-2"], specs["apiserver-3"]
     found = []
     for name in ("controller", "scheduler", "node-agent"):
         words = specs[name][1]
@@ -96,7 +98,7 @@ def test_each_api_server_has_an_audit_log_of_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str, given: str, others: list[str | None]
 ) -> None:
     monkeypatch.setenv(variable, given)
-    made = _specs(tmp_path, ClusterOptions(port=0, nodes=0, apiservers=3))
+    made = _specs(tmp_path, ClusterOptions(port=0, nodes=0, apiservers=3, database="postgresql://db/dralab"))
     with contextlib.ExitStack() as stack:
         specs = made.all(stack, "http://127.0.0.1:1")
     found = [spec.environment.get("DRALAB_APISERVER_AUDIT_LOG_PATH") for spec in specs]

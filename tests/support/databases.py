@@ -9,17 +9,12 @@ from typing import Any, Self
 from dra_apiserver.storage import Record, Resource, Store
 from dra_apiserver.storage.catalog import IN_DIRECTORY, IN_MEMORY, Database, engine
 from dra_apiserver.storage.engine import Engine
-from dra_apiserver.storage.feed import Feed
-from dra_apiserver.storage.replica import Replica
 from dra_apiserver.storage.shared import store_for
 from dra_apiserver.storage.store import ChangeFunction
-from dra_apiserver.storage.wire import FEED
 from dra_shared.clock import Clock
 
 MEMORY, SQLITE, POSTGRESQL, TWO_SERVERS = "memory", "sqlite", "postgresql", "postgresql, two servers"
-READER = "sqlite, reader"
 ALL = (MEMORY, SQLITE, POSTGRESQL, TWO_SERVERS)
-WITH_READER = (*ALL, READER)
 
 Opener = Callable[[Clock, float], Any]
 
@@ -59,43 +54,9 @@ class TwoServers(_Pair):
         await self._writer.__aexit__(*error)
 
 
-class WriterAndReader(_Pair):
-    """A writer, and a reader that it feeds."""
-
-    def __init__(self, made: Engine, folder: Path, clock: Clock, window: float) -> None:
-        path = folder / FEED
-        self._writer = store_for(made, clock, window)
-        self._feed = Feed(self._writer, path)
-        self._reader = Replica(path, clock)
-
-    async def __aenter__(self) -> Self:
-        await self._writer.__aenter__()
-        await self._feed.__aenter__()
-        await self._reader.__aenter__()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._reader.__aexit__()
-        await self._feed.__aexit__(None, None, None)
-        await self._writer.__aexit__()
-
-    @property
-    def database(self) -> str:
-        """The writer's."""
-        return self._writer.database
-
-    def compact(self, revision: int) -> None:
-        """The writer's."""
-        self._writer.compact(revision)
-
-    async def check(self) -> list[str]:
-        """The writer's."""
-        return await self._writer.check()
-
-
 def url(kind: str, postgres: Callable[[], str]) -> str:
     """Return the URL of a database of the kind; ``postgres`` makes a database of PostgreSQL."""
-    own = {MEMORY: IN_MEMORY, SQLITE: IN_DIRECTORY, READER: IN_DIRECTORY}
+    own = {MEMORY: IN_MEMORY, SQLITE: IN_DIRECTORY}
     return own[kind] if kind in own else postgres()
 
 
@@ -108,9 +69,7 @@ def opener(kind: str, folder: Path, postgres: Callable[[], str]) -> Opener:
     def make() -> Engine:
         return engine(database)
 
-    def start(clock: Clock, window: float) -> Store | TwoServers | WriterAndReader:
-        if kind == READER:
-            return WriterAndReader(make(), folder, clock, window)
+    def start(clock: Clock, window: float) -> Store | TwoServers:
         if kind == TWO_SERVERS:
             return TwoServers(make, clock, window)
         return store_for(kept if kind == MEMORY else make(), clock, window)

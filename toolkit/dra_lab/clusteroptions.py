@@ -17,7 +17,7 @@ class ClusterOptions:
 
     nodes: int = 2
     apiservers: int = 1
-    """How many API servers; the first one has the database's file, and the others are its readers."""
+    """The number of API servers. More than one need PostgreSQL as the database."""
     fleet: Sequence[Pool] = ()
     """Pools of nodes, in place of ``nodes``, ``gpus`` and ``drivers``."""
     gpus: str = DEFAULT_GPUS

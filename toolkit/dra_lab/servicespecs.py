@@ -50,6 +50,8 @@ class ServiceSpecs:
         self._data = data
         self._options = options
         self._protection = protection
+        if options.apiservers > 1 and not options.database.startswith("postgres"):
+            raise UserError("--apiservers needs a PostgreSQL: --database postgresql://user@host/database", 2)
         self._clients = self._choose_clients()
         check_gpus([pool.gpus for pool in options.pools], options.gpu_models)
         self.versions = _versions(options, self.names)
@@ -99,13 +101,10 @@ class ServiceSpecs:
             if spec.name == "scheduler"
             for word in ("--scheduler-url", spec.port.url)
         ]
-        # PostgreSQL has equal servers.
-        shared = options.database.startswith("postgres")
-        first, more = ([], []) if shared else (["--serve-readers"], ["--reader"])
         return [
-            self._apiserver("apiserver", port, [*apiserver, *(first if others else [])]),
+            self._apiserver("apiserver", port, apiserver),
             *(
-                self._apiserver(f"apiserver-{number}", other, [*apiserver, *more])
+                self._apiserver(f"apiserver-{number}", other, apiserver)
                 for number, other in enumerate(others, 2)
             ),
             *clients,

@@ -122,7 +122,7 @@ def _storage(parser: Parser) -> None:
         "--apiservers",
         type=number(1, 16),
         default=1,
-        help="how many API servers (1): the services read from those after the first",
+        help="how many API servers of one PostgreSQL (1): the services read from those after the first",
     )
     parser.add_argument(
         "--database",

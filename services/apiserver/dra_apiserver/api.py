@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -80,8 +80,6 @@ class Api:
         #: Whether requests and answers may be in CBOR.
         self.cbor = config.features.enabled(cbor.GATE)
         self.streams: set[WatchStream] = set()
-        #: Ports and addresses of the readers that follow.
-        self.readers: Callable[[], Sequence[tuple[int, str]]] = tuple
         #: What ends with the server: watches of moments, judges of faults.
         self.silent: set[asyncio.Future[None]] = set()
         self.timeline = Timeline(store)

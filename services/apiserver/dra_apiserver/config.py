@@ -59,8 +59,7 @@ class Config:
     `supervisor_token_file`. `metrics_server` serves metrics.k8s.io. `tls` has the server's certificate. With
     `client_certificates`, a request without credentials is from upstream's `system:anonymous`; else it is
     from the administrator. `tokens` are those of service accounts; `signing_key` and `verifying_keys` are
-    files (`serviceaccount/keys.py`). `reader` serves plain reads with data from the API server of the same
-    `data`, which has `serve_readers`.
+    files (`serviceaccount/keys.py`).
     """
 
     listen: str = "127.0.0.1"
@@ -91,8 +90,6 @@ class Config:
     signing_key: Path | None = None
     verifying_keys: tuple[Path, ...] = ()
     guard: Guard = field(default_factory=Guard)
-    serve_readers: bool = False
-    reader: bool = False
 
     @property
     def authorizes(self) -> tuple[str, ...]:

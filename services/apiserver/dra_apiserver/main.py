@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,7 +24,6 @@ from dra_apiserver.serviceaccount import KeyOptions, Keys, TokenOptions
 from dra_apiserver.serviceaccount.tokens import ISSUER
 from dra_apiserver.storage.catalog import IN_DIRECTORY, Database
 from dra_apiserver.storage.catalog import engine as find_engine
-from dra_apiserver.storage.engine import SharedEngine
 
 
 def history(text: str) -> Retention:
@@ -149,18 +149,6 @@ def options() -> Options:
         help="file with the token that goes with requests to the supervisor",
     )
     made.guard_options()
-    made.option(
-        "--serve-readers",
-        default=False,
-        action="store_true",
-        help="let readers follow: API servers with --reader and the same --data",
-    )
-    made.option(
-        "--reader",
-        default=False,
-        action="store_true",
-        help="answer gets, lists and watches, and pass all else on to the API server of the same --data",
-    )
     _audit_options(made)
     made.option("--access-log", default=False, action="store_true", help="log every request")
     return made
@@ -281,11 +269,7 @@ def _check_database(chosen: argparse.Namespace) -> None:
     Raises:
         ValueError: they are not, or the database is unknown.
     """
-    engine = find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
-    if (chosen.reader or chosen.serve_readers) and isinstance(engine, SharedEngine):
-        raise ValueError("--reader and --serve-readers are for SQLite: servers of one PostgreSQL are equals")
-    if chosen.reader and chosen.serve_readers:
-        raise ValueError("a reader serves no readers: choose --reader or --serve-readers")
+    find_engine(Database(chosen.database, chosen.data, chosen.relaxed))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -335,15 +319,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tls=tls,
         client_certificates=chosen.client_ca_file is not None,
         guard=guard(chosen),
-        serve_readers=chosen.serve_readers,
-        reader=chosen.reader,
     )
 
     async def serve() -> None:
         from dra_apiserver.server import ApiServer
 
-        async with ApiServer(config) as server:
-            await server.wait_until_ended()
+        async with ApiServer(config):
+            await asyncio.Event().wait()
 
     sys.exit(run("apiserver", chosen.log_level, serve))
 

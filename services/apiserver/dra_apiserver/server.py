@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -18,7 +17,6 @@ from dra_shared.features import FeatureGates
 from dra_shared.httpserver import IDLE_TIMEOUT
 from dra_shared.listening import address, listening_socket
 from dra_shared.log import logger
-from dra_shared.unixsocket import unix_listener
 from dra_shared.version import release
 from uvicorn.config import Config as UvicornConfig
 from uvicorn.server import ServerState
@@ -31,10 +29,9 @@ from dra_apiserver.config import Config
 from dra_apiserver.connection import Connection
 from dra_apiserver.errors import StatusError
 from dra_apiserver.health import Health
-from dra_apiserver.http import Receive, Scope, Send
 from dra_apiserver.kinds import catalog
 from dra_apiserver.kinds.admissionregistration.dynamic.plugin import Dynamic
-from dra_apiserver.kinds.bootstrap import Followers, Restorer, advertised_address, load_past, make_missing
+from dra_apiserver.kinds.bootstrap import Followers, Restorer, load_past, make_missing
 from dra_apiserver.kinds.custom.follow import Definitions
 from dra_apiserver.kinds.kubelets.authorizer import NodeAuthorizer
 from dra_apiserver.kinds.kubelets.graph import Graph
@@ -42,17 +39,12 @@ from dra_apiserver.kinds.metrics import handlers as metrics_server
 from dra_apiserver.kinds.rbac.authorizer import RBAC
 from dra_apiserver.kinds.rbac.bootstrap import default_rules
 from dra_apiserver.metrics import Metrics, Sample
-from dra_apiserver.reads import Reads
-from dra_apiserver.relay import Relay, RelayedConnection
 from dra_apiserver.storage import Record, Store, kubernetesversion
 from dra_apiserver.storage.catalog import IN_DIRECTORY, SQLITE, Database
 from dra_apiserver.storage.catalog import engine as find_engine
 from dra_apiserver.storage.engine import DatabaseUnusable
-from dra_apiserver.storage.feed import Feed
 from dra_apiserver.storage.insist import insist
-from dra_apiserver.storage.replica import Replica
 from dra_apiserver.storage.shared import SharedStore, store_for
-from dra_apiserver.storage.wire import FEED, REQUESTS
 from dra_apiserver.traffic import Traffic
 
 _CALLS = 3000
@@ -64,8 +56,6 @@ _DRAIN = 2.0
 _BACKLOG = 2048
 
 _log = logger(__name__)
-
-Entrance = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 class ApiServer:
@@ -94,20 +84,19 @@ class ApiServer:
         try:
             kubernetesversion.check(config.directory, config.features.version, self._file())
             registry = catalog.registry(config.runtime_config, config.features)
-            if config.past is not None and not config.reader:
+            if config.past is not None:
                 past = find_engine(self._database())
                 await asyncio.to_thread(load_past, past, registry, config.past, config.retention)
-            self.store = await self._stack.enter_async_context(self._open_store(listener.getsockname()[1]))
+            self.store = await self._stack.enter_async_context(self._open_store())
             kubernetesversion.check_objects(self.store, config.directory, config.features.version)
             metrics = Metrics()
             authorizer = _authorizer(config, self.store)
             self.api = Api(config, self.store, registry, self._clock, metrics, authorizer, catalog.ROUTES)
             if isinstance(self.store, SharedStore):
                 self.store.on_lost = self.api.end_watches
-            definitions = Definitions(self.api, writes=not config.reader)
+            definitions = Definitions(self.api)
             definitions.load()
-            if not config.reader:
-                await self._prepare(definitions.changed, listener.getsockname()[1])
+            await self._prepare(definitions.changed, listener.getsockname()[1])
             self._tasks.append(asyncio.create_task(definitions.run()))
             health = Health()
             health.add("ping", lambda: None)
@@ -118,7 +107,7 @@ class ApiServer:
             )
             self._gauges(metrics)
             application = Application(self.api, health, config.access_log, self._traffic, self._auditor())
-            await self._serve(self._entrance(application), listener)
+            await self._serve(application, listener)
         except BaseException as error:
             listener.close()
             await self._stack.aclose()
@@ -133,14 +122,12 @@ class ApiServer:
         return Database(config.database, config.directory, config.relaxed)
 
     def _file(self) -> Path | None:
-        """Return the database in the server's own directory; None if it is elsewhere or another server has it."""
+        """Return the database in the server's own directory; None if it is elsewhere."""
         config = self.config
-        return config.directory / SQLITE if config.database == IN_DIRECTORY and not config.reader else None
+        return config.directory / SQLITE if config.database == IN_DIRECTORY else None
 
-    def _open_store(self, port: int) -> Store:
+    def _open_store(self) -> Store:
         config = self.config
-        if config.reader:
-            return Replica(config.directory / FEED, self._clock, (port, advertised_address(config.listen)))
         return store_for(find_engine(self._database()), self._clock, config.history, config.retention)
 
     async def _prepare(self, changed: asyncio.Event, port: int) -> None:
@@ -162,13 +149,6 @@ class ApiServer:
         works = followers.run(), restorer.run(), self._expire_events()
         self._tasks += [asyncio.create_task(work) for work in works]
 
-    def _entrance(self, application: Application) -> Entrance:
-        if not self.config.reader:
-            return application
-        relay = Relay(self.config.directory / REQUESTS, lambda: self.store.failure is not None)
-        self._stack.callback(relay.close)
-        return Reads(self.api, application, relay)
-
     def _auditor(self) -> Auditor | None:
         options = self.config.audit
         if options is None:
@@ -184,7 +164,7 @@ class ApiServer:
         self._stack.callback(log.close)
         return Auditor(load_policy(options.policy), log, self._clock)
 
-    async def _serve(self, application: Entrance, listener: socket.socket) -> None:
+    async def _serve(self, application: Application, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         settings = UvicornConfig(
             application,
@@ -201,20 +181,11 @@ class ApiServer:
         settings.load()
         state = self._state
 
-        def protocol(kind: type[Connection]) -> asyncio.Protocol:
-            return kind(config=settings, server_state=state, app_state={}, _loop=loop)
+        def protocol() -> asyncio.Protocol:
+            return Connection(config=settings, server_state=state, app_state={}, _loop=loop)
 
         tls = None if self.config.tls is None else self.config.tls.context
-        self._servers.append(
-            await loop.create_server(partial(protocol, Connection), sock=listener, backlog=_BACKLOG, ssl=tls)
-        )
-        if self.config.serve_readers:
-            directory = self.config.directory
-            feed = await self._stack.enter_async_context(Feed(self.store, directory / FEED))
-            self.api.readers = feed.places
-            relayed = partial(protocol, RelayedConnection)
-            local = unix_listener(directory / REQUESTS)
-            self._servers.append(await loop.create_unix_server(relayed, sock=local, backlog=_BACKLOG))
+        self._servers.append(await loop.create_server(protocol, sock=listener, backlog=_BACKLOG, ssl=tls))
         self._tasks.append(asyncio.create_task(self._date()))
         self.url = f"http{'s' if tls else ''}://{address(*listener.getsockname()[:2])}"
         _log.info("API server listens", url=self.url, data=self.store.database, revision=self.store.revision)
@@ -244,16 +215,6 @@ class ApiServer:
             task.cancel()
         await asyncio.gather(*self._state.tasks, *self._tasks, return_exceptions=True)
         await self._stack.aclose()
-
-    async def wait_until_ended(self) -> None:
-        """Wait until the server cannot continue. Usually that never happens.
-
-        Raises:
-            OSError: the reason.
-        """
-        if isinstance(self.store, Replica):
-            await asyncio.shield(self.store.ended)
-        await asyncio.Event().wait()
 
     async def _date(self) -> None:
         while True:

@@ -22,7 +22,7 @@ PODS = ("", "pods")
 CLAIMS = ("resource.k8s.io", "resourceclaims")
 
 
-@pytest.fixture(params=databases.WITH_READER)
+@pytest.fixture(params=databases.ALL)
 def open_store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
 ) -> Callable[[], Store]:

@@ -52,7 +52,7 @@ class Client:
             await asyncio.wait_for(self.news.wait(), 60)
 
 
-@pytest.fixture(params=databases.WITH_READER)
+@pytest.fixture(params=databases.ALL)
 async def store(
     request: pytest.FixtureRequest, tmp_path: Path, postgres: Callable[[], str]
 ) -> AsyncIterator[Store]:

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -17,24 +17,22 @@ from dra_shared.jsontypes import JsonObject
 GROUP = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{GROUP}/resourceclaims"
 NAMESPACES = ("default", "kube-public")
-WRITER, READER = "writer", "reader"
 Served = tuple[ApiServer, httpx.AsyncClient]
 
 
 @contextlib.asynccontextmanager
-async def serving(config: Config, by: str) -> AsyncIterator[tuple[ApiServer, httpx.AsyncClient]]:
-    """The API server that has the objects, and a client of it or of its reader."""
-    async with contextlib.AsyncExitStack() as stack:
-        started = await stack.enter_async_context(ApiServer(replace(config, serve_readers=by == READER)))
-        url = started.url
-        if by == READER:
-            url = (await stack.enter_async_context(ApiServer(replace(config, reader=True)))).url
-        yield started, await stack.enter_async_context(httpx.AsyncClient(base_url=url, timeout=30))
+async def serving(config: Config) -> AsyncIterator[tuple[ApiServer, httpx.AsyncClient]]:
+    """Start an API server and a client of it."""
+    async with (
+        ApiServer(config) as started,
+        httpx.AsyncClient(base_url=started.url, timeout=30) as client,
+    ):
+        yield started, client
 
 
-@pytest.fixture(params=[WRITER, READER])
-async def served(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Served]:
-    async with serving(Config(port=0, data=tmp_path, relaxed=True), request.param) as made:
+@pytest.fixture
+async def served(tmp_path: Path) -> AsyncIterator[Served]:
+    async with serving(Config(port=0, data=tmp_path, relaxed=True)) as made:
         yield made
 
 
@@ -216,13 +214,13 @@ def watchers_for(rng: random.Random) -> list[tuple[Watcher, Callable[[JsonObject
     return made
 
 
-@pytest.mark.parametrize(("seed", "by"), [(1, WRITER), (2, READER)])
-async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, by: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     config = Config(port=0, data=tmp_path, relaxed=True)
     log = Log()
     done: int | None = None
-    async with serving(config, by) as (server, client):
+    async with serving(config) as (server, client):
         first = await start_revision(client)
         crowd = watchers_for(rng)
         tasks = [asyncio.create_task(watcher.run(client, first, lambda: done)) for watcher, _ in crowd]
@@ -241,7 +239,7 @@ async def test_every_watcher_sees_every_change_once_and_in_order(seed: int, by: 
         assert all(revision(listed) >= revision(item) for item in listed["items"])
         assert server.store.collection(("resource.k8s.io", "resourceclaims")).floor == 1
     # W3: the same from the database, after a restart, from wherever each one stood.
-    async with serving(config, by) as (server, client):
+    async with serving(config) as (server, client):
         begins = [rng.choice([first, *log.writes]) for _ in SELECTIONS]
         resumed = [
             Watcher(parameters, base, last=after)

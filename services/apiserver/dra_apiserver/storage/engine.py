@@ -104,10 +104,6 @@ class Engine(Protocol):
         """
         ...
 
-    def changes(self, after: int, limit: int) -> Changes:
-        """Return up to `limit` changes of all resources after a revision, without the versions before them."""
-        ...
-
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed with `after` < revision <= `until`, each with its revision before, or 0."""
         ...
@@ -159,6 +155,10 @@ class SharedEngine(Engine, Protocol):
         Raises:
             FarBehind: so much has happened since that the store must follow it first.
         """
+        ...
+
+    def changes(self, after: int, limit: int) -> Changes:
+        """Return up to `limit` changes of all resources after a revision, without the versions before them."""
         ...
 
     def reopen(self) -> Revisions:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from dra_apiserver.storage import rows
-from dra_apiserver.storage.engine import Changes, DatabaseUnusable, History, Revisions
+from dra_apiserver.storage.engine import DatabaseUnusable, History, Revisions
 from dra_apiserver.storage.memorysession import MemorySession, Past
 from dra_apiserver.storage.records import Change, Record, Resource
 
@@ -65,12 +65,6 @@ class MemoryEngine:
         with self._lock:
             events, whole = rows.events(self._database.past.rows(resource, after, until), size)
         return History(events, until if whole else events[-1].revision)
-
-    def changes(self, after: int, limit: int) -> Changes:
-        """Return the next changes of all resources."""
-        with self._lock:
-            found = self._database.past.changes(after, limit)
-            return Changes(found, found[-1].event.revision if found else after, self._database.compacted)
 
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed, each with its revision before."""

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from dra_apiserver.storage import rows
-from dra_apiserver.storage.records import DELETED, Change, Event, Record, Resource
+from dra_apiserver.storage.records import DELETED, Change, Record, Resource
 from dra_apiserver.storage.sessions import Frame, Item, Moment, Range, Segment
 
 
@@ -116,16 +116,6 @@ class Past:
             before = self.before(one)
             earlier = (None, None) if before is None else (before.revision, before.data)
             yield one.type, one.key, revision, one.data, *earlier
-
-    def changes(self, after: int, limit: int) -> list[Change]:
-        """Return up to `limit` changes of all resources after a revision."""
-        start = bisect_right(self.revisions, after)
-        found = []
-        for revision in self.revisions[start : start + limit]:
-            one = self.versions[revision]
-            event = Event(rows.TYPES[one.type], Record(one.key, revision, one.data), None)
-            found.append(Change(one.resource, event))
-        return found
 
     def check(self) -> list[str]:
         """Return the differences between the objects and their newest versions."""

@@ -24,8 +24,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from dra_apiserver.storage import rows, schema
-from dra_apiserver.storage.engine import Changes, DatabaseUnusable, History, Revisions, reason
-from dra_apiserver.storage.records import Change, Event, Record, Resource
+from dra_apiserver.storage.engine import DatabaseUnusable, History, Revisions, reason
+from dra_apiserver.storage.records import Change, Record, Resource
 from dra_apiserver.storage.rows import Row
 from dra_apiserver.storage.sqlsessions import SqlReading, SqlWriting
 from dra_apiserver.storage.upgrade import make_tables, migrate, version
@@ -211,16 +211,6 @@ class SqliteEngine:
         with self._read() as reader, reader.exec_driver_sql(query, wanted) as found:
             events, whole = rows.events(found, size)
         return History(events, until if whole else events[-1].revision)
-
-    def changes(self, after: int, limit: int) -> Changes:
-        """Return changes by the primary key. The store knows the versions before them."""
-        query = "SELECT revision, resource, key, type, data FROM history WHERE revision > ? ORDER BY revision LIMIT ?"
-        with self._read() as reader:
-            found = [
-                Change(rows.resource_of(resource), Event(rows.TYPES[code], Record(key, revision, data), None))
-                for revision, resource, key, code, data in reader.exec_driver_sql(query, (after, limit))
-            ]
-        return Changes(found, found[-1].event.revision if found else after, self._compacted)
 
     def touched(self, resource: Resource, after: int, until: int) -> dict[str, int]:
         """Return the keys that changed with their revisions before.

@@ -86,7 +86,6 @@ def _finish(done: asyncio.Future[Any], result: Any, error: Exception | None) -> 
 
 
 ChangeFunction = Callable[[Record | None], Put | Remove | None]
-Follower = Callable[[Sequence[Change]], None]
 
 
 def _by_resource(objects: Iterable[tuple[Resource, Record]]) -> dict[Resource, list[Record]]:
@@ -127,7 +126,6 @@ class Store:
         self._scheduled = False
         self._jobs: queue.SimpleQueue[Sequence[Pending] | int | _Work | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
-        self._followers: list[Follower] = []
         self._compactor: asyncio.Task[None] | None = None
         self._marks: deque[tuple[float, int, int]] = deque()
         self.compacted_time = 0
@@ -244,20 +242,6 @@ class Store:
             collection = self.collection(resource)
             collection.reset(found.get(resource, ()), revision)
             collection.wake()
-
-    def follow(self, follower: Follower) -> None:
-        """Call `follower` with changes that become durable, before they are answered, and when history is
-        compacted.
-        """
-        self._followers.append(follower)
-
-    def unfollow(self, follower: Follower) -> None:
-        """Stop calling `follower`."""
-        self._followers.remove(follower)
-
-    def _publish(self, changes: Sequence[Change]) -> None:
-        for follower in tuple(self._followers):
-            follower(changes)
 
     async def fresh(self) -> None:
         """Wait until all writes are visible that any server of the database has answered.
@@ -400,8 +384,6 @@ class Store:
                     del write.collection.inflight[event.key]
                 write.settle(True)
             self._revision = batch[-1].change.event.revision
-            if self._followers:
-                self._publish([write.change for write in batch])
             assert self._loop is not None
             # Writers are answered before watchers are notified, because the answers are scheduled already.
             for collection in touched:
@@ -510,7 +492,6 @@ class Store:
         """Delete the events up to `revision`. The rows are deleted in the background, between writes."""
         self._compacted = max(self._compacted, min(revision, self._revision))
         self._jobs.put(self._compacted)
-        self._publish(())
 
     def _compact_step(self, revision: int) -> None:
         assert self._loop is not None

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -163,30 +162,6 @@ async def test_a_server_that_has_its_database_alone_has_a_lease_too(tmp_path: Pa
         again = await lease(client)
         assert again["metadata"]["uid"] == first["metadata"]["uid"]
         assert again["spec"]["holderIdentity"] != first["spec"]["holderIdentity"]
-
-
-async def test_readers_have_leases_that_their_writer_renews(tmp_path: Path) -> None:
-    clock, config = FakeClock(), Config(port=0, data=tmp_path, relaxed=True, serve_readers=True)
-    async with (
-        ApiServer(config, clock) as writer,
-        httpx.AsyncClient(base_url=writer.url, timeout=30) as client,
-    ):
-
-        async def ports() -> set[str]:
-            await clock.advance(10)
-            leases = (await client.get(LEASES)).json()["items"]
-            return {lease["metadata"]["annotations"]["dralab.dev/advertise-port"] for lease in leases}
-
-        async with ApiServer(replace(config, serve_readers=False, reader=True)) as reader:
-            both = {url.rpartition(":")[2] for url in (writer.url, reader.url)}
-
-            async def found() -> bool:
-                return await ports() == both
-
-            await until(found, every=0.01)
-            # Who writes is where the writer is.
-            alone = {writer.url.removeprefix("http://")}
-            assert await _places(client) == (alone, alone)
 
 
 async def test_leases_of_servers_that_are_gone_go(tmp_path: Path, postgres: Callable[[], str]) -> None:

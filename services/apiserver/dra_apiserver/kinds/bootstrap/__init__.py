@@ -9,6 +9,6 @@ server's ``advertised_address``. ``load_past`` fills an empty database with anot
 from dra_apiserver.kinds.bootstrap.follow import Followers
 from dra_apiserver.kinds.bootstrap.objects import make_missing
 from dra_apiserver.kinds.bootstrap.past import load_past
-from dra_apiserver.kinds.bootstrap.restore import Restorer, advertised_address
+from dra_apiserver.kinds.bootstrap.restore import Restorer
 
-__all__ = ["Followers", "Restorer", "advertised_address", "load_past", "make_missing"]
+__all__ = ["Followers", "Restorer", "load_past", "make_missing"]

@@ -50,7 +50,6 @@ class Restorer:
         self._shared = api.store.follows
         # The database of a single server has one lease, even if the port changes at the next start.
         self._servers = Servers(api, self._host, port, named="" if self._shared else self._host)
-        self._readers: dict[Place, Servers] = {}
         self._identified = self._shared or api.features.enabled("APIServerIdentity")
 
     async def start(self) -> None:
@@ -73,19 +72,9 @@ class Restorer:
     async def _lead(self, *, ports: bool) -> None:
         if self._identified:
             await self._servers.renew()
-            await self._identify_readers()
         places = self._servers.places() if self._shared else []
         # Servers that know each other's ports agree on them.
         await self._put_endpoints(places or [(self._port, self._host)], ports=ports or self._shared)
-
-    async def _identify_readers(self) -> None:
-        """Renew the leases of the readers, who write nothing."""
-        self._readers = {
-            (port, host): self._readers.get((port, host)) or Servers(self._api, host, port)
-            for port, host in self._api.readers()
-        }
-        for reader in self._readers.values():
-            await reader.renew()
 
     async def _put_endpoints(self, places: Sequence[Place], *, ports: bool) -> None:
         made = list(self._endpoints(places))

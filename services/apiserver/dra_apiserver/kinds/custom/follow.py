@@ -29,13 +29,11 @@ _log = logger(__name__)
 class Definitions:
     """Serves the kind of every established definition until the definition is deleted.
 
-    `changed` is set when a kind is added, removed or changed. With `writes` false, another server writes the
-    status of definitions and deletes their objects.
+    `changed` is set when a kind is added, removed or changed.
     """
 
-    def __init__(self, api: Api, *, writes: bool = True) -> None:
+    def __init__(self, api: Api) -> None:
         self._api = api
-        self._writes = writes
         #: By a definition's name, the resource that it has served, the spec that says how, and whether it is going.
         self._served: dict[str, tuple[tuple[str, str], Object, bool]] = {}
         #: The resources with objects that have to go before their definitions can.
@@ -91,10 +89,10 @@ class Definitions:
         for record in list(records.values()):
             definition = record.object()
             ending = bool(definition["metadata"].get("deletionTimestamp"))
-            if self._writes and not ending:
+            if not ending:
                 await self._accept(definition)
             self._serve(definition)
-            if self._writes and ending:
+            if ending:
                 await self._finish(definition)
 
     async def _accept(self, definition: Object) -> None:
@@ -218,8 +216,7 @@ class Definitions:
         self._seen.pop(name, None)
         self._api.registry.remove(*place)
         self.changed.set()
-        if self._writes:
-            await self._clear(place)
+        await self._clear(place)
         _log.info("custom kind is no longer served", definition=name)
 
 
